@@ -50,14 +50,16 @@ def conformance_folder() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs the real vLLM where it is not installed."""
-    if find_spec("vllm") is None:
-        skip = pytest.mark.skip(
-            reason="vLLM is not installed; `make test VLLM=1` makes an environment with it"
-        )
-        for item in items:
-            if item.get_closest_marker("vllm"):
-                item.add_marker(skip)
+    """Skip what needs the real vLLM or inspect_ai where it is not installed."""
+    for marker, package, way in (
+        ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
+        ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
+    ):
+        if find_spec(package) is None:
+            skip = pytest.mark.skip(reason=f"{package} is not installed; {way}")
+            for item in items:
+                if item.get_closest_marker(marker):
+                    item.add_marker(skip)
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,7 +14,7 @@ from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_ve
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
-from evaluator.grading.versions import GraderRow, answers_of, version_taking
+from evaluator.grading.versions import GraderRow, answers_of, is_other_tool, version_taking
 from evaluator.grading.workers.own import own_name
 from service.errors import InputError
 from service.runs.store import Run, find_run
@@ -306,7 +306,7 @@ def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[s
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
         .join(GraderRow, GraderRow.id == counted.grader_id)
-        .where(RunProblemRow.run_id.in_(list(sizes)))
+        .where(RunProblemRow.run_id.in_(list(sizes)), ~is_other_tool(GraderRow.version))
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
-from evaluator.evals.runs import EvalSpec
+from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.grading.types import Answers
@@ -98,9 +98,10 @@ def load_result(
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
         raise InputError(f"run {run.name} has samples of neighbors only; `tagrpo eval run` draws the rest.")
+    spec = EvalSpec.from_json(run.spec)
     return RunResult(
         run=run,
-        spec=EvalSpec.from_json(run.spec),
+        spec=spec,
         grader_version=chosen,
         counts=_counts(originals),
         neighbors=len(counts) - len(originals),
@@ -109,7 +110,7 @@ def load_result(
         truncated=sum(problem.truncated for problem in originals),
         refused=sum(problem.refused for problem in originals),
         mean_tokens=_mean_tokens(session, run.id, originals),
-        usd=_usd(session, run.id),
+        usd=None if is_imported(spec) else _usd(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
         human=sum(problem.human for problem in originals),

@@ -14,7 +14,7 @@ from evaluator.evals.grading import Graded, grade_run
 from evaluator.evals.missing import samples_lost, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
-from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_version
+from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from service.database import Database
@@ -124,7 +124,7 @@ def estimate_eval(
             wanted.prompt,
             replace(wanted.sampling, seed=None),
         )
-        if alike and line.run.finished_at and line.samples:
+        if alike and not is_imported(spec) and line.run.finished_at and line.samples:
             trials.append((same, line.samples, line))
     if trials and session is not None:
         same, samples, trial = max(trials, key=lambda sized: sized[:2])

@@ -84,6 +84,15 @@ class EvalSpec:
         )
 
 
+IMPORTED = "imported"
+"""The sampler, in `engine`, of a run whose responses another tool drew."""
+
+
+def is_imported(spec: EvalSpec) -> bool:
+    """Return whether another tool drew the responses: then prompt and sampling say nothing of them."""
+    return spec.engine.get("sampler") == IMPORTED
+
+
 def run_answers(run: Run) -> Answers:
     """Return which answers an eval run was made to count."""
     answers: Answers = run.spec.get("answers", "all")

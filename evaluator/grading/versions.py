@@ -7,9 +7,9 @@ hangs on the machine (time-out, memory, crash) is never kept: another try may do
 from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
-from sqlalchemy import ForeignKey, insert, select
+from sqlalchemy import ColumnElement, ForeignKey, insert, select
 from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
-from sqlalchemy.orm import Mapped, Session, mapped_column
+from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from evaluator.grading.types import GRADER_VERSION, Answers, GradeValue, Outcome
 from evaluator.grading.workers.worker import Task
@@ -17,6 +17,7 @@ from service.database import Database
 from service.database.base import BY_KEY_ALONE, Base
 
 _BOXED = "; boxed answers only"
+_OTHER_TOOL = "other tool: "
 _KEYS_PER_QUERY = 500
 
 
@@ -48,6 +49,16 @@ def version_taking(answers: Answers) -> str:
 def answers_of(version: str) -> Answers:
     """Return which answers a version of the grader took."""
     return "boxed" if version.endswith(_BOXED) else "all"
+
+
+def other_tool(scorer: str | None) -> str:
+    """Return the version under which another tool's grades are stored; they are never taken for ours."""
+    return f"{_OTHER_TOOL}{scorer or 'score'}"
+
+
+def is_other_tool(version: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """Return the condition that a version is that of another tool."""
+    return version.startswith(_OTHER_TOOL)
 
 
 def grader_id(session: Session, version: str) -> int:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
+from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
@@ -205,14 +206,17 @@ def _unlike_the_paper(line: Line) -> list[str]:
     if (least, most) != (settings["n"], settings["n"]):
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples a problem")
-    if sampling.temperature != settings["temperature"]:
-        differences.append(f"temperature {sampling.temperature}")
-    if sampling.top_p != settings["top_p"]:
-        differences.append(f"top-p {sampling.top_p}")
-    if sampling.max_tokens != settings["max_tokens"]:
-        differences.append(f"at most {sampling.max_tokens:,} tokens")
-    if spec.prompt.form != settings["form"]:
-        differences.append(f"a {spec.prompt.form} prompt")
+    if is_imported(spec):
+        differences.append("a prompt and settings of another tool")
+    else:
+        if sampling.temperature != settings["temperature"]:
+            differences.append(f"temperature {sampling.temperature}")
+        if sampling.top_p != settings["top_p"]:
+            differences.append(f"top-p {sampling.top_p}")
+        if sampling.max_tokens != settings["max_tokens"]:
+            differences.append(f"at most {sampling.max_tokens:,} tokens")
+        if spec.prompt.form != settings["form"]:
+            differences.append(f"a {spec.prompt.form} prompt")
     sizes = {column.benchmark: column.problems for column in published.COLUMNS}
     problems = line.counts.problems
     if problems != sizes.get(line.entry.benchmark, problems):

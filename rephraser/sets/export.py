@@ -4,7 +4,6 @@ The token of the Hub is read from the environment only.
 """
 
 import json
-import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,14 +14,14 @@ from rephraser.sets.rows import MANIFEST_NAME, features, manifest, to_row
 from rephraser.sets.store import load_set
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
 from service.database import Database
-from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.errors import DatabaseError, InputError
+from service.pushing import check_push, push_folder
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 DEFAULT_LICENSE = "other"
-TOKEN_VARIABLE = "HF_TOKEN"
 _ROWS_PER_GROUP = 1000
 Report = Callable[[int, int], None]
 
@@ -147,63 +146,17 @@ def export_hf(
         write_card(folder, whole.header, data_file=SPLIT_FILE, memory_bytes=size, license_name=license_name)
 
     write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    address = None if push is None else push_folder(target, push, header=whole.header, private=private)
+    address = (
+        None
+        if push is None
+        else push_folder(
+            target,
+            push,
+            message=f"{whole.header.ref}, content hash {whole.header.content_hash}",
+            private=private,
+        )
+    )
     return _report(whole, target, address)
-
-
-def check_push(repository: str) -> None:
-    """Refuse a push that cannot succeed, before anything is written.
-
-    Raises:
-        PrerequisiteError: no token in the environment.
-        InputError: not a repository's name.
-    """
-    from huggingface_hub.utils import HFValidationError, validate_repo_id
-
-    try:
-        validate_repo_id(repository)
-    except HFValidationError as error:
-        raise InputError(
-            f"--push {repository}: not the name of a repository (OWNER/NAME): {error}"
-        ) from error
-    if not os.environ.get(TOKEN_VARIABLE):
-        raise PrerequisiteError(
-            f"pushing to the Hub needs a token with write access in the environment variable "
-            f"{TOKEN_VARIABLE} (make one at https://huggingface.co/settings/tokens)."
-        )
-
-
-def push_folder(folder: Path, repository: str, *, header: SetHeader, private: bool) -> str:
-    """Upload an exported folder as one commit; data files of an earlier version are removed in it.
-
-    Returns:
-        The address of the repository.
-
-    Raises:
-        PrerequisiteError: the Hub cannot be reached or refuses; the message never holds the token.
-    """
-    import httpx
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import HfHubHTTPError
-
-    token = os.environ[TOKEN_VARIABLE]
-    api: Any = HfApi(token=token)
-    try:
-        address = api.create_repo(repository, repo_type="dataset", private=private, exist_ok=True)
-        api.upload_folder(
-            folder_path=str(folder),
-            repo_id=repository,
-            repo_type="dataset",
-            commit_message=f"{header.ref}, content hash {header.content_hash}",
-            delete_patterns=["data/*"],
-        )
-    except HfHubHTTPError as error:
-        raise PrerequisiteError(_explain(repository, folder, error, token, "the Hub refused")) from error
-    except (httpx.HTTPError, OSError) as error:
-        raise PrerequisiteError(
-            _explain(repository, folder, error, token, "the Hub cannot be reached")
-        ) from error
-    return str(address)
 
 
 def manifest_beside(target: Path) -> Path:
@@ -274,11 +227,3 @@ def _write_text(path: Path, text: str) -> None:
 def _report(whole: NeighborSet, target: Path, pushed_to: str | None = None) -> ExportReport:
     neighbors = sum(len(entry.neighbors) for entry in whole.entries)
     return ExportReport(whole.header, target, len(whole.entries), neighbors, pushed_to)
-
-
-def _explain(repository: str, folder: Path, error: Exception, token: str, what: str) -> str:
-    reason = " ".join(str(error).split()).replace(token, f"${TOKEN_VARIABLE}")
-    return (
-        f"--push {repository}: {what} ({reason}). The export in {folder} is complete; to push it later "
-        "run the same command with --overwrite."
-    )

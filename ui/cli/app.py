@@ -16,7 +16,8 @@ from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
-from ui.cli.eval import benchmarks, human_grades, running, tables
+from ui.cli.eval import benchmarks, exchange, human_grades, running, tables
+from ui.cli.eval import importing as eval_importing
 from ui.cli.eval import runs as eval_runs
 from ui.cli.grade import serving as grading
 from ui.cli.neighbors import audits, judging, mending, proposing, reviews
@@ -107,6 +108,9 @@ GROUPS = {
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1 --n 128",
         {
             "run": running.run,
+            "import": eval_importing.import_,
+            "export": exchange.export,
+            "agreement": exchange.agreement,
             "grade": eval_runs.grade,
             "samples": eval_runs.samples,
             "human-grade": human_grades.human_grade,

@@ -143,8 +143,13 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     )
 
 
-def lost_words(name: str, lost: int) -> str:
+def lost_words(name: str, lost: int, *, imported: bool = False) -> str:
     """Say what is missing for good of a run, and the way out."""
+    if imported:
+        return (
+            f"{name}: {plural(lost, 'sample')} without a response, as the tool that drew them got none: "
+            "pass@k counts them wrong to right"
+        )
     return (
         f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
         "policy or ran out of time twice: pass@k counts them wrong to right; --retry-final asks again"
@@ -244,6 +249,8 @@ def outcome_json(outcome: "EvalOutcome") -> dict[str, Any]:
 
 def print_settings(run: "Run") -> None:
     """Print what shaped the responses, and with which packages."""
+    from evaluator.evals.runs import EvalSpec, is_imported
+
     spec = run.spec
     sampling, prompt = spec["sampling"], spec["prompt"]
     output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
@@ -253,6 +260,11 @@ def print_settings(run: "Run") -> None:
         output.say(f"answers {spec['answers']}: nothing but an answer in a box counts")
     if "grader" in spec:
         output.say(f"graded by {spec['grader']}, not by the rules")
+    if is_imported(EvalSpec.from_json(spec)):
+        output.say("prompt and sampling are those of the tool that drew: what it tells of them stands above")
+        output.say(_words(run.versions))
+        output.say()
+        return
     output.say(_words(sampling))
     output.say(
         f"{prompt['form']} prompt: {prompt['template']!r}"

@@ -25,6 +25,7 @@ def show(
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
+    from evaluator.evals.runs import IMPORTED
     from ui.cli.eval import reports
     from ui.cli.neighbors import summary
     from ui.cli.runs.choosing import choose
@@ -43,6 +44,7 @@ def show(
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
             terminal.emit(record, reports.print_run, chosen, stands)
             if stands.lost:
-                needed = reports.lost_words(chosen.name, stands.lost)
+                imported = chosen.spec["engine"].get("sampler") == IMPORTED
+                needed = reports.lost_words(chosen.name, stands.lost, imported=imported)
     if needed:
         raise exits.needs_attention(needed)

@@ -1,0 +1,1 @@
+"""Responses to and from other tools: files read as evaluations, evaluations written as files."""

@@ -1,0 +1,209 @@
+"""Writes the samples of an eval run as rows: JSON Lines, parquet, or a data set for the Hub."""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.overview import GradedBy, shown_grader
+from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.samples import page_samples, read_texts
+from evaluator.exchange.agreement import find_other_tool
+from service.database import Database
+from service.errors import InputError
+from service.runs.store import Run
+from service.writing import check_file_target, check_folder_target, write_file, write_folder
+
+SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
+
+DATA_FILE = "data/train-00000-of-00001.parquet"
+MANIFEST = "tagrpo.json"
+_SAMPLES_READ = 500
+_TYPES = {
+    "string": (
+        *(
+            "problem_id",
+            "question",
+            "answer",
+            "kind",
+            "tolerance",
+            "group",
+            "source_id",
+            "strategy",
+            "response",
+        ),
+        *("stop_reason", "grade", "reason", "extracted", "answer_place", "human_grade", "other_grade"),
+    ),
+    "int64": ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens"),
+}
+
+Report = Callable[[int, int], None]
+"""Told how many problems are written, and of how many."""
+
+
+def export_samples(
+    db: Database, run: Run, target: Path, form: SamplesFormat, *, overwrite: bool, report: Report
+) -> int:
+    """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
+
+    The rows hold all of problems and responses, so `evaluator.exchange.importing` reads them back. Grades are
+    those that are shown of the run.
+
+    Raises:
+        InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
+            take it; a text that parquet cannot hold.
+    """
+    if is_secret(run.spec["problems"]):
+        raise InputError(f"run {run.name} is of a gated benchmark, whose texts are not exported.")
+    count = 0
+
+    def counted() -> Iterator[dict[str, Any]]:
+        nonlocal count
+        for row in _rows(db, run, report):
+            count += 1
+            yield row
+
+    def write_lines(path: Path) -> None:
+        with path.open("w", encoding="utf-8", newline="\n") as file:
+            for row in counted():
+                file.write(json.dumps(row) + "\n")
+
+    def write_table(path: Path) -> None:
+        _write_parquet(path, counted())
+
+    def write_data_set(folder: Path) -> None:
+        (folder / DATA_FILE).parent.mkdir()
+        write_table(folder / DATA_FILE)
+        described = {
+            "run": run.name,
+            "id": run.id,
+            "spec": run.spec,
+            "versions": run.versions,
+            "samples": count,
+        }
+        text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
+        (folder / MANIFEST).write_text(text, encoding="utf-8")
+        (folder / "README.md").write_text(_card(run, count), encoding="utf-8")
+
+    if form == "hf":
+        check_folder_target(target, overwrite=overwrite, mark=MANIFEST)
+        write_folder(target, write_data_set, overwrite=overwrite, mark=MANIFEST)
+    else:
+        check_file_target(target, overwrite=overwrite)
+        write_file(target, write_lines if form == "jsonl" else write_table, overwrite=overwrite)
+    return count
+
+
+def _rows(db: Database, run: Run, report: Report) -> Iterator[dict[str, Any]]:
+    with db.read() as session:
+        problems = run_problems(session, run.id)
+        grader = shown_grader(session, run.id)
+        theirs = find_other_tool(session, run.id)
+    groups = {problem.group_id for problem in problems if problem.variant}
+    copies: Counter[tuple[Any, ...]] = Counter()
+    for done, problem in enumerate(problems, 1):
+        same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.group_id in groups)
+        common = {
+            "problem_id": problem.problem_id,
+            "position": problem.position,
+            "copy": 0 if problem.group_id in groups else copies[same],
+            "question": problem.text,
+            "answer": problem.answer,
+            "kind": problem.kind.value,
+            "tolerance": problem.tolerance,
+            "group": problem.group_id if groups else None,
+            "variant": problem.variant,
+            "source_id": problem.source_id,
+            "strategy": problem.strategy,
+        }
+        copies[same] += 1
+        for row in _samples(db, run, problem, grader, None if theirs is None else theirs.id):
+            yield common | row
+        report(done, len(problems))
+
+
+def _samples(
+    db: Database, run: Run, problem: RunProblem, grader: GradedBy | None, theirs: int | None
+) -> Iterator[dict[str, Any]]:
+    after = -1
+    while True:
+        with db.read() as session:
+            headers = page_samples(
+                session,
+                run.id,
+                problem.id,
+                after_ordinal=after,
+                limit=_SAMPLES_READ,
+                grader_id=None if grader is None else grader.id,
+            )
+            texts = read_texts(session, [header.id for header in headers])
+            other: dict[int, str | None] = {}
+            if theirs is not None:
+                graded = page_samples(
+                    session, run.id, problem.id, after_ordinal=after, limit=_SAMPLES_READ, grader_id=theirs
+                )
+                other = {header.id: header.reason for header in graded}
+        if not headers:
+            return
+        for header in headers:
+            fields = asdict(header)
+            yield {
+                "sample": header.ordinal,
+                "response": texts[header.id],
+                **{
+                    name: fields[name]
+                    for name in ("stop_reason", "prompt_tokens", "completion_tokens", "seed")
+                },
+                "grade": header.value,
+                "reason": header.reason,
+                "extracted": header.extracted,
+                "answer_place": header.source,
+                "human_grade": header.human,
+                "other_grade": other.get(header.id),
+            }
+        after = headers[-1].ordinal
+
+
+def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    kinds = {name: getattr(pyarrow, kind)() for kind, names in _TYPES.items() for name in names}
+    first = next(rows, None)
+    names = list(kinds) if first is None else list(first)
+    schema = pyarrow.schema([(name, kinds[name]) for name in names])
+    every = rows if first is None else chain([first], rows)
+    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
+        while part := list(islice(every, _SAMPLES_READ)):
+            try:
+                table = pyarrow.Table.from_pylist(part, schema=schema)
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    "a response holds half a character (a lone surrogate), which parquet cannot hold; write "
+                    "JSON Lines instead."
+                ) from error
+            writer.write_table(table)
+
+
+def _card(run: Run, samples: int) -> str:
+    return f"""---
+configs:
+- config_name: default
+  data_files:
+  - split: train
+    path: {DATA_FILE}
+tags:
+- tagrpo
+- evaluation
+---
+# Responses of {run.spec["model"]} to {run.spec["problems"]}
+
+{samples:,} responses of the evaluation `{run.name}`, one a row, with the grades of tagrpo's grader.
+`tagrpo.json` has the settings. The problems are those of the benchmark, whose licence holds for them.
+
+`tagrpo eval import {DATA_FILE} --model NAME` reads them back.
+"""

@@ -1,0 +1,244 @@
+"""Files of responses: rows (JSON Lines, CSV, parquet), and those of inspect_ai, lighteval and NeMo-Skills."""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from evaluator.exchange.responses import (
+    OutsideResponse,
+    choose_columns,
+    present_columns,
+    read_responses,
+    with_thought,
+)
+from service.errors import InputError
+from service.questions.columns import RowProblem
+from service.questions.files import BadRow, RawRow, Source, open_file
+
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "nemo-skills"]
+FORMATS: tuple[Format, ...] = ("rows", "inspect", "lighteval", "nemo-skills")
+
+_ROWS_LOOKED_AT = 200
+"""Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
+
+_LIGHTEVAL = ({"doc", "model_response"}, {"__doc__", "__model_response__"})
+_NEMO = {"generation", "expected_answer"}
+_NEMO_THOUGHT = "reasoning_content"
+_VERDICT = re.compile(r"judge?ment:\s*\**\s*(yes|no)\b", re.I)
+_BAD_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ResponseFile:
+    """Files of one tool as one list of responses, read anew by each call of `read`, a row at a time.
+
+    `settings` are those under which the tool says that it drew (temperature, max_tokens, ...). `model`,
+    `scorer` and `poses` (the task) are what it names, None where it does not.
+    """
+
+    name: str
+    form: Format
+    sha256: str
+    read: Callable[[], Iterator[OutsideResponse]]
+    model: str | None = None
+    scorer: str | None = None
+    poses: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_responses(
+    paths: Sequence[Path],
+    form: Format | None = None,
+    columns: Mapping[str, str] | None = None,
+    scorer: str | None = None,
+) -> ResponseFile:
+    """Open files of one tool; the format follows from their content unless it is given.
+
+    Args:
+        columns: by part (see `COLUMNS`) the columns of rows whose names are not the usual ones.
+        scorer: of an inspect_ai log with several scorers, the one whose scores stand beside our grades; of
+            rows and details the column or metric.
+
+    Raises:
+        InputError: a file that cannot be read, columns that are missing, files of several formats.
+    """
+    if not paths:
+        raise InputError("name a file of responses.")
+    opened = [_open(path, form, dict(columns or {}), scorer) for path in paths]
+    first = opened[0]
+    for path, other in zip(paths, opened, strict=True):
+        for what in ("form", "model", "scorer", "settings"):
+            if getattr(other, what) != getattr(first, what):
+                words = {"form": "format"}.get(what, what)
+                raise InputError(
+                    f"{path}: its {words} is {getattr(other, what)}, that of {paths[0]} "
+                    f"{getattr(first, what)}; import them one by one."
+                )
+    if len(opened) == 1:
+        return first
+    together = hashlib.sha256("".join(each.sha256 for each in opened).encode()).hexdigest()
+
+    def read() -> Iterator[OutsideResponse]:
+        for each in opened:
+            yield from each.read()
+
+    return replace(first, name=f"{first.name} and {len(opened) - 1} more", sha256=together, read=read)
+
+
+def _open(path: Path, form: Format | None, columns: dict[str, str], scorer: str | None) -> ResponseFile:
+    suffix = path.suffix.lower()
+    if form == "inspect" or (form is None and (suffix == ".eval" or _is_json_log(path))):
+        from evaluator.exchange.inspect_logs import open_log
+
+        return open_log(path, scorer)
+    source = open_file(path)
+    present = source.columns or _columns_of(source)
+    if form is None:
+        if any(names <= set(present) for names in _LIGHTEVAL):
+            form = "lighteval"
+        else:
+            form = "nemo-skills" if set(present) >= _NEMO else "rows"
+    if form == "lighteval":
+        return _open_lighteval(source, present, scorer)
+    if scorer is not None:
+        columns.setdefault("score", scorer)
+    if form == "nemo-skills":
+        usual = {"response": "_full_generation", "question": "problem"}
+        columns = {part: name for part, name in usual.items() if name in present} | columns
+    chosen = choose_columns(columns, present, source.name)
+
+    def responses(row: RawRow) -> Iterator[OutsideResponse]:
+        unread = [name for name in chosen.values() if name not in row.values]
+        if chosen["response"] in unread:
+            there = ", ".join(row.values) or "none"
+            raise RowProblem(f'it has no "{chosen["response"]}"; there are: {there}')
+        values = _nemo(row.values, chosen) if form == "nemo-skills" else row.values
+        return read_responses(row.place, values, chosen)
+
+    thoughts = [_NEMO_THOUGHT] if form == "nemo-skills" and _NEMO_THOUGHT in present else []
+    wanted = list(dict.fromkeys([*chosen.values(), *thoughts]))
+    return ResponseFile(
+        source.name,
+        form,
+        str(source.origin["sha256"]),
+        lambda: _checked(source, wanted, responses),
+        scorer=chosen.get("score"),
+    )
+
+
+def _nemo(values: Mapping[str, Any], columns: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return a row of NeMo-Skills with its thought in the response, and a judge's verdict as yes or no."""
+    changed = dict(values)
+    response, thought = values.get("generation"), values.get(_NEMO_THOUGHT)
+    if columns["response"] == "generation" and isinstance(response, str) and isinstance(thought, str):
+        changed["generation"] = with_thought(thought, response)
+    verdict = columns.get("score")
+    if verdict == "judgement" and isinstance(values.get(verdict), str):
+        match = _VERDICT.search(values[verdict])
+        changed[verdict] = match[1] if match else values[verdict]
+    return changed
+
+
+def _is_json_log(path: Path) -> bool:
+    """Say whether a file looks like an inspect_ai log in JSON: one object with `eval` in it."""
+    if path.suffix.lower() != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        begin = file.read(4096)
+    return b'"version"' in begin and b'"eval"' in begin and b'"run_id"' in begin
+
+
+def _columns_of(source: Source) -> tuple[str, ...]:
+    rows = [row.values for row in islice(source.rows, _ROWS_LOOKED_AT) if isinstance(row, RawRow)]
+    return present_columns(rows)
+
+
+def _checked(
+    source: Source,
+    wanted: Sequence[str],
+    responses: Callable[[RawRow], Iterator[OutsideResponse]],
+) -> Iterator[OutsideResponse]:
+    """Yield the responses of a source's rows; at the end fail with those rows that cannot be used."""
+    bad: list[str] = []
+    number = 0
+    for row in source.read(wanted):
+        number += 1
+        try:
+            if isinstance(row, BadRow):
+                raise RowProblem(row.problem)
+            read = list(responses(row))
+        except RowProblem as problem:
+            bad.append(f"{row.place}: {problem}")
+        else:
+            if not bad:
+                yield from read
+    if not number:
+        raise InputError(f"{source.name}: there are no rows in it.")
+    if bad:
+        more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
+        raise InputError(
+            f"{source.name}: {len(bad)} of {number} rows cannot be used:\n  "
+            + "\n  ".join(bad[:_BAD_NAMED])
+            + f"{more}\nA file is taken whole; mend these rows."
+        )
+
+
+def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) -> ResponseFile:
+    """Open the details of lighteval: a row a problem, with all responses to it, and a score of them together.
+
+    Its score of a row is that of a response only where the row has one.
+    """
+    mark = "__" if "__doc__" in present else ""
+    doc_column, told_column, metric_column = (
+        f"{mark}{each}{mark}" for each in ("doc", "model_response", "metric")
+    )
+    parts = {part: part for part in ("response", "question", "id", "answer", "completion_tokens", "score")}
+    metric = scorer or _first_metric(source, metric_column)
+
+    def responses(row: RawRow) -> Iterator[OutsideResponse]:
+        doc, replied = row.values.get(doc_column), row.values.get(told_column)
+        if not isinstance(doc, Mapping) or not isinstance(replied, Mapping):
+            raise RowProblem(f'"{doc_column}" or "{told_column}" is no object')
+        texts, thoughts = list(replied.get("text") or []), replied.get("reasonings") or []
+        if not texts:
+            raise RowProblem("it has no text of a response; log-likelihood tasks cannot be imported")
+        if len(thoughts) == len(texts):
+            texts = [with_thought(thought, text) for thought, text in zip(thoughts, texts, strict=True)]
+        tokens = replied.get("output_tokens") or []
+        scores = row.values.get(metric_column) or {}
+        values = {
+            "response": texts,
+            "question": doc.get("query"),
+            "id": doc.get("id"),
+            "answer": _gold(doc),
+            "completion_tokens": [len(each) for each in tokens] if len(tokens) == len(texts) else None,
+            "score": scores.get(metric) if len(texts) == 1 else None,
+        }
+        return read_responses(row.place, values, parts)
+
+    wanted = [name for name in (doc_column, told_column, metric_column) if name in present]
+    return ResponseFile(
+        source.name,
+        "lighteval",
+        str(source.origin["sha256"]),
+        lambda: _checked(source, wanted, responses),
+        scorer=metric,
+    )
+
+
+def _first_metric(source: Source, column: str) -> str | None:
+    row = next((row for row in source.rows if isinstance(row, RawRow)), None)
+    metrics = {} if row is None else row.values.get(column) or {}
+    return next((name for name, value in metrics.items() if value is not None), None)
+
+
+def _gold(doc: Mapping[str, Any]) -> Any:
+    """Return the gold of a document: the choice at its index, the first where there are several."""
+    choices, place = doc.get("choices") or [], doc.get("gold_index")
+    place = place[0] if isinstance(place, list) and place else place
+    index = int(place) if isinstance(place, int | str) and not isinstance(place, bool) else -1
+    return choices[index] if 0 <= index < len(choices) else None

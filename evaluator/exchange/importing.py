@@ -1,0 +1,224 @@
+"""Stores the responses of another tool as an eval run, in parts; a killed import is gone on with."""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, cast
+
+from sqlalchemy import Table, func, insert, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session
+
+from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
+from evaluator.evals.runs import IMPORTED, EvalSpec, open_eval_run
+from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
+from evaluator.exchange.files import ResponseFile
+from evaluator.exchange.matching import Matcher, Survey
+from evaluator.exchange.responses import OutsideResponse
+from evaluator.grading.types import Answers
+from evaluator.grading.versions import grader_id, other_tool
+from service.database import Database
+from service.models.settings import PromptSpec, SamplingSettings
+from service.runs.cells import CellPlan, add_cells, fail_cell
+from service.runs.store import Run, finish_run, package_versions
+from service.runs.tables import CellRow
+
+RESPONSES_PER_COMMIT = 1_000
+LONGEST_EXTRACTED = 1_000
+
+_SAMPLES = insert(cast(Table, SampleRow.__table__))
+_TEXTS = insert(cast(Table, SampleTextRow.__table__))
+_GRADES = insert_or_ignore(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
+_LAST_SAMPLE = select(func.max(SampleRow.id))
+
+Report = Callable[[int, int], None]
+"""Told the number of responses that are stored, and of all."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import did: `new` responses were stored, `there` had been before."""
+
+    run: Run
+    new: int
+    there: int
+
+
+def import_spec(
+    file: ResponseFile,
+    read: Survey,
+    placed: Sequence[PlacedProblem],
+    *,
+    problems: str,
+    size: int,
+    source: Mapping[str, Any],
+    model: str,
+    answers: Answers = "all",
+) -> EvalSpec:
+    """Return the settings of an imported run; the content of the file is part of them.
+
+    Prompt and sampling were the other tool's: what it tells stands in `engine`, the neutral values in their
+    place mean nothing (`evaluator.evals.runs.is_imported`).
+    """
+    engine: dict[str, Any] = {"sampler": IMPORTED, "format": file.form, "sha256": file.sha256}
+    engine |= {"scorer": file.scorer} if read.scored else {}
+    engine |= {name: value for name, value in file.settings.items() if value is not None}
+    left_out = sum(read.unmatched.values())
+    engine |= {"unmatched": left_out} if left_out else {}
+    return EvalSpec(
+        problems=problems,
+        problems_hash=placed_hash(placed),
+        size=size,
+        source=source,
+        model=model,
+        engine=engine,
+        prompt=PromptSpec("{question}"),
+        sampling=SamplingSettings(seed=None),
+        answers=answers,
+    )
+
+
+def import_responses(
+    db: Database,
+    name: str,
+    spec: EvalSpec,
+    file: ResponseFile,
+    matcher: Matcher,
+    read: Survey,
+    placed: Sequence[PlacedProblem],
+    report: Report,
+) -> Imported:
+    """Store the responses of a file as the run `name`; those that are there already are not stored again.
+
+    A killed import is gone on with by the same call: responses of a problem are numbered in the file's order,
+    and those with a number are there. Requests that brought no response become samples that are missing for
+    good, which every pass@k takes as unknown.
+
+    Args:
+        placed: the problems that `read` has anything of, in order.
+
+    Raises:
+        InputError: there is a run of this name with other settings, such as the responses of another file.
+    """
+    with db.write() as session:
+        run, _ = open_eval_run(
+            session, name, spec, placed, {**package_versions(), "file": file.name, "format": file.form}
+        )
+        problems = dict(zip(read.numbers, run_problems(session, run.id), strict=True))
+        theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
+        before = sum(_stored(session, list(problems.values())).values())
+    total, new = read.samples.total(), 0
+    report(before, total)
+    if before < total:
+        seen: Counter[int] = Counter()
+        for part in _parts(file.read(), matcher, problems, seen):
+            with db.write() as session:
+                new += _store(session, part, theirs)
+            report(min(before + new, total), total)
+    with db.write() as session:
+        _note_lost(session, run.id, {problems[number]: count for number, count in read.lost.items()})
+        finish_run(session, run.id, finished=True)
+    return Imported(run, new, before)
+
+
+_Place = tuple[RunProblem, int, OutsideResponse]
+
+
+def _parts(
+    responses: Iterator[OutsideResponse],
+    matcher: Matcher,
+    problems: Mapping[int, RunProblem],
+    seen: Counter[int],
+) -> Iterator[list[_Place]]:
+    def placed() -> Iterator[_Place]:
+        for response in responses:
+            number = matcher.number(response)
+            if number is not None and response.text is not None:
+                yield problems[number], seen[number], response
+                seen[number] += 1
+
+    rows = placed()
+    while part := list(islice(rows, RESPONSES_PER_COMMIT)):
+        yield part
+
+
+def _stored(session: Session, problems: Sequence[RunProblem]) -> dict[int, int]:
+    counted = SampleCountsRow
+    stored: dict[int, int] = {}
+    ids = list({problem.id for problem in problems})
+    for start in range(0, len(ids), 500):
+        query = select(counted.run_problem_id, counted.samples).where(
+            counted.run_problem_id.in_(ids[start : start + 500])
+        )
+        stored.update((problem, samples) for problem, samples in session.execute(query))
+    return stored
+
+
+def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
+    """Write the responses that are not there yet, with the other tool's grades; the write lock is held."""
+    stored = _stored(session, [problem for problem, _, _ in part])
+    connection = session.connection()
+    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
+    missing = [place for place in part if place[1] >= stored[place[0].id]]
+    if not missing:
+        return 0
+    connection.execute(
+        _SAMPLES,
+        [
+            {
+                "id": id,
+                "run_problem_id": problem.id,
+                "ordinal": ordinal,
+                "cell_id": None,
+                "seed": response.seed,
+                "stop_reason": response.stop_reason,
+                "prompt_tokens": response.prompt_tokens,
+                "completion_tokens": response.completion_tokens,
+            }
+            for id, (problem, ordinal, response) in enumerate(missing, next_id)
+        ],
+    )
+    connection.execute(
+        _TEXTS,
+        [{"sample_id": id, "text": response.text} for id, (_, _, response) in enumerate(missing, next_id)],
+    )
+    grades = [
+        {
+            "sample_id": id,
+            "grader_id": theirs,
+            "run_problem_id": problem.id,
+            "value": response.score.value.value,
+            "reason": response.score.text,
+            "extracted": response.score.extracted and response.score.extracted[:LONGEST_EXTRACTED],
+            "source": None,
+        }
+        for id, (problem, _, response) in enumerate(missing, next_id)
+        if response.score is not None
+    ]
+    if grades:
+        connection.execute(_GRADES, grades)
+    return len(missing)
+
+
+def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) -> None:
+    """Note the requests that brought no response, one cell a problem; once, however often this is called."""
+    if not lost:
+        return
+    samples = _stored(session, list(lost))
+    plans = [
+        CellPlan(
+            scope=run_id,
+            kind=SAMPLE,
+            subject_id=problem.problem_id,
+            round=problem.position,
+            ordinal=samples[problem.id],
+            attempt=0,
+            payload={"run_problem": problem.id, "first": samples[problem.id], "count": count},
+        )
+        for problem, count in lost.items()
+    ]
+    add_cells(session, run_id, plans)
+    cells = select(CellRow.id).where(CellRow.scope == run_id, CellRow.kind == SAMPLE)
+    for cell_id in session.scalars(cells).all():
+        fail_cell(session, cell_id, "the other tool got no response", attempts=0, cost_usd=None, final=True)

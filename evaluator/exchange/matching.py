@@ -1,0 +1,164 @@
+"""What responses answer: problems of a benchmark, found by id or text, or those that the file poses."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, TypeAlias
+
+from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
+from evaluator.exchange.responses import OutsideResponse
+from evaluator.grading import AnswerKind
+from service.errors import InputError
+from service.questions.columns import RowProblem
+
+By: TypeAlias = Literal["text", "inside", "position"]
+"""How a question is found in a benchmark: its text is the same but for whitespace, the problem's text stands
+inside it (a prompt with instructions around), or its id counts the benchmark's rows from 0. The benchmark's
+own problem ids are always taken."""
+
+
+class Matcher(Protocol):
+    """Gives a response its problem: a number that stands for it while a file is read, None for none.
+
+    `label` names the problems.
+    """
+
+    label: str
+
+    def number(self, response: OutsideResponse) -> int | None: ...
+
+    def placed(self) -> list[PlacedProblem]:
+        """Return the problems that had a response, by number, in order of numbers."""
+        ...
+
+
+class InBenchmark:
+    """Finds the problems of a benchmark."""
+
+    def __init__(self, label: str, problems: Sequence[Problem], by: By) -> None:
+        self.label, self._problems, self._by = label, problems, by
+        self._places = {problem.id: place for place, problem in enumerate(problems)}
+        texts = [_plain(problem.text) for problem in problems]
+        copies = Counter(texts)
+        self._texts = {text: place for place, text in enumerate(texts) if copies[text] == 1}
+        self._inside: dict[str, int | None] = {}
+
+    def number(self, response: OutsideResponse) -> int | None:
+        if response.id in self._places:
+            return self._places[response.id]
+        if self._by == "position":
+            known = response.id is not None and response.id.isdecimal() and len(response.id) < 10
+            place = int(response.id) if known and response.id else -1
+            return place if 0 <= place < len(self._problems) else None
+        if response.question is None:
+            return None
+        text = _plain(response.question)
+        place_or_none = self._texts.get(text)
+        if place_or_none is not None or self._by == "text":
+            return place_or_none
+        if text not in self._inside:
+            longest_first = sorted((each for each in self._texts if each in text), key=len, reverse=True)
+            unlike = [each for each in longest_first if each not in longest_first[0]]
+            alone = longest_first and not unlike
+            self._inside[text] = self._texts[longest_first[0]] if alone else None
+        return self._inside[text]
+
+    def placed(self) -> list[PlacedProblem]:
+        return [PlacedProblem(problem) for problem in self._problems]
+
+
+@dataclass
+class FromFile:
+    """Makes the problems of the questions and answers that the file has; the same two are one problem.
+
+    `kind` is theirs where the file does not say.
+    """
+
+    label: str
+    kind: AnswerKind = AnswerKind.LATEX
+    _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
+    _placed: list[PlacedProblem] = field(default_factory=list)
+
+    def number(self, response: OutsideResponse) -> int | None:
+        if response.question is None or not response.question.strip():
+            raise RowProblem("it has no question; name the benchmark that its ids are of with --benchmark")
+        if response.answer is None or not response.answer.strip():
+            raise RowProblem(
+                "it has no answer to grade by; name the column with --column answer=NAME, or the benchmark "
+                "with --benchmark"
+            )
+        kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
+        place = response.copy, response.group, response.variant
+        raw = response.question, response.answer, kind, response.tolerance, *place
+        number = self._numbers.get(raw)
+        if number is None:
+            problem = make_problem(response.question, response.answer, kind, response.tolerance)
+            number = self._numbers.setdefault((problem.id, *place), len(self._placed))
+            self._numbers[raw] = number
+            if number == len(self._placed):
+                whence = response.source_id, response.strategy
+                self._placed.append(PlacedProblem(problem, response.group, response.variant, *whence))
+        return number
+
+    def placed(self) -> list[PlacedProblem]:
+        if any(place.group_id is not None for place in self._placed):
+            return list(self._placed)
+        return [PlacedProblem(problem) for problem in number_copies(place.problem for place in self._placed)]
+
+
+@dataclass
+class Survey:
+    """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
+
+    `unmatched` counts responses by the beginning of their question or their id.
+    """
+
+    samples: Counter[int] = field(default_factory=Counter)
+    lost: Counter[int] = field(default_factory=Counter)
+    unmatched: Counter[str] = field(default_factory=Counter)
+    scored: int = 0
+
+    @property
+    def numbers(self) -> list[int]:
+        """The problems that the file has anything of, in order."""
+        return sorted({*self.samples, *self.lost})
+
+
+def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
+    """Read all responses once; nothing is stored.
+
+    Raises:
+        InputError: a response that cannot be placed at all, no response, or none with a place.
+    """
+    result = Survey()
+    for response in responses:
+        try:
+            number = matcher.number(response)
+        except RowProblem as problem:
+            raise InputError(f"{response.place}: {problem}.") from problem
+        if number is None:
+            result.unmatched[_label(response)] += 1
+        elif response.text is None:
+            result.lost[number] += 1
+        else:
+            result.samples[number] += 1
+            result.scored += response.score is not None
+    if not result.samples:
+        unmatched = sum(result.unmatched.values())
+        why = (
+            f"none of its {unmatched:,} responses is to a problem of the benchmark; the first: "
+            f"{next(iter(result.unmatched))!r}. A prompt around the problem is no hindrance with --by inside"
+            if unmatched
+            else "no row has a response"
+        )
+        raise InputError(f"nothing can be imported: {why}.")
+    return result
+
+
+def _label(response: OutsideResponse) -> str:
+    text = response.question if response.question is not None else f"id {response.id}"
+    return " ".join(text.split())[:80]
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split())

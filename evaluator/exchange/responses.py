@@ -1,0 +1,224 @@
+"""A response as another tool has it, and what its columns are called in rows."""
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from evaluator.grading import AnswerKind, GradeValue
+from evaluator.grading.kinds import read_tolerance
+from service.errors import InputError
+from service.questions.columns import RowProblem
+
+COLUMNS: dict[str, tuple[str, ...]] = {
+    "response": ("response", "responses", "completion", "generation", "output", "text", "model_output"),
+    "question": ("question", "problem", "prompt", "input", "query"),
+    "id": ("problem_id", "question_id", "unique_id", "id", "doc_id"),
+    "answer": ("answer", "expected_answer", "gold", "ground_truth", "target"),
+    "stop_reason": ("stop_reason", "finish_reason"),
+    "completion_tokens": ("completion_tokens", "output_tokens", "num_generated_tokens", "tokens"),
+    "prompt_tokens": ("prompt_tokens", "input_tokens", "num_input_tokens"),
+    "score": ("score", "grade", "correct", "is_correct", "symbolic_correct", "reward"),
+    "extracted": ("extracted", "predicted_answer"),
+    "seed": ("seed",),
+    "kind": ("kind",),
+    "tolerance": ("tolerance",),
+    "copy": ("copy",),
+    "group": ("group",),
+    "variant": ("variant",),
+    "source_id": ("source_id",),
+    "strategy": ("strategy",),
+}
+"""The parts of a response, and the names under which each is looked for; the last rows are of our exports."""
+
+_STOPS = {"max_tokens": "length", "model_length": "length", "eos": "stop", "end_turn": "stop"}
+_RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "false", "no")
+_LARGEST = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class Score:
+    """What another tool says of a response: the grade that it comes to, and how it was written.
+
+    Whatever is neither right nor wrong (half a point, "no answer") is unknown.
+    """
+
+    value: GradeValue
+    text: str
+    extracted: str | None = None
+
+
+@dataclass(frozen=True)
+class OutsideResponse:
+    """A response that another tool drew; `place` says where it stands (`file:line`).
+
+    `text` is None where a request brought none. `id` is the tool's own of the problem. `group` to `strategy`
+    are the problem's place in a run over a neighbor set.
+    """
+
+    place: str
+    text: str | None
+    question: str | None = None
+    id: str | None = None
+    answer: str | None = None
+    kind: AnswerKind | None = None
+    tolerance: str | None = None
+    stop_reason: str = "unknown"
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    seed: int | None = None
+    score: Score | None = None
+    copy: int = 0
+    group: str | None = None
+    variant: int = 0
+    source_id: str | None = None
+    strategy: str | None = None
+
+
+def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
+    """Return by part the columns of a source: those that are named, and the others by usual names.
+
+    Raises:
+        InputError: there is no such part or column, or none for the responses or for what they answer.
+    """
+    there = ", ".join(sorted(present)) or "none"
+    for part, column in named.items():
+        if part not in COLUMNS:
+            raise InputError(f"--column {part}={column}: no such part; there are: {', '.join(COLUMNS)}.")
+        if column not in present:
+            raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
+    chosen = dict(named)
+    for part, names in COLUMNS.items():
+        free = [name for name in names if name in present and name not in chosen.values()]
+        if part not in chosen and free:
+            chosen[part] = free[0]
+    if "response" not in chosen:
+        raise InputError(
+            f"{source}: no column looks like the response; name it with --column response=NAME, of: {there}."
+        )
+    if "question" not in chosen and "id" not in chosen:
+        raise InputError(
+            f"{source}: no column looks like the question or its id; name it with --column question=NAME or "
+            f"--column id=NAME, of: {there}."
+        )
+    return chosen
+
+
+def read_responses(
+    place: str, values: Mapping[str, Any], columns: Mapping[str, str]
+) -> Iterator[OutsideResponse]:
+    """Yield the responses of a row; where its response is a list, so may be all that is told of each.
+
+    Raises:
+        RowProblem: a value that cannot be what its column says.
+    """
+    row = {part: values.get(column) for part, column in columns.items()}
+    texts = row.pop("response")
+    if not isinstance(texts, list):
+        yield _response(place, texts, row, columns)
+        return
+    for number, text in enumerate(texts):
+        its_own = {part: _of(value, number, len(texts)) for part, value in row.items()}
+        yield _response(f"{place}, response {number}", text, its_own, columns)
+
+
+def _of(value: Any, number: int, count: int) -> Any:
+    return value[number] if isinstance(value, list) and len(value) == count else value
+
+
+def _response(place: str, text: Any, row: Mapping[str, Any], columns: Mapping[str, str]) -> OutsideResponse:
+    if text is not None and not isinstance(text, str):
+        raise RowProblem(f'"{columns["response"]}" is no text')
+    read = {part: value for part, value in row.items() if value is not None and not _is_nan(value)}
+
+    def string(part: str) -> str | None:
+        value = read.get(part)
+        if isinstance(value, list | Mapping | bool | bytes):
+            raise RowProblem(f'"{columns[part]}" is no text')
+        return None if value is None else str(value)
+
+    def whole(part: str) -> int | None:
+        text = string(part)
+        try:
+            number = None if text is None else int(text.removesuffix(".0"))
+        except ValueError:
+            raise RowProblem(f'"{columns[part]}" is no whole number') from None
+        if number is not None and not 0 <= number <= _LARGEST:
+            raise RowProblem(f'"{columns[part]}" is {number}, which cannot be')
+        return number
+
+    stop = string("stop_reason")
+    return OutsideResponse(
+        place=place,
+        text=None if text is None else str(text),
+        question=string("question"),
+        id=string("id"),
+        answer=string("answer"),
+        kind=_kind(string("kind"), columns),
+        tolerance=_tolerance(string("tolerance")),
+        stop_reason=stop_word(stop),
+        prompt_tokens=whole("prompt_tokens"),
+        completion_tokens=whole("completion_tokens"),
+        seed=whole("seed"),
+        score=read_score(read.get("score"), string("extracted")),
+        copy=whole("copy") or 0,
+        group=string("group"),
+        variant=whole("variant") or 0,
+        source_id=string("source_id"),
+        strategy=string("strategy"),
+    )
+
+
+def with_thought(thought: str | None, text: str) -> str:
+    """Return a response with a thought that a server took out of it in front, as it was drawn."""
+    return f"<think>\n{thought}\n</think>\n\n{text}" if thought and thought.strip() else text
+
+
+def stop_word(reason: str | None) -> str:
+    """Return why a response ended in the words of this house, "unknown" where a tool does not say."""
+    return "unknown" if not reason else _STOPS.get(reason, reason)
+
+
+def read_score(value: Any, extracted: str | None = None) -> Score | None:
+    """Return another tool's score as a grade; None where it gave none.
+
+    >>> read_score("C").value, read_score(0.0).value, read_score(0.5).value
+    (<GradeValue.CORRECT: 'correct'>, <GradeValue.WRONG: 'wrong'>, <GradeValue.UNKNOWN: 'unknown'>)
+    """
+    if value is None:
+        return None
+    text = " ".join(str(value).split())[:200]
+    try:
+        number = float(text)
+    except ValueError:
+        word = text.lower()
+        number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
+    grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
+    return Score(grades.get(number, GradeValue.UNKNOWN), text, extracted)
+
+
+def _kind(name: str | None, columns: Mapping[str, str]) -> AnswerKind | None:
+    if name is None:
+        return None
+    try:
+        return AnswerKind(name)
+    except ValueError:
+        raise RowProblem(f'"{columns["kind"]}" is {name!r}; there are {", ".join(AnswerKind)}') from None
+
+
+def _tolerance(text: str | None) -> str | None:
+    if text is not None:
+        try:
+            read_tolerance(text)
+        except InputError as error:
+            raise RowProblem(str(error)) from error
+    return text
+
+
+def _is_nan(value: Any) -> bool:
+    return isinstance(value, float) and value != value
+
+
+def present_columns(rows: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the columns of rows in the order of their first use."""
+    return tuple(dict.fromkeys(name for row in rows for name in row))

@@ -1,0 +1,379 @@
+"""Responses of other tools as evaluations: matched, stored once, graded beside the tool's grades, written."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from eval_runs import add_eval_run, make_problems
+from pyarrow import parquet
+from sqlalchemy import select
+
+from evaluator.evals.grading import grade_changes, grade_run
+from evaluator.evals.overview import shown_grader
+from evaluator.evals.problems import Problem, make_problem, number_copies
+from evaluator.evals.results import load_result
+from evaluator.evals.runs import EvalSpec
+from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.exchange import importing
+from evaluator.exchange.agreement import read_agreement
+from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
+from evaluator.exchange.files import ResponseFile, open_responses
+from evaluator.exchange.importing import Imported, import_responses, import_spec
+from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, survey
+from evaluator.exchange.responses import read_score
+from evaluator.grading import AnswerKind, Grader
+from service.database import Database
+from service.errors import InputError, PrerequisiteError
+from service.models.settings import SamplingSettings
+from service.runs.store import Run
+
+SUMS = [("What is 1/2 + 1/4?", "3/4"), ("2+2?", "4")]
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    with Database.open(tmp_path / "t.db") as database:
+        yield database
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=1) as made:
+        yield made
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def sums(tmp_path: Path) -> Path:
+    """Three responses to each of two questions: as the gold, equal to one gold, another number."""
+    rows = [
+        {"question": question, "answer": answer, "response": f"so \\boxed{{{text}}}"}
+        | {"finish_reason": "max_tokens", "tokens": 5 + number, "correct": score, "predicted_answer": text}
+        for number, (text_or_none, score) in enumerate([(None, True), ("0.75", False), ("7", 0.5)])
+        for question, answer in SUMS
+        for text in [text_or_none or answer]
+    ]
+    return write(tmp_path / "sums.jsonl", rows)
+
+
+def nothing(done: int, total: int) -> None:
+    pass
+
+
+def bring(
+    db: Database,
+    file: ResponseFile,
+    name: str = "run",
+    matcher: Matcher | None = None,
+    report: importing.Report = nothing,
+) -> Imported:
+    matcher = matcher or FromFile("own")
+    read = survey(file.read(), matcher)
+    every = matcher.placed()
+    placed = [every[number] for number in read.numbers]
+    spec = import_spec(file, read, placed, problems="own", size=len(placed), source={}, model="m")
+    return import_responses(db, name, spec, file, matcher, read, placed, report)
+
+
+def stored(db: Database, run: Run) -> list[tuple[Any, ...]]:
+    """All that an export has to bring back, in order."""
+    query = (
+        select(
+            RunProblemRow.position,
+            RunProblemRow.group_id,
+            RunProblemRow.variant,
+            RunProblemRow.source_id,
+            RunProblemRow.strategy,
+            ProblemRow.id,
+            SampleRow.ordinal,
+            SampleRow.stop_reason,
+            SampleRow.prompt_tokens,
+            SampleRow.completion_tokens,
+            SampleRow.seed,
+            SampleTextRow.text,
+        )
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
+        .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
+        .join(SampleTextRow, SampleTextRow.sample_id == SampleRow.id)
+        .where(RunProblemRow.run_id == run.id)
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    with db.read() as session:
+        return [tuple(row) for row in session.execute(query)]
+
+
+def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
+    db: Database, grader: Grader, tmp_path: Path
+) -> None:
+    file = open_responses([sums(tmp_path)])
+    run = bring(db, file).run
+    rows = stored(db, run)
+    assert [(row[0], row[6], row[7], row[9]) for row in rows] == [
+        (problem, sample, "length", 5 + sample) for problem in (0, 1) for sample in range(3)
+    ]
+    with db.read() as session:
+        assert shown_grader(session, run.id) is None  # the other tool's grades are never taken for ours
+        with pytest.raises(InputError, match="6 of 6 samples have no grade"):
+            load_result(session, run)
+    grade_run(db, run.id, grader, nothing)
+    with db.read() as session:
+        result = load_result(session, run)
+        assert list(result.counts.correct) == [2, 1]
+        assert (result.usd, result.mean_tokens, result.truncated) == (None, 6.0, 6)
+        agreement = read_agreement(session, run.id)
+        assert agreement is not None
+        assert agreement.counts == {
+            ("correct", "correct"): 2,
+            ("wrong", "correct"): 1,
+            ("wrong", "wrong"): 1,
+            ("unknown", "wrong"): 2,
+        }
+        assert (agreement.samples, agreement.alike) == (6, 3)
+        unlike = grade_changes(session, run.id, agreement.theirs, agreement.ours)
+        assert [(row.position, row.ordinal, row.old_reason, row.old_extracted) for row in unlike] == [
+            (0, 1, "False", "0.75"),
+            (0, 2, "0.5", "7"),
+            (1, 2, "0.5", "7"),
+        ]
+    again = bring(db, file)
+    assert (again.run.id, again.new, again.there) == (run.id, 0, 6)
+    assert stored(db, run) == rows
+    with pytest.raises(InputError, match=r"exists with other settings: .*sha256"):
+        bring(db, open_responses([write(tmp_path / "other.jsonl", [{**vars_of(SUMS[0]), "response": "x"}])]))
+
+
+def vars_of(pair: tuple[str, str]) -> dict[str, str]:
+    return {"question": pair[0], "answer": pair[1]}
+
+
+def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "RESPONSES_PER_COMMIT", 2)
+    file = open_responses([sums(tmp_path)])
+    whole = bring(db, file, "whole").run
+
+    class Stop(Exception):
+        pass
+
+    def stop(done: int, total: int) -> None:
+        if done == 4:
+            raise Stop
+
+    with pytest.raises(Stop):
+        bring(db, file, "stopped", report=stop)
+    assert bring(db, file, "stopped").there == 4
+
+    calls = 0
+
+    def another_one_meanwhile(done: int, total: int) -> None:
+        nonlocal calls
+        calls += 1
+        if calls == 2:
+            bring(db, file, "twice")
+
+    bring(db, file, "twice", report=another_one_meanwhile)
+    with db.read() as session:
+        from service.runs.store import find_run
+
+        stopped, twice = find_run(session, "stopped"), find_run(session, "twice")
+    assert stopped.finished_at
+    assert twice.finished_at
+    assert stored(db, stopped) == stored(db, whole) == stored(db, twice)
+
+
+def test_requests_without_a_response_are_unknown_and_not_wrong(
+    db: Database, grader: Grader, tmp_path: Path
+) -> None:
+    rows = [{**vars_of(SUMS[1]), "response": text} for text in ("\\boxed{4}", None, "\\boxed{5}", None)]
+    file = open_responses([write(tmp_path / "lost.jsonl", rows)])
+    for _ in range(2):
+        run = bring(db, file).run
+    grade_run(db, run.id, grader, nothing)
+    with db.read() as session:
+        result = load_result(session, run)
+    assert (result.missing, list(result.counts.n), list(result.counts.unknown)) == (2, [4], [2])
+
+
+BENCHMARK = [make_problem("What is 1 + 1?", "2"), make_problem("What is\n1 + 1? Say it twice.", "22")]
+
+
+@pytest.mark.parametrize(
+    ("by", "row", "place"),
+    [
+        ("text", {"question": " What is   1 + 1?\n"}, 0),
+        ("text", {"question": "Solve: What is 1 + 1?"}, None),
+        ("text", {"id": BENCHMARK[1].id}, 1),
+        ("inside", {"question": "Solve: What is 1 + 1?"}, 0),
+        ("inside", {"question": "Solve: What is 1 + 1? Say it twice."}, 1),  # holds both; the longer one
+        ("inside", {"question": "Solve: 1 + 1?"}, None),
+        ("position", {"id": 1}, 1),
+        ("position", {"id": 2}, None),
+        ("position", {"id": "1e3"}, None),
+    ],
+)
+def test_questions_are_found_in_a_benchmark(
+    by: By, row: dict[str, Any], place: int | None, tmp_path: Path
+) -> None:
+    rows = [{"response": "", **row}, {"response": "", "question": BENCHMARK[0].text, "id": "0"}]
+    file = open_responses([write(tmp_path / "r.jsonl", rows)])
+    read = survey(file.read(), InBenchmark("b", BENCHMARK, by))
+    if place is None:
+        assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
+    else:
+        assert read.numbers == sorted({0, place})
+        assert not read.unmatched
+    with pytest.raises(InputError, match="none of its 1 responses is to a problem"):
+        survey(
+            open_responses([write(tmp_path / "no.jsonl", [{"response": "", "question": "?"}])]).read(),
+            InBenchmark("b", BENCHMARK, by),
+        )
+
+
+def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
+    """A row as lighteval 0.13.0 writes it, without the columns that are not read."""
+    doc = {"query": "Solve. 2+2?", "choices": ["5", "4"], "gold_index": [1], "id": "7", "instruction": None}
+    told = {"text": texts, "output_tokens": [[1, 2]] * len(texts), "reasonings": ["hm", None][: len(texts)]}
+    return {f"{marks}doc{marks}": doc, f"{marks}model_response{marks}": told, f"{marks}metric{marks}": metric}
+
+
+def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None:
+    details = tmp_path / "details.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4"], {"match": 1.0})]), details)
+    file = open_responses([details])
+    (response,) = file.read()
+    assert (file.form, file.scorer, response.text) == ("lighteval", "match", "<think>\nhm\n</think>\n\n4")
+    assert (response.question, response.answer, response.id) == ("Solve. 2+2?", "4", "7")
+    assert response.completion_tokens == 2
+    assert response.score is not None
+    assert response.score.value == "correct"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4", ""], {"pass": 0.5}, "__")]), details)
+    assert [(each.text, each.score) for each in open_responses([details]).read()] == [
+        ("<think>\nhm\n</think>\n\n4", None),  # a score of both is none of each
+        ("", None),
+    ]
+    row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "reasoning_content": "hm"}
+    row |= {
+        "symbolic_correct": False,
+        "judgement": "Reasoning: no.\nJudgement: Yes",
+        "num_generated_tokens": 3,
+    }
+    outputs = [write(tmp_path / f"output-rs{seed}.jsonl", [row]) for seed in (0, 1)]
+    file = open_responses(outputs, scorer="judgement")
+    first, second = file.read()
+    assert (file.form, first.text, first.completion_tokens) == (
+        "nemo-skills",
+        "<think>\nhm\n</think>\n\n4",
+        3,
+    )
+    assert second.score is not None
+    assert second.score.value == "correct"
+    assert open_responses(outputs).scorer == "symbolic_correct"
+    assert open_responses(outputs[:1]).sha256 != file.sha256
+    with pytest.raises(InputError, match=r"its format is nemo-skills, that of .* lighteval"):
+        open_responses([details, *outputs])
+    table = tmp_path / "rows.csv"
+    table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
+    (response,) = open_responses([table]).read()
+    assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
+
+
+@pytest.mark.parametrize(
+    ("lines", "columns", "message"),
+    [
+        ('{"a": 1}', {}, r"no column looks like the response; name it with --column response=NAME, of: a"),
+        ('{"text": "x"}', {}, r"no column looks like the question or its id"),
+        (
+            '{"text": "x", "q": 1}',
+            {"question": "z"},
+            r'no column "z" \(--column question=\.\.\.\); there are: q',
+        ),
+        ('{"text": "x", "q": 1}', {"wish": "q"}, r"--column wish=q: no such part; there are: response, "),
+        ('{"text": "x", "id": 1}', {}, r"r.jsonl:1: it has no question; name the benchmark"),
+        ('{"text": "x", "problem": "q"}', {}, r"r.jsonl:1: it has no answer to grade by"),
+        (
+            '{"text": "x", "problem": "q", "answer": "1"}\n{"problem": "q"}',
+            {},
+            r'r.jsonl:2: it has no "text"',
+        ),
+        ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r.jsonl:1: "text" is no text'),
+        (
+            '{"text": "", "problem": "q", "answer": "1", "tokens": -1}',
+            {},
+            r'1: "tokens" is -1, which cannot be',
+        ),
+        (
+            '{"text": "", "problem": "q", "answer": "1", "kind": "x"}',
+            {},
+            r"1: \"kind\" is 'x'; there are latex",
+        ),
+        ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
+        ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
+        ("", {}, r"the file is empty"),
+    ],
+)
+def test_what_cannot_be_imported_says_where_and_what_would_fit(
+    lines: str, columns: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "r.jsonl"
+    path.write_text(lines, encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        survey(open_responses([path], columns=columns).read(), FromFile("own"))
+
+
+def test_a_score_that_is_neither_is_unknown() -> None:
+    scores = ["C", "I", "P", "N", True, False, 1, 0.0, "0.5", float("nan"), "correct", "wrong"]
+    values = [score.value.value[0] for each in scores if (score := read_score(each)) is not None]
+    assert "".join(values) == "cwuucwcwuucw"
+    assert read_score(None) is None
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet", "hf"])
+def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tmp_path: Path) -> None:
+    plain = [*make_problems(1), make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1")]
+    problems: list[Problem] = number_copies([*plain, plain[0]])
+    said = iter(["", "\u2028 \\boxed{1}\r\n", " a ", "\x00", "π", "z"])
+    run = add_eval_run(db, "r", [(2, 1, 0)] * 3, problems=problems, texts=lambda *_: next(said))
+    target = tmp_path / "out"
+    assert export_samples(db, run, target, form, overwrite=False, report=nothing) == 6
+    path = target / DATA_FILE if form == "hf" else target.rename(target.with_suffix(f".{form}"))
+    back = bring(db, open_responses([path]), "back").run
+    assert stored(db, back) == stored(db, run)
+    assert back.spec["problems_hash"] == run.spec["problems_hash"]
+    file = open_responses([path])
+    assert [each.score is not None and each.score.value.value for each in file.read()] == [
+        *("correct", "wrong") * 3
+    ]
+    if form == "hf":
+        with pytest.raises(InputError, match="is not empty; name another folder or pass --overwrite"):
+            export_samples(db, run, target, form, overwrite=False, report=nothing)
+        assert "1e-1" in {each.tolerance for each in file.read()}
+
+
+def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:
+    problems = make_problems(1)
+    run = add_eval_run(db, "r", [(1, 1, 0)], problems=problems, benchmark="gpqa-diamond")
+    with pytest.raises(InputError, match="gated benchmark, whose texts are not exported"):
+        export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=nothing)
+    assert not (tmp_path / "o.jsonl").exists()
+
+
+def test_a_log_of_inspect_asks_for_its_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "inspect_ai.log", None)
+    path = tmp_path / "x.eval"
+    path.write_bytes(b"PK")
+    with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[inspect\]'"):
+        open_responses([path])
+
+
+def test_settings_of_another_tool_are_not_told_as_ours(db: Database, tmp_path: Path) -> None:
+    spec = EvalSpec.from_json(bring(db, open_responses([sums(tmp_path)])).run.spec)
+    assert spec.engine["sampler"] == "imported"
+    assert spec.engine["scorer"] == "correct"
+    assert spec.sampling == SamplingSettings(seed=None)

@@ -1,0 +1,69 @@
+"""`eval import`, `agreement` and `export`: what is read, said and written, and what is refused."""
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import CommandLine
+
+from service.database import Database
+
+ROWS = [
+    {"question": "Say: 2+2?", "answer": "4", "response": "\\boxed{4}", "score": 0, "id": 0},
+    {"question": "Say: 2+2?", "answer": "4", "response": None, "id": 0},
+    {"question": "Say: 3+3?", "answer": "6", "response": "\\boxed{6}", "score": 1, "id": 7},
+]
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
+    Path("rows.jsonl").write_text(lines, encoding="utf-8")
+    Path("sums.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n', encoding="utf-8")
+    return CommandLine(monkeypatch, capsys, ("eval",))
+
+
+def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
+    arguments = ("import", "rows.jsonl", "--model", "a/b", "--benchmark", "sums.jsonl", "--by", "inside")
+    done = cli(*arguments)
+    assert done.code == 3
+    assert "1 response to 1 question that sums does not hold were left out: 'Say: 3+3?' (1)" in done.err
+    assert "1 request of the other tool got no response" in done.err
+    assert "1 response imported (rows)" in done.out
+    assert "b.sums: 1 problem, 1 samples each" in done.out
+    assert "price not known" in done.out
+    again = json.loads(cli(*arguments, "--json").out)
+    assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
+    assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]
+    assert again["agreement"]["counts"] == [{"theirs": "wrong", "ours": "correct", "responses": 1}]
+
+    listed = cli("agreement", "b.sums", "--out", "unlike.jsonl")
+    assert (listed.code, "wrong (0)" in listed.out, "correct (exact)" in listed.out) == (0, True, True)
+    (row,) = map(json.loads, Path("unlike.jsonl").read_text().splitlines())
+    assert (row["theirs"], row["ours"], row["gold"]) == ("wrong", "correct", "4")
+
+    written = cli("export", "b.sums", "--out", "out.jsonl", "--json")
+    assert json.loads(written.out)["samples"] == 1
+    (row,) = map(json.loads, Path("out.jsonl").read_text().splitlines())
+    assert (row["response"], row["grade"], row["other_grade"]) == ("\\boxed{4}", "correct", "0")
+    assert cli("agreement", "b.sums", "--json").code == 0
+    summary = cli.within("runs")("show", "b.sums")
+    assert (summary.code, "temperature" in summary.out) == (0, False)
+    assert "1 sample missing: pass@k with them wrong to right" in summary.out
+
+
+def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLine) -> None:
+    for arguments, message in [
+        (("import", "rows.jsonl"), "does not say which model drew it; name it with --model"),
+        (("import", "none.jsonl", "--model", "m"), "none.jsonl: no such file"),
+        (("import", "rows.jsonl", "--model", "m", "--column", "response"), "give PART=NAME"),
+        (("import", "rows.jsonl", "--model", "m", "--benchmark", "sums.jsonl"), "--by inside"),
+    ]:
+        done = cli(*arguments)
+        assert (done.code, message in done.err) == (2, True), done.err
+    assert not Path("tagrpo.db").exists()
+    Database.open("tagrpo.db").close()
+    assert "there is no eval run 'x'" in cli("agreement", "x").err
+    assert "--push and --public go with --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
+    assert "which format?" in cli("export", "x", "--out", "o.txt").err

@@ -1,0 +1,177 @@
+"""`tagrpo eval agreement` and `export`: grades beside those of another tool, samples for other tools."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer import Argument, Option
+
+from service.errors import InputError, NotFoundError
+from ui.cli import output
+from ui.cli.output import Terminal, plural
+from ui.cli.rows import RowsFile
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from evaluator.exchange.agreement import Agreement
+
+_FORM = {".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def agreement(
+    run: Annotated[str, Argument(help="Name or id of an imported evaluation.")],
+    *,
+    file: RowsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Set our grades beside those of the tool that drew the responses, and list where they differ.
+
+    Example: tagrpo eval agreement Qwen3-4B.math500 --out unlike.jsonl
+    """
+    from dataclasses import asdict
+
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.grading import grade_changes
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.agreement import read_agreement
+
+    file.check()
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        agrees = read_agreement(session, chosen.id)
+        if agrees is None:
+            raise NotFoundError(f"run {chosen.name} has no grades of another tool beside ours.")
+        changes = grade_changes(session, chosen.id, agrees.theirs, agrees.ours)
+    secret = is_secret(chosen.spec["problems"])
+    names = {"old": "theirs", "old_reason": "their_score", "old_extracted": "their_answer"}
+    names |= {
+        "new": "ours",
+        "new_reason": "our_reason",
+        "new_extracted": "our_answer",
+        "new_source": "answer_place",
+    }
+    hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
+    rows = [
+        {
+            names.get(field, field): None if field in hidden else value
+            for field, value in asdict(change).items()
+            if field != "old_source"
+        }
+        for change in changes
+    ]
+    file.write(rows)
+    record = {"run": chosen.name, **agreement_json(agrees), "unlike": rows}
+    terminal.emit(record, _print_unlike, agrees, rows)
+
+
+def agreement_json(agrees: "Agreement") -> dict[str, Any]:
+    """Return the table of both grades for JSON."""
+    return {
+        "other_tool": agrees.theirs.partition(": ")[2],
+        "grader": agrees.ours,
+        "graded_by_both": agrees.samples,
+        "alike": agrees.alike,
+        "counts": [
+            {"theirs": theirs, "ours": ours, "responses": count}
+            for (theirs, ours), count in sorted(agrees.counts.items())
+        ],
+    }
+
+
+def print_agreement(agrees: "Agreement") -> None:
+    """Print the table of both grades."""
+    from evaluator.grading import GradeValue
+    from evaluator.reports.documents.document import hundredths
+
+    output.say()
+    share = hundredths(agrees.alike / agrees.samples, 1) if agrees.samples else "0"
+    output.say(f"{plural(agrees.samples, 'response')} graded by both, {agrees.alike:,} alike ({share}%)")
+    output.table(
+        [f"graded by {agrees.theirs.partition(': ')[2]}", *(f"here {value}" for value in GradeValue)],
+        [
+            [theirs.value, *(agrees.counts.get((theirs.value, ours.value), 0) for ours in GradeValue)]
+            for theirs in GradeValue
+        ],
+    )
+
+
+def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:
+    print_agreement(agrees)
+    output.say()
+    output.table(
+        ["problem", "sample", "gold", "theirs", "answer read", "ours", "answer read here"],
+        [
+            [
+                row["position"],
+                row["ordinal"],
+                row["gold"],
+                f"{row['theirs']} ({row['their_score']})",
+                row["their_answer"],
+                f"{row['ours']} ({row['our_reason']})",
+                row["our_answer"],
+            ]
+            for row in rows
+        ],
+        empty="all grades are alike",
+    )
+
+
+def export(
+    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    *,
+    out: Annotated[Path, Option(help="File to write, or folder for hf.")],
+    form: Annotated[
+        Literal["jsonl", "parquet", "hf"] | None,
+        Option("--format", help="By default what --out ends in; hf: a data set for the Hub."),
+    ] = None,
+    push: Annotated[
+        str | None,
+        Option(help="With hf: push to this data-set repository (OWNER/NAME); HF_TOKEN in the environment."),
+    ] = None,
+    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False,
+    overwrite: Annotated[bool, Option(help="Replace an earlier export.")] = False,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Write the samples of a run, one a row, with problem, response, tokens and grades.
+
+    `tagrpo eval import` reads them back. Gated benchmarks are not exported.
+
+    Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.exporting import export_samples
+    from service.pushing import check_push, push_folder
+
+    chosen_form = form or _FORM.get(out.suffix.lower())
+    if chosen_form is None:
+        raise InputError(f"{out}: which format? End it in .jsonl or .parquet, or give --format.")
+    if chosen_form != "hf" and (push or public):
+        raise typer.BadParameter("--push and --public go with --format hf")
+    if push is not None:
+        check_push(push)
+    with db.open(read_only=True) as database, terminal.progress("export") as bar:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        count = export_samples(
+            database,
+            chosen,
+            out,
+            chosen_form,  # type: ignore[arg-type]
+            overwrite=overwrite,
+            report=lambda done, total: bar.update(done, total),
+        )
+    pushed = None
+    if push is not None:
+        pushed = push_folder(out, push, message=f"{chosen.name}, {count:,} samples", private=not public)
+    record = {
+        "run": chosen.name,
+        "out": str(out),
+        "format": chosen_form,
+        "samples": count,
+        "pushed_to": pushed,
+    }
+    words = f"{chosen.name}: {plural(count, 'sample')} written to {out}"
+    terminal.emit(record, output.say, words + (f", pushed to {pushed}" if pushed else ""))

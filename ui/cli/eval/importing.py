@@ -1,0 +1,281 @@
+"""`tagrpo eval import`: responses that another tool drew, as an evaluation."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+import typer
+from typer import Argument, Option
+
+from service.errors import InputError
+from ui.cli import exits, output
+from ui.cli.eval.settings import AnswersName
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from evaluator.evals.problems import PlacedProblem
+    from evaluator.exchange.agreement import Agreement
+    from evaluator.exchange.matching import Matcher, Survey
+    from evaluator.grading import Grader
+
+UNMATCHED_LISTED = 5
+
+
+@dataclass(frozen=True)
+class Columns:
+    """How the file is read."""
+
+    panel: ClassVar[str] = "The file"
+
+    form: Annotated[
+        Literal["rows", "inspect", "lighteval", "nemo-skills"] | None,
+        Option("--format", help="Whose files they are; by default what they look like."),
+    ] = None
+    column: Annotated[
+        tuple[str, ...],
+        Option("--column", help="Where a part stands, as response=text; parts: docs/other-tools.md."),
+    ] = ()
+    scorer: Annotated[
+        str | None, Option(help="The other tool's scorer, metric or column whose grades stand beside ours.")
+    ] = None
+
+    def named(self) -> dict[str, str]:
+        """Return the columns by part."""
+        pairs = [pair.partition("=") for pair in self.column]
+        for part, equals, name in pairs:
+            if not (part and equals and name):
+                raise typer.BadParameter(f"--column {part}{equals}{name}: give PART=NAME, as response=text")
+        return {part: name for part, _, name in pairs}
+
+
+@dataclass(frozen=True)
+class Questions:
+    """What the responses answer."""
+
+    panel: ClassVar[str] = "The problems"
+
+    benchmark: Annotated[
+        str | None,
+        Option(help="A benchmark, or a file of your own; by default the file's own questions and answers."),
+    ] = None
+    by: Annotated[
+        Literal["text", "inside", "position"],
+        Option(help="How its problems are found: same text, inside a prompt, or ids that count its rows."),
+    ] = "text"
+    source: Annotated[str | None, Option("--from", help="File with the benchmark's rows.")] = None
+    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0
+    allow_changed: Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")] = (
+        False
+    )
+    kind: Annotated[
+        Literal["latex", "integer", "choice", "tolerance"],
+        Option(help="Of the answers, where problems are the file's own and it does not say."),
+    ] = "latex"
+
+
+def import_(
+    files: Annotated[list[Path], Argument(help="Files of one tool, in order.")],
+    *,
+    model: Annotated[str | None, Option(help="What drew them; logs of inspect_ai say so themselves.")] = None,
+    name: Annotated[
+        str | None, Option(help="The run is named NAME.BENCHMARK; by default after the model.")
+    ] = None,
+    answers: Annotated[
+        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
+    ] = "all",
+    workers: Annotated[
+        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
+    ] = None,
+    questions: Questions,
+    columns: Columns,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Store responses that another tool drew as an evaluation, and grade them here.
+
+    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, output of NeMo-Skills. A file
+    is taken whole or not at all; after a kill the same command goes on, and a file's second import adds
+    nothing. The other tool's grades are kept beside ours.
+
+    Exit code 3: responses to no problem of the benchmark, which are listed, or requests that got none.
+
+    Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
+    """
+    from evaluator.evals.grading import grade_run
+    from evaluator.evals.runs import model_slug
+    from evaluator.exchange.agreement import read_agreement
+    from evaluator.exchange.files import open_responses
+    from evaluator.exchange.importing import import_responses, import_spec
+    from evaluator.exchange.matching import survey
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache, version_taking
+    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval.exchange import agreement_json
+
+    file = open_responses(files, columns.form, columns.named(), columns.scorer)
+    drawn_by = model or file.model
+    if drawn_by is None:
+        raise InputError(f"{file.name} does not say which model drew it; name it with --model.")
+    matcher, problems = _matcher(questions, file.poses or files[0].stem)
+    with terminal.progress("reading") as bar:
+        bar.update(0, None, file.name)
+        read = survey(file.read(), matcher)
+    label, size, placed = _part(problems, matcher, read)
+    source = problems.source if problems is not None else {"file": file.name, "sha256": file.sha256}
+    spec = import_spec(
+        file,
+        read,
+        placed,
+        problems=label,
+        size=size,
+        source=source,
+        model=drawn_by,
+        answers=answers,
+    )
+    run_name = f"{name or model_slug(drawn_by)}.{label}"
+    with (
+        db.open(create=True) as database,
+        Grader(workers=workers, cache=VerdictCache(database)) as grader,
+        terminal.progress(run_name) as bar,
+    ):
+        _note_golds(label, placed, grader)
+        stored = import_responses(
+            database,
+            run_name,
+            spec,
+            file,
+            matcher,
+            read,
+            placed,
+            lambda done, total: bar.update(done, total, "storing"),
+        )
+        graded = grade_run(
+            database,
+            stored.run.id,
+            grader,
+            lambda done, total: bar.update(done, total, "grading"),
+            version=version_taking(answers),
+        )
+        numbers = eval_reports.read_numbers(database, stored.run)
+        with database.read() as session:
+            agreement = read_agreement(session, stored.run.id)
+    record = {
+        **numbers.to_json(),
+        "format": file.form,
+        "imported": stored.new,
+        "there_before": stored.there,
+        "graded": graded.samples,
+        "unmatched": _unmatched(read, problems),
+        "without_response": read.lost.total(),
+        "agreement": agreement and agreement_json(agreement),
+    }
+    terminal.emit(record, _print_import, record, numbers, agreement)
+    needed = _needed(read, problems)
+    if needed:
+        raise exits.needs_attention(needed)
+
+
+@dataclass(frozen=True)
+class _Benchmark:
+    name: str
+    source: dict[str, Any]
+    problems: "Sequence[PlacedProblem]"
+    gated: bool
+
+
+def _matcher(questions: Questions, posed: str) -> "tuple[Matcher, _Benchmark | None]":
+    from evaluator.benchmarks import load_benchmark
+    from evaluator.exchange.matching import FromFile, InBenchmark
+    from evaluator.grading import AnswerKind
+
+    if questions.benchmark is None:
+        return FromFile(_own_label(posed), AnswerKind(questions.kind)), None
+    loaded = load_benchmark(
+        questions.benchmark,
+        source=questions.source,
+        options_seed=questions.options_seed,
+        allow_changed=questions.allow_changed,
+    )
+    matcher = InBenchmark(loaded.name, loaded.problems, questions.by)
+    return matcher, _Benchmark(loaded.name, loaded.source, matcher.placed(), loaded.gated)
+
+
+def _own_label(posed: str) -> str:
+    """Return the name of the problems that a file or task poses itself; never that of a known benchmark."""
+    from evaluator.benchmarks import BENCHMARKS
+    from service.questions.store import default_set_name
+
+    plain = posed.rpartition("/")[2].encode("ascii", "ignore").decode()
+    label = default_set_name(plain)[:60] or "responses"
+    return f"{label}-file" if label in BENCHMARKS or label.startswith("gpqa") else label
+
+
+def _part(
+    benchmark: _Benchmark | None, matcher: "Matcher", read: "Survey"
+) -> "tuple[str, int, Sequence[PlacedProblem]]":
+    """Return name, size and problems of what the file answers, which may be part of a benchmark."""
+    every = matcher.placed()
+    numbers = read.numbers
+    placed = [every[number] for number in numbers]
+    if benchmark is None:
+        return matcher.label, len(placed), placed
+    if numbers == list(range(len(numbers))):  # as `eval run --limit`
+        return benchmark.name, len(every), placed
+    return f"{benchmark.name}-{len(numbers)}of{len(every)}", len(placed), placed
+
+
+def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader") -> None:
+    from evaluator.benchmarks import LoadedBenchmark, check_golds
+
+    loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
+    failures = len(check_golds(loaded, grader))
+    if failures:
+        output.note(
+            f"{label}: {failures:,} of {plural(len(placed), 'gold')} are not correct when graded against "
+            "themselves; their problems count as wrong"
+        )
+
+
+def _unmatched(read: "Survey", benchmark: _Benchmark | None) -> dict[str, Any]:
+    secret = benchmark is not None and benchmark.gated
+    listed = (
+        [] if secret else [{"question": text, "responses": n} for text, n in read.unmatched.most_common()]
+    )
+    return {
+        "responses": read.unmatched.total(),
+        "questions": len(read.unmatched),
+        "listed": listed,
+    }
+
+
+def _needed(read: "Survey", benchmark: _Benchmark | None) -> str:
+    parts = []
+    if read.unmatched and benchmark is not None:
+        most = read.unmatched.most_common(UNMATCHED_LISTED)
+        listed = "" if benchmark.gated else "; ".join(f"{text!r} ({count:,})" for text, count in most)
+        more = len(read.unmatched) - UNMATCHED_LISTED
+        listed += f"; and {plural(more, 'question')} more (--json lists all)" if listed and more > 0 else ""
+        parts.append(
+            f"{plural(read.unmatched.total(), 'response')} to {plural(len(read.unmatched), 'question')} that "
+            f"{benchmark.name} does not hold were left out" + (f": {listed}" if listed else "")
+        )
+    if read.lost:
+        parts.append(
+            f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k counts them "
+            "wrong to right"
+        )
+    return "; ".join(parts) + "." if parts else ""
+
+
+def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
+    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval.exchange import print_agreement
+
+    before = f", {record['there_before']:,} were there" if record["there_before"] else ""
+    output.say(f"{plural(record['imported'], 'response')} imported ({record['format']}){before}")
+    eval_reports.print_numbers(numbers)
+    if agreement is not None:
+        print_agreement(agreement)
+        output.say(f"`tagrpo eval agreement {record['run']}` lists where they differ")
