@@ -50,9 +50,10 @@ def conformance_folder() -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs the real vLLM or inspect_ai where it is not installed."""
+    """Skip what needs the real vLLM, TRL or inspect_ai where it is not installed."""
     for marker, package, way in (
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
+        ("trl", "trl", "`make test` installs it in a folder of its own"),
         ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
     ):
         if find_spec(package) is None:

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from trl import GRPOConfig, GRPOTrainer
 
 from benchmarks.studies.sandbox_world import World
 from service.errors import InputError
@@ -14,6 +13,10 @@ from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.trl import NeighborRollout, correctness, load_export
 
+pytestmark = [
+    pytest.mark.trl,
+    pytest.mark.filterwarnings("ignore:You are using 'rollout_func'"),
+]
 QUESTIONS, GROUP = 8, 8
 
 
@@ -28,6 +31,8 @@ class Step:
     """What TRL made of one batch, and what it asked and drew."""
 
     def __init__(self, world: World, anchor: Any = "question", **settings: Any) -> None:
+        from trl import GRPOConfig, GRPOTrainer
+
         self.rewards: list[float | None] = []
         rows = load_export(world.export)
         arguments = GRPOConfig(

@@ -102,3 +102,18 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 def test_the_entry_point_names_the_registration() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["verl.plugins"] == {"tagrpo": REGISTRATION}
+
+
+def test_a_trl_that_verl_cannot_import_is_named_before_the_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    package = tmp_path / "trl"
+    package.mkdir()
+    (package / "__init__.py").write_text("AutoModelForCausalLMWithValueHead = object\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    checks.check_version()
+    (package / "__init__.py").write_text("GRPOTrainer = object\n")
+    with pytest.raises(PrerequisiteError, match=r"TRL is installed beside verl .* pip uninstall trl"):
+        checks.check_version()
+    (package / "experimental" / "ppo").mkdir(parents=True)
+    checks.check_version()

@@ -1,7 +1,9 @@
 """What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
 
+import importlib.util
 from collections.abc import Collection, Iterable, Mapping
 from importlib import metadata
+from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
@@ -19,7 +21,7 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
     """Raise unless the installed verl is a tested one, or has all of these hooks as a tested one has.
 
     Raises:
-        PrerequisiteError: verl is missing, or does not have a hook.
+        PrerequisiteError: verl is missing, lacks a hook, or stands beside a TRL that it cannot import.
     """
     try:
         version = metadata.version("verl")
@@ -27,6 +29,11 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
         raise PrerequisiteError(
             f"verl is not installed; training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
         ) from error
+    if _trl_in_the_way():
+        raise PrerequisiteError(
+            f"TRL is installed beside verl {version}, which looks there for a class that TRL no longer has, and "
+            "ends at its start: pip uninstall trl, or give TRL an environment of its own."
+        )
     if version in TESTED_VERSIONS:
         return
     lacking = differences(installed_folders(), hooks)
@@ -36,6 +43,15 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
             f"verl {version} is installed, which is not tested and differs from what tagrpo extends: "
             f"{lacking[0]}{more}; `tagrpo doctor --training` lists all. {_INSTALL}."
         )
+
+
+def _trl_in_the_way() -> bool:
+    """Return whether verl (0.9.1, `models/transformers/monkey_patch.py`) would fail on this TRL."""
+    spec = importlib.util.find_spec("trl")
+    if spec is None or spec.origin is None:
+        return False
+    folder, name = Path(spec.origin).parent, "AutoModelForCausalLMWithValueHead"
+    return not (folder / "experimental" / "ppo").exists() and name not in Path(spec.origin).read_text("utf-8")
 
 
 def untested_version() -> str | None:
