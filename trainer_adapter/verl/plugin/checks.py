@@ -31,8 +31,8 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
         ) from error
     if _trl_in_the_way():
         raise PrerequisiteError(
-            f"TRL is installed beside verl {version}, which looks there for a class that TRL no longer has, and "
-            "ends at its start: pip uninstall trl, or give TRL an environment of its own."
+            f"TRL is installed beside verl {version}, which looks there for a class that TRL no longer has, "
+            "and ends at its start: pip uninstall trl, or give TRL an environment of its own."
         )
     if version in TESTED_VERSIONS:
         return
