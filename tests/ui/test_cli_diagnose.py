@@ -3,6 +3,8 @@
 import csv
 import json
 import random
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -31,19 +33,24 @@ def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.fixture
-def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A database with questions, their candidates, and two eval runs over them: base and end.
+def db(built: Callable[[Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a copy of the database that commands take."""
+    path = Path(shutil.copy(built(make_database), tmp_path / "t.db"))
+    monkeypatch.setenv("TAGRPO_DB", str(path))
+    return path
+
+
+def make_database(folder: Path) -> None:
+    """Make a database with questions, their candidates, and two eval runs over them: base and end.
 
     Neighbor 2 of each of the last four questions, which are always solved, is never solved.
     """
-    path = tmp_path / "t.db"
-    monkeypatch.setenv("TAGRPO_DB", str(path))
     rng = random.Random(0)
     asked = [
         (f"What is {q}+1?", str(q + 1), [Proposed(f"{q}+1=?"), Proposed(f"Add 1 to {q}.", strategy="format")])
         for q in range(QUESTIONS)
     ]
-    with open_empty(path) as database:
+    with open_empty(folder / "t.db") as database:
         add_run(database, "proposals", asked)
         with database.read() as session:
             candidates = {row.text: row for row in session.scalars(select(CandidateRow))}
@@ -73,7 +80,6 @@ def db(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             )
         plain = [make_problem(f"What is {q}+1?", str(q + 1)) for q in range(QUESTIONS)]
         add_eval_run(database, "plain", [(SAMPLES, q % 9, 0) for q in range(QUESTIONS)], problems=plain)
-    return path
 
 
 def rollouts(path: Path, *, responses: bool = True) -> Path:
