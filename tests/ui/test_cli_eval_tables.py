@@ -3,7 +3,10 @@
 import csv
 import io
 import json
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from command_line import CommandLine, words
@@ -16,19 +19,22 @@ BASE: Counts = [(32, 8, 0), (32, 0, 0), (32, 32, 0), (32, 1, 0)]
 TUNED: Counts = [(32, 20, 0), (32, 1, 0), (32, 32, 0), (32, 4, 0)]
 
 
-@pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    """Run `tagrpo ...` beside a database with runs base.aime24, base.own, tuned.aime24, tuned.own, open."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
-    with open_empty(tmp_path / "tagrpo.db") as db:
+def make_database(folder: Path) -> None:
+    """Make a database with runs base.aime24, base.own, tuned.aime24, tuned.own, open."""
+    with open_empty(folder / "t.db") as db:
         for name, counts in (("base", BASE), ("tuned", TUNED)):
             for benchmark in ("aime24", "own"):
                 add_eval_run(
                     db, f"{name}.{benchmark}", counts, benchmark=benchmark, model=f"Qwen/Qwen3-4B-{name}"
                 )
         add_eval_run(db, "open", [(8, 2, 0), (4, 0, 0)], graded=[8, 2], finished=False)
-    return CommandLine(monkeypatch, capsys)
+
+
+@pytest.fixture
+def cli(cli: CommandLine, built: Callable[[Any], Path]) -> CommandLine:
+    """Run `tagrpo ...` beside a copy of that database."""
+    shutil.copy(built(make_database), "tagrpo.db")
+    return cli
 
 
 def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
