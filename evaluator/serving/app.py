@@ -90,18 +90,15 @@ def grading_app(
 ) -> FastAPI:
     """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/metrics`, `/docs`.
 
-    `ready` is called when it is about to take requests; the desk is closed at the end.
+    `ready` is called when it is about to take requests.
     """
 
     @asynccontextmanager
-    async def open_until_end(_app: FastAPI) -> AsyncIterator[None]:
+    async def started(_app: FastAPI) -> AsyncIterator[None]:
         ready()
-        try:
-            yield
-        finally:
-            desk.close()
+        yield
 
-    app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=open_until_end)
+    app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=started)
     metrics = Metrics(queue)
 
     async def graded(route: str, entry: Entry, cases: Sequence[GradeCase]) -> list[Grade]:

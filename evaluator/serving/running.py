@@ -73,7 +73,8 @@ def serve(
     body_bytes = limits.body_mb * 10**6
     queue = Queue(limits.queue, 8 * body_bytes, body_bytes)
     rewards = Rewards(unknown_reward, "boxed" if boxed_only else "all")
-    app = grading_app(Desk(grader, limits.deadline_s), queue, rewards, token, ready)
+    desk = Desk(grader, limits.deadline_s)
+    app = grading_app(desk, queue, rewards, token, ready)
     config = uvicorn.Config(
         app,
         log_level="warning",
@@ -85,4 +86,7 @@ def serve(
         timeout_keep_alive=_KEEP_ALIVE_S,
         timeout_graceful_shutdown=int(limits.deadline_s) + _GRACE_S,
     )
-    run_until_signal(uvicorn.Server(config), listening)
+    try:
+        run_until_signal(uvicorn.Server(config), listening)
+    finally:
+        desk.close()  # also after a second Ctrl-C, which waits for nobody

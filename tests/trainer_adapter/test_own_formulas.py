@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,9 @@ from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
 from trainer_adapter.methods.registry import FORMULAS, call, find_formula, own_sources
 from trainer_adapter.methods.step_advantages import step_advantages
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.composing import Machine, compose_run
+from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
 
@@ -144,3 +148,21 @@ def test_own_code_is_part_of_a_runs_identity(mine: Path) -> None:
 
 def test_a_group_of_one_may_have_an_advantage_of_your_own() -> None:
     assert compose(own(advantage="centred"), {"responses": 1}).group_size == 1
+
+
+def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    (tmp_path / "strict_rewards.py").write_text("def grade(response, gold): return None\n")
+    name = "reward.custom_reward_function.reward_kwargs.grader=strict_rewards:grade"
+
+    def spec() -> dict[str, Any]:
+        assigned = assign(RECIPES["grpo"], [f"+{name}"])
+        data: Any = SimpleNamespace(validation_file=None, identity=dict)
+        return make_spec(compose_run(assigned.recipe, Machine(1), overrides=assigned.overrides), data)
+
+    first = spec()
+    assert first["own_grader"].startswith("own grader strict_rewards:grade; sha256 ")
+    (tmp_path / "strict_rewards.py").write_text("def grade(response, gold): return False\n")
+    assert [change.split(":")[0] for change in differences(first, spec())] == ["own_grader"]
