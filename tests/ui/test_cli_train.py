@@ -5,11 +5,13 @@ import os
 import random
 import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from fake_verl import put_in_place
 from runs import Proposed, add_run
@@ -23,7 +25,8 @@ from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.assignments import assign
 
-PAGE = Path(__file__).parents[2] / "docs" / "recipes.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "recipes.md"
 SMALL = ("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "responses=2")
 
 
@@ -168,6 +171,50 @@ def test_a_plan_compares_recipes_at_equal_responses(tagrpo: CommandLine) -> None
     unknown = tagrpo(*words, "--compare", "grpo,nope")
     assert unknown.code == 2
     assert "no recipe 'nope'" in unknown.err
+
+
+def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(tagrpo: CommandLine, place: Path) -> None:
+    assert tagrpo("sets", "export", "math@1", "--format", "verl", "--out", "verl").code == 0
+    plan: list[object] = [
+        "train",
+        "plan",
+        "ta_rescue",
+        *SMALL[:2],
+        "loss.kl_coef=0",
+        "--model",
+        "Qwen/Qwen3-4B",
+    ]
+    plan += ["--data", "verl", "--compare", "grpo,ta_grpo", "--responses", 256, "--script", "go.sh"]
+    done = tagrpo(*plan)
+    assert done.code == 0, done.err
+    assert "try it with --dry-run first" in done.err
+    text = Path("go.sh").read_text(encoding="utf-8")
+    # 256 responses are 8 steps of 4 questions with 8 responses, 2 of 32; 12 questions make 3 steps an epoch
+    assert 'train ta_rescue 8 3 "$seed" loss.kl_coef=0 data.train_batch_size=4' in text
+    assert 'train ta_grpo 2 1 "$seed" data.train_batch_size=4' in text
+    assert "global_step_8/actor/huggingface" in text
+    assert tagrpo(*plan).code == 2  # it is there
+
+    (place / "sums.jsonl").write_text('{"question": "1+1?", "answer": "2"}\n', encoding="utf-8")
+    command = place / "bin" / "tagrpo"
+    command.parent.mkdir()
+    call = "from ui.cli.app import main; main()"
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{call}" "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    environment = {"PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "SEEDS": "1"}
+    environment |= {"BENCHMARKS": "sums.jsonl", "PRESET": "default"}
+    tried = subprocess.run(
+        ["bash", "go.sh", "--dry-run"],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tried.returncode == 0, tried.stderr
+    assert tried.stdout.count("verl.trainer.main_ppo") == 3
+    assert "Qwen3-4B-base.sums" in tried.stdout
+    without = tagrpo("train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 12, "--script", "x.sh")
+    assert (without.code, "--data and --compare" in words(without.err)) == (2, True)
 
 
 def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:

@@ -57,6 +57,13 @@ def plan(
     responses: Annotated[
         int | None, Option(min=1, help="Responses that each draws in all; by default those of the recipe.")
     ] = None,
+    script: Annotated[
+        Path | None,
+        Option(
+            help="With --data and --compare: write a script that trains all of them at equal responses, "
+            "evaluates them and writes the report."
+        ),
+    ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the forecast.")] = 0,
     *,
     db: Db,
@@ -81,9 +88,12 @@ def plan(
     from trainer_adapter.runs.planning import Speed, plan_memory, plan_work, warnings
     from trainer_adapter.runs.presets import find_preset
     from ui.cli.train.pilot import read_pilot
+    from ui.cli.train.script import comparison_script, write_script
 
     if (data is None) == (questions is None):
         raise typer.BadParameter("name the export with --data, or give the number of --questions")
+    if script is not None and (data is None or compare is None):
+        raise typer.BadParameter("--script goes with --data and --compare: what is trained, and beside what")
     chosen = find_preset(preset)
     changed = assigned(recipe, changes, chosen)
     export = None if data is None else read_data(data)
@@ -105,16 +115,30 @@ def plan(
         raise typer.BadParameter("--assume-shift-sd belongs to --pilot")
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
     asked = questions if export is None else export.questions
+    beside = [name.strip() for name in compare.split(",")] if compare else []
     works = plan_work(
         composition,
         shape,
         asked or 0,
         speed,
         None if forecast is None else forecast.no_gradient,
-        compare=[chosen.applied(find_recipe(name.strip())) for name in compare.split(",")] if compare else (),
+        compare=[chosen.applied(find_recipe(name)) for name in beside],
         responses=responses,
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
+    if script is not None and data is not None:
+        text = comparison_script(
+            script,
+            composition,
+            works,
+            [recipe, *beside],
+            changes or [],
+            model=model,
+            data=data,
+            questions=asked or 0,
+        )
+        write_script(script, text)
+        output.note(f"the comparison is in {script}: try it with --dry-run first")
     doubts = warnings(composition, works[0])
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)

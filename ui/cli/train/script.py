@@ -1,0 +1,151 @@
+"""The script of a planned comparison: trains each recipe, evaluates all, writes the report."""
+
+import math
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from service.errors import InputError
+
+if TYPE_CHECKING:
+    from trainer_adapter.runs.composing import Composition
+    from trainer_adapter.runs.planning import Work
+
+BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
+SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+
+_HEAD = """\
+#!/usr/bin/env bash
+# Trains recipes at {responses:,} responses each, evaluates them and the model itself, writes the report.
+# Run it again to go on where it stopped: what is done is not done again. --dry-run prints the trainings'
+# commands and what the evaluation of the model will ask. Other choices come by the environment, as in
+#   SEEDS="1 2" BENCHMARKS="amc12 aime24" PRESET=paper-eval SAMPLER=vllm REPORT=comparison bash {name}
+set -euo pipefail
+
+SEEDS=${{SEEDS:-"1 2 3"}}
+BENCHMARKS=${{BENCHMARKS:-"{benchmarks}"}}
+PRESET=${{PRESET:-paper-eval}}
+SAMPLER=${{SAMPLER:-vllm}}
+DB=${{DB:-tagrpo.db}}
+REPORT=${{REPORT:-comparison}}
+DRY=""
+if [ "${{1:-}}" = "--dry-run" ]; then DRY="--dry-run"; fi
+
+train() {{ # recipe, steps, epochs, seed, changes
+    local recipe=$1 steps=$2 epochs=$3 seed=$4
+    shift 4
+    tagrpo train run "$recipe" {machine} \\
+        --data {data} --model {model} --preset {preset} --name "$(name "$recipe" "$seed")" --db "$DB" $DRY \\
+        "$@" trainer.total_training_steps="$steps" trainer.total_epochs="$epochs" \\
+        tagrpo_run.seed="$seed" {saves}
+}}
+
+evaluate() {{ # name, model
+    # shellcheck disable=SC2086
+    tagrpo eval run $BENCHMARKS --name "$1" --model "$2" --sampler "$SAMPLER" --preset "$PRESET" \\
+        --db "$DB" $DRY
+}}
+
+name() {{ # recipe, seed
+    echo "{prefix}-$(basename "$1" .toml)-s$2"
+}}
+
+for seed in $SEEDS; do
+"""
+
+_TAIL = """\
+done
+
+evaluate {prefix}-base {model}
+if [ -n "$DRY" ]; then exit 0; fi
+for seed in $SEEDS; do
+{evaluations}
+done
+
+rows=({prefix}-base)
+for recipe in {recipes}; do
+    row=""
+    for seed in $SEEDS; do row="$row${{row:++}}$(name "$recipe" "$seed")"; done
+    rows+=("$(basename "$recipe" .toml)=$row")
+done
+tagrpo eval report "${{rows[@]}}" --db "$DB"
+tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.html"
+tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
+"""
+
+
+def comparison_script(
+    target: Path,
+    composition: "Composition",
+    works: Sequence["Work"],
+    recipes: Sequence[str],
+    changes: Sequence[str],
+    *,
+    model: str,
+    data: Path,
+    questions: int,
+) -> str:
+    """Return the script that trains, evaluates and reports what a plan compares.
+
+    Args:
+        target: the file it will be, for its own words.
+        works: of the plan, in the order of `recipes`: names, or TOML files.
+        changes: as the user wrote them; axes are the first recipe's, all else is for every recipe.
+    """
+    axes = [change for change in changes if _is_axis(change)]
+    shared = [change for change in changes if not _is_axis(change)]
+    batch = int(composition.value("data.train_batch_size"))
+    machine = composition.machine
+    words = ["--cpu"] if machine.cpu else ["--gpus", str(machine.gpus), "--nodes", str(machine.nodes)]
+    if machine.ray_address is not None:
+        words += ["--ray-address", machine.ray_address]
+    prefix = Path(model).name
+    trainings, evaluations = [], []
+    for place, (recipe, work) in enumerate(zip(recipes, works, strict=True)):
+        epochs = math.ceil(work.steps / (questions // batch))
+        own = [*(axes if place == 0 else []), *shared]
+        line = ["train", recipe, str(work.steps), str(epochs)]
+        trainings.append(f'    {shlex.join(line)} "$seed" {shlex.join(own)}'.rstrip())
+        checkpoint = f"checkpoints/global_step_{work.steps}/actor/huggingface"
+        run = f'"$(name {shlex.quote(recipe)} "$seed")"'
+        evaluations.append(f"    evaluate {run} runs/{run}/{checkpoint}")
+    head = _HEAD.format(
+        name=shlex.quote(target.name),
+        responses=max(work.responses for work in works),
+        benchmarks=BENCHMARKS,
+        machine=shlex.join(words),
+        data=shlex.quote(str(data)),
+        model=shlex.quote(model),
+        preset=composition.preset.name,
+        prefix=shlex.quote(prefix),
+        saves=shlex.quote(SAVES),
+    )
+    tail = _TAIL.format(
+        prefix=shlex.quote(prefix),
+        model=shlex.quote(model),
+        evaluations="\n".join(evaluations),
+        recipes=shlex.join(recipes),
+    )
+    return head + "\n".join(trainings) + "\n" + tail
+
+
+def write_script(target: Path, text: str) -> None:
+    """Write a script that may be run.
+
+    Raises:
+        InputError: it is there already, or cannot be written.
+    """
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(text)
+        target.chmod(0o755)
+    except FileExistsError as error:
+        raise InputError(f"{target} exists; name another file with --script, or remove it.") from error
+    except OSError as error:
+        raise InputError(f"{target}: {error.strerror or error}.") from error
+
+
+def _is_axis(change: str) -> bool:
+    key = change.partition("=")[0]
+    return "." not in key or key.startswith("loss.")
