@@ -11,6 +11,7 @@ from rephraser.reviews.audit import Audit
 from rephraser.reviews.queue import read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
 from service.errors import InputError, NotFoundError
+from service.json_lines import read_objects
 
 WORDS: dict[str, DecisionWord] = {
     "accept": "accepted",
@@ -81,11 +82,8 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
     blank = 0
-    for number, line in enumerate(_lines(path), start=1):
-        if not line.strip():
-            continue
+    for number, row in read_objects(path, 'like {"candidate": ..., "decision": ..., "reason": ...}'):
         place = f"{path}:{number}"
-        row = _row(line, place)
         word = _text(row, "decision", place)
         if not word:
             blank += 1
@@ -101,26 +99,6 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         rows = f"none of its {blank} rows has" if blank else "it has no rows with"
         raise InputError(f'{path}: {rows} a "decision"; fill in accept or reject.')
     return Sheet(tuple(decision for _, decision in decisions.values()), blank)
-
-
-def _lines(path: Path) -> list[str]:
-    try:
-        # Only "\n" ends a row: JSON text may hold other line separators as they are.
-        return path.read_text(encoding="utf-8-sig").split("\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 at byte {error.start}; save it as UTF-8.") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-
-
-def _row(line: str, place: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); each line is one JSON object.") from error
-    if not isinstance(row, dict):
-        raise InputError(f'{place}: not an object like {{"candidate": ..., "decision": ..., "reason": ...}}.')
-    return row
 
 
 def _text(row: dict[str, Any], name: str, place: str) -> str:

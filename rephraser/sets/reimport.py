@@ -18,6 +18,7 @@ from rephraser.sets.types import PublishedSet, SetEntry, set_hash
 from rephraser.tables import CandidateRow
 from service.database import Database, utc_now
 from service.errors import InputError
+from service.json_lines import read_objects
 from service.questions import Question
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
@@ -92,7 +93,8 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
         return _read_parquet(path)
     if path.suffix in {".jsonl", ".json"}:
         beside = manifest_beside(path)
-        return list(_read_jsonl(path)), _read_manifest(beside) if beside.is_file() else None
+        rows = [row for _, row in read_objects(path)]
+        return rows, _read_manifest(beside) if beside.is_file() else None
     raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
 
 
@@ -107,20 +109,6 @@ def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | No
     text = (table.schema.metadata or {}).get(MANIFEST_KEY)
     described = None if text is None else check_manifest(json.loads(text), place=str(path))
     return table.to_pylist(), described
-
-
-def _read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
-            if not line.strip():
-                continue
-            try:
-                row = json.loads(line)
-            except ValueError as error:
-                raise InputError(f"{path}:{number}: not JSON ({error}); is the file cut off?") from error
-            if not isinstance(row, dict):
-                raise InputError(f"{path}:{number}: not a JSON object.")
-            yield row
 
 
 def _read_manifest(path: Path) -> dict[str, Any]:

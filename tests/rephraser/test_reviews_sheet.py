@@ -79,7 +79,7 @@ def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
     ("row", "said"),
     [
         ("{", "not JSON"),
-        ("[1]", "not an object"),
+        ("[1]", "not a JSON object"),
         ({"candidate": GOOD, "decision": "maybe"}, "'maybe'; write accept or reject"),
         ({"candidate": GOOD, "decision": True}, '"decision" is True, not text'),
         ({"decision": "accept"}, 'has no "candidate"'),

@@ -5,7 +5,6 @@ Lines as verl 0.9 writes them to `trainer.rollout_data_dir` (`STEP.jsonl` with i
 and what the reward function adds); where there are both, the shards are read.
 """
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,6 +14,7 @@ from typing import Any
 from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
 from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError
+from service.json_lines import read_objects
 
 WINDOWS = 5
 """Stretches of training: the paper's Figure 3 shows the base model and four checkpoints."""
@@ -166,15 +166,8 @@ def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
             yield from _parquet_rows(file)
             continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        try:
-            with file.open(encoding="utf-8-sig", newline="\n") as lines:
-                for number, line in enumerate(lines, start=1):
-                    if line.strip():
-                        yield f"{file}:{number}", _row(line, f"{file}:{number}"), step
-        except UnicodeDecodeError as error:
-            raise InputError(f"{file}: not UTF-8; save it as UTF-8.") from error
-        except OSError as error:
-            raise InputError(f"{file}: cannot be read ({error.strerror}).") from error
+        for number, row in read_objects(file, "with a question's id and a reward"):
+            yield f"{file}:{number}", row, step
 
 
 def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
@@ -191,16 +184,6 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     except (OSError, ArrowException, UnicodeDecodeError) as error:
         reason = str(error).strip().split("\n")[0]
         raise InputError(f"{file}: no whole parquet file ({reason}).") from error
-
-
-def _row(line: str, place: str) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{place}: not JSON ({error}); each line is one JSON object.") from error
-    if not isinstance(row, dict):
-        raise InputError(f"{place}: not a JSON object with a question's id and a reward.")
-    return row
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:
