@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from trainer_adapter.methods.recipes import RECIPES, compose
-from trainer_adapter.verl.plugin.importance import importance
+from trainer_adapter.verl.plugin.importance import importance, truncated_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import RunSettings
 
@@ -77,6 +77,25 @@ def test_a_gap_is_weighed_by_responses_where_that_is_chosen() -> None:
     weighed = importance(step(GAPS), TA, settings("sequence", engine_threshold=3.0), OWN)
     of_responses = [3.0, math.exp(-1.0), math.exp(0.75)]  # of exp(3.25), cut
     torch.testing.assert_close(weighed.weights_BT, torch.tensor(of_responses)[:, None] * MASK)
+
+
+def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:
+    log_ratio = torch.tensor([[0.2, -1.0, 0.5, 0.1], [0.5, 0.25, 3.0, 0.0], [-0.5, 0.0, 0.0, 0.0]])
+    mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]])
+    weights = truncated_weights(log_ratio, mask, "min_prefix", 5.0)
+    expected = [
+        [math.exp(0.2), math.exp(-1.0 + 0.2), math.exp(0.5 - 1.0), math.exp(0.1 - 1.0)],
+        [math.exp(0.5), math.exp(0.25 + 0.5), 5.0, 0.0],
+        [math.exp(-0.5), 0.0, 0.0, 0.0],
+    ]
+    torch.testing.assert_close(weights, torch.tensor(expected))
+    # of two tokens it is the product of both; where prompts are alike every weight is 1
+    two = truncated_weights(log_ratio[:, :2], mask[:, :2], "min_prefix", 5.0)[:, 1]
+    torch.testing.assert_close(two, (log_ratio[:, :2].sum(-1).exp() * mask[:, 1]).float())
+    torch.testing.assert_close(truncated_weights(0 * log_ratio, mask, "min_prefix", 5.0), mask.float())
+    weighed = importance(step(NO_GAP), CORRECTED, settings("none", correction="min_prefix"), OWN)
+    assert weighed.prompt_BT is not None
+    torch.testing.assert_close(weighed.prompt_BT[2], torch.tensor([math.exp(-1.5), math.exp(-1.0), 0.0]))
 
 
 def test_it_is_what_verl_computes_for_a_recipe_without_neighbors() -> None:

@@ -85,13 +85,19 @@ def importance(
 def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: float) -> Tensor:
     """Return min(exp(log ratio), threshold) of tokens, or of whole responses on each of their tokens.
 
-    verl's `rollout_is`. Padding weighs 0.
+    verl's `rollout_is`. Padding weighs 0. With `min_prefix` a token's ratio is multiplied by the smallest
+    before it in its response (1 for the first), in place of all of them, whose product grows or vanishes with
+    length (MinPRO, arXiv 2601.22718).
 
     Args:
-        level: token or sequence.
+        level: token, sequence or min_prefix.
     """
     if not mask_BT.any():
         return mask_BT.float()
+    if level == "min_prefix":
+        before_BT = ratio_BT.cummin(-1).values.roll(1, -1)
+        before_BT[:, 0] = 0.0
+        ratio_BT, level = ratio_BT + before_BT, "token"
     weights_BT: Tensor = compute_rollout_correction_weights(
         log_ratio=ratio_BT, response_mask=mask_BT, rollout_is=level, rollout_is_threshold=threshold
     )[0]

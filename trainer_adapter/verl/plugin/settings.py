@@ -26,7 +26,10 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
         "token, sequence or none",
     ),
     "engine_threshold": (lambda value: value > 0, "more than 0"),
-    "correction": (lambda value: value in ("token", "sequence"), "token or sequence"),
+    "correction": (
+        lambda value: value in ("token", "sequence", "min_prefix"),
+        "token, sequence or min_prefix",
+    ),
     "correction_threshold": (lambda value: value > 0, "more than 0"),
     "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
     "record_tokens": (lambda value: isinstance(value, bool), "true or false"),
@@ -55,7 +58,7 @@ class RunSettings:
             draws and trains.
         engine_threshold: where these weights are truncated; verl's default.
         correction: with anchor corrected, whether the importance weight between the prompt that was asked and
-            the anchor is of a token or of a response.
+            the anchor is of a token, of a response, or of a token and the least likely one before it.
         correction_threshold: where that weight is truncated.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows to 1 (DAPO: 4,096 of
             20,480); None takes a fifth of the longest response.
@@ -73,7 +76,7 @@ class RunSettings:
     kl_on: Literal["all", "question"] = "all"
     engine_correction: Literal["token", "sequence", "none"] | None = None
     engine_threshold: float = 2.0
-    correction: Literal["token", "sequence"] = "token"
+    correction: Literal["token", "sequence", "min_prefix"] = "token"
     correction_threshold: float = 2.0
     overlong_buffer: int | None = None
     record: str | None = None
