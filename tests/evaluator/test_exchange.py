@@ -13,7 +13,7 @@ from sqlalchemy import select
 
 from evaluator.evals.grading import grade_changes, grade_run
 from evaluator.evals.overview import shown_grader
-from evaluator.evals.problems import Problem, make_problem, number_copies
+from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import EvalSpec
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
@@ -354,6 +354,18 @@ def test_what_is_exported_comes_back_whole(form: SamplesFormat, db: Database, tm
         with pytest.raises(InputError, match="is not empty; name another folder or pass --overwrite"):
             export_samples(db, run, target, form, overwrite=False, report=nothing)
         assert "1e-1" in {each.tolerance for each in file.read()}
+
+
+def test_a_run_over_a_neighbor_set_comes_back_with_its_groups(db: Database, tmp_path: Path) -> None:
+    question, again = make_problems(2)
+    placed = [
+        PlacedProblem(question, "q_1", 0, "q_1"),
+        PlacedProblem(again, "q_1", 1, "c_1", "rules"),
+        PlacedProblem(question, "q_2", 0, "q_2"),  # two questions of the same text
+    ]
+    run = add_eval_run(db, "r", [(2, 1, 0)] * 3, problems=placed)
+    export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=nothing)
+    assert stored(db, bring(db, open_responses([tmp_path / "o.jsonl"]), "back").run) == stored(db, run)
 
 
 def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:
