@@ -1,129 +1,187 @@
-"""Logs of inspect_ai, by its own reader: they are compressed and pooled in ways that its versions change."""
+"""Logs of inspect_ai: zip files of a JSON object a sample (`.eval`), or one JSON object (`.json`).
+
+Its own reader looks through the whole directory of the zip for every sample, which takes hours from some
+100,000 samples on; here it is read once. What is taken of a sample is what its documentation names.
+"""
 
 import hashlib
-from collections.abc import Iterator
+import json
+import zlib
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile, ZipInfo
+
+import zstandard
 
 from evaluator.exchange.files import ResponseFile
 from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
 from evaluator.grading import AnswerKind
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-_NOT_READ = {"events", "store", "attachments"}
+_HEADERS = ("header.json", "_journal/start.json")
+"""Where a log says what it is: the second alone in one that was not finished."""
+
 _SETTINGS = ("temperature", "top_p", "top_k", "max_tokens", "seed", "reasoning_effort", "system_message")
+_ATTACHED = "attachment://"
+_ZSTD = 93
+_LOCAL_HEADER, _NAME_AT = 30, 26
+
+_UNREADABLE = (BadZipFile, zstandard.ZstdError, zlib.error, ValueError, KeyError, TypeError, AttributeError)
+"""What comes of reading a log that is none, or of another version."""
 
 
 def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
-    """Open a log (`.eval` or `.json`); its samples are read one at a time.
+    """Open a log; the samples of an `.eval` are read one at a time, a `.json` is read whole.
 
     Args:
         scorer: whose scores are taken; by default the log's first.
 
     Raises:
-        PrerequisiteError: inspect_ai is not installed.
-        InputError: no log, a log of no samples, no such scorer.
+        InputError: no log, or no such scorer.
     """
-    try:
-        from inspect_ai.log import read_eval_log
-    except ImportError as error:
-        raise PrerequisiteError(
-            f"{path}: logs of inspect_ai are read by inspect_ai; install it: pip install 'tagrpo[inspect]'."
-        ) from error
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     try:
-        header = read_eval_log(str(path), header_only=True)
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-    except Exception as error:  # whatever its reader makes of a file that is none of its logs
-        raise InputError(f"{path}: inspect_ai cannot read it as a log ({_brief(error)}).") from error
-    scorers = [each.name for each in header.eval.scorers or []]
-    if header.results is not None:
-        scorers = list(dict.fromkeys([*scorers, *(each.scorer for each in header.results.scores)]))
+        header = _read_header(path)
+        about = header["eval"]
+        scorers = [each["name"] for each in about.get("scorers") or []]
+        scorers += [each["scorer"] for each in (header.get("results") or {}).get("scores", [])]
+        config = {**(about.get("model_generate_config") or {}), **(header["plan"].get("config") or {})}
+        version = (about.get("packages") or {}).get("inspect_ai")
+        model, task = str(about["model"]), str(about["task"])
+    except _UNREADABLE as error:
+        raise InputError(f"{path}: cannot be read as a log of inspect_ai ({_brief(error)}).") from error
     if scorer is not None and scorer not in scorers:
-        raise InputError(f"{path}: no scorer {scorer!r}; there are: {', '.join(scorers) or 'none'}.")
-    chosen = scorer or next(iter(scorers), None)
-    config = {
-        **header.eval.model_generate_config.model_dump(),
-        **header.plan.config.model_dump(exclude_none=True),
-    }
+        raise InputError(
+            f"{path}: no scorer {scorer!r}; there are: {', '.join(dict.fromkeys(scorers)) or 'none'}."
+        )
     settings = {name: config[name] for name in _SETTINGS if config.get(name) is not None}
-    settings |= {"inspect_ai": header.eval.packages.get("inspect_ai")}
+    chosen = scorer or next(iter(scorers), None)
     return ResponseFile(
         path.name,
         "inspect",
         digest,
-        lambda: _samples(path, chosen),
-        model=header.eval.model,
+        lambda: _responses(path, chosen),
+        model=model,
         scorer=chosen,
-        poses=header.eval.task,
-        settings=settings,
+        poses=task,
+        settings={**settings, "inspect_ai": version},
     )
 
 
-def _samples(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
-    from inspect_ai.log import read_eval_log_samples
+def _read_header(path: Path) -> Any:
+    if path.suffix.lower() == ".json":
+        return json.loads(path.read_bytes())
+    with ZipFile(path) as log:
+        members = {info.filename: info for info in log.infolist()}
+        name = next((name for name in _HEADERS if name in members), None)
+        if name is None:
+            raise KeyError(f"no {_HEADERS[0]} in it")
+        return _member(log, members[name])
 
+
+def _responses(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
     count = 0
     try:
-        for sample in read_eval_log_samples(str(path), all_samples_required=False, exclude_fields=_NOT_READ):
+        for sample in _samples(path):
             count += 1
             yield _response(path.name, sample, scorer)
-    except (InputError, GeneratorExit):
-        raise
-    except Exception as error:
+    except _UNREADABLE as error:
         raise InputError(
-            f"{path}: sample {count + 1} cannot be read ({_brief(error)}); the log may be cut off."
+            f"{path}: sample {count + 1} cannot be read ({_brief(error)}); the log may be damaged."
         ) from error
     if not count:
         raise InputError(f"{path}: there are no samples in it.")
 
 
-def _response(name: str, sample: Any, scorer: str | None) -> OutsideResponse:
-    place = f"{name}: sample {sample.id}, epoch {sample.epoch}"
-    question, answer, kind = _question(sample.input), sample.target, None
+def _samples(path: Path) -> Iterator[Any]:
+    if path.suffix.lower() == ".json":
+        yield from json.loads(path.read_bytes()).get("samples") or []
+        return
+    with ZipFile(path) as log:
+        # One that was written anew stands behind its former self.
+        members = {info.filename: info for info in log.infolist()}
+        for name, info in members.items():
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield _member(log, info)
+
+
+def _member(log: ZipFile, info: ZipInfo) -> Any:
+    """Return a member of a zip; Python's own reader knows no zstd before 3.14."""
+    file: Any = log.fp
+    file.seek(info.header_offset)
+    local = file.read(_LOCAL_HEADER)
+    lengths = (int.from_bytes(local[at : at + 2], "little") for at in (_NAME_AT, _NAME_AT + 2))
+    file.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
+    packed = file.read(info.compress_size)
+    if info.compress_type == _ZSTD:
+        data = zstandard.ZstdDecompressor().decompressobj().decompress(packed)
+    elif info.compress_type == ZIP_DEFLATED:
+        data = zlib.decompress(packed, -zlib.MAX_WBITS)
+    elif info.compress_type == ZIP_STORED:
+        data = packed
+    else:
+        raise BadZipFile(f"compression {info.compress_type} is not known")
+    if zlib.crc32(data) != info.CRC:
+        raise BadZipFile(f"the checksum of {info.filename} is wrong")
+    return json.loads(data)
+
+
+def _response(name: str, sample: Mapping[str, Any], scorer: str | None) -> OutsideResponse:
+    attached = sample.get("attachments") or {}
+    question, answer, kind = _question(sample["input"], attached), sample.get("target"), None
     if isinstance(answer, list):
         answer = answer[0] if answer else None
-    if sample.choices:
+    if sample.get("choices"):
         kind = AnswerKind.CHOICE
-        options = (f"({letter}) {text}" for letter, text in zip(LETTERS, sample.choices, strict=False))
+        options = (f"({letter}) {text}" for letter, text in zip(LETTERS, sample["choices"], strict=False))
         question = "\n".join([question, "", *options])
-    choice = next(iter(sample.output.choices), None)
-    usage = sample.output.usage
-    scores = sample.scores or {}
-    score = scores.get(scorer) if scorer else None
-    value = None if score is None else score.value
+    replied = sample.get("output") or {}
+    choice = next(iter(replied.get("choices") or []), None)
+    usage = replied.get("usage") or {}
+    score = (sample.get("scores") or {}).get(scorer) or {}
+    value = score.get("value")
     if isinstance(value, dict):  # our own scorer's
         value = value.get("correct")
+    failed = choice is None or sample.get("error") is not None
     return OutsideResponse(
-        place=place,
-        text=None if choice is None or sample.error is not None else _text(choice.message),
+        place=f"{name}: sample {sample['id']}, epoch {sample['epoch']}",
+        text=None if failed or choice is None else _text(choice["message"]["content"], attached),
         question=question,
-        id=str(sample.id),
+        id=str(sample["id"]),
         answer=answer or None,
         kind=kind,
-        stop_reason=stop_word(None if choice is None else choice.stop_reason),
-        prompt_tokens=None if usage is None else usage.input_tokens,
-        completion_tokens=None if usage is None else usage.output_tokens,
-        score=None if score is None else read_score(value, score.answer),
+        stop_reason=stop_word(None if choice is None else choice.get("stop_reason")),
+        prompt_tokens=usage.get("input_tokens"),
+        completion_tokens=usage.get("output_tokens"),
+        score=read_score(value, score.get("answer")),
     )
 
 
-def _question(given: Any) -> str:
+def _question(given: Any, attached: Mapping[str, str]) -> str:
     """Return the question: the text, or that of the last message of a user."""
-    if isinstance(given, str):
-        return given
-    users = [message.text for message in given if message.role == "user"]
-    return users[-1] if users else ""
+    if not isinstance(given, str):
+        users = [message["content"] for message in given if message.get("role") == "user"]
+        return _text(users[-1], attached) if users else ""
+    return _resolved(given, attached)
 
 
-def _text(message: Any) -> str:
-    if isinstance(message.content, str):
-        return str(message.content)
-    thoughts = [part.reasoning for part in message.content if part.type == "reasoning"]
-    return with_thought("\n\n".join(thoughts), str(message.text))
+def _text(content: Any, attached: Mapping[str, str]) -> str:
+    """Return a message with its thought in front, as it was drawn."""
+    if isinstance(content, str):
+        return _resolved(content, attached)
+    thoughts = [_resolved(part["reasoning"], attached) for part in content if part["type"] == "reasoning"]
+    texts = [_resolved(part["text"], attached) for part in content if part["type"] == "text"]
+    return with_thought("\n\n".join(thoughts), "".join(texts))
+
+
+def _resolved(text: str, attached: Mapping[str, str]) -> str:
+    """Return a text, which a log may hold beside the sample in place of its second use."""
+    return attached.get(text.removeprefix(_ATTACHED), text) if text.startswith(_ATTACHED) else text
 
 
 def _brief(error: Exception) -> str:
