@@ -84,7 +84,7 @@ class Grader:
         own: str | None = None,
     ) -> None:
         if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
-            raise ValueError(f"above 0: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
+            raise ValueError(f"limits must be positive: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._cache = cache
         self.own = own
