@@ -88,8 +88,9 @@ def _responses(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
     count = 0
     try:
         for sample in _samples(path):
+            response = _response(path.name, sample, scorer)
             count += 1
-            yield _response(path.name, sample, scorer)
+            yield response
     except _UNREADABLE as error:
         raise InputError(
             f"{path}: sample {count + 1} cannot be read ({_brief(error)}); the log may be damaged."

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow
 import pytest
@@ -381,6 +382,26 @@ def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
     path.write_bytes(b"PK")
     with pytest.raises(InputError, match=r"x.eval: cannot be read as a log of inspect_ai \(BadZipFile"):
         open_responses([path])
+
+
+def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
+    about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
+    message = {
+        "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
+    }
+    sample = {"id": 1, "epoch": 1, "input": [{"role": "user", "content": "2+2?"}], "target": ["4", "four"]}
+    sample |= {"output": {"choices": [{"message": message}]}, "attachments": {"a": "\\boxed{4}"}}
+    path = tmp_path / "x.eval"
+    with ZipFile(path, "w", ZIP_DEFLATED) as log:
+        log.writestr("_journal/start.json", json.dumps(about))
+        log.writestr("samples/1_epoch_1.json", json.dumps(sample))
+    (response,) = open_responses([path]).read()
+    assert (response.question, response.answer, response.score) == ("2+2?", "4", None)
+    assert response.text == "<think>\nhm\n</think>\n\n\\boxed{4}"
+    with ZipFile(path, "a", ZIP_DEFLATED) as log:
+        log.writestr("samples/1_epoch_2.json", "{}")
+    with pytest.raises(InputError, match=r"sample 2 cannot be read \(KeyError: 'input'\)"):
+        list(open_responses([path]).read())
 
 
 def test_settings_of_another_tool_are_not_told_as_ours(db: Database, tmp_path: Path) -> None:
