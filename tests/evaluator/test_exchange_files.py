@@ -1,0 +1,94 @@
+"""Files of other tools: known by their columns, read as responses, logs of inspect_ai without inspect_ai."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from evaluator.exchange.files import open_responses
+from service.errors import InputError
+
+
+def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return path
+
+
+def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
+    """A row as lighteval 0.13.0 writes it, without the columns that are not read."""
+    doc = {"query": "Solve. 2+2?", "choices": ["5", "4"], "gold_index": [1], "id": "7", "instruction": None}
+    told = {"text": texts, "output_tokens": [[1, 2]] * len(texts), "reasonings": ["hm", None][: len(texts)]}
+    return {f"{marks}doc{marks}": doc, f"{marks}model_response{marks}": told, f"{marks}metric{marks}": metric}
+
+
+def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None:
+    details = tmp_path / "details.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4"], {"match": 1.0})]), details)
+    file = open_responses([details])
+    (response,) = file.read()
+    assert (file.form, file.scorer, response.text) == ("lighteval", "match", "<think>\nhm\n</think>\n\n4")
+    assert (response.question, response.answer, response.id) == ("Solve. 2+2?", "4", "7")
+    assert response.completion_tokens == 2
+    assert response.score is not None
+    assert response.score.value == "correct"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4", ""], {"pass": 0.5}, "__")]), details)
+    assert [(each.text, each.score) for each in open_responses([details]).read()] == [
+        ("<think>\nhm\n</think>\n\n4", None),  # a score of both is none of each
+        ("", None),
+    ]
+    row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "reasoning_content": "hm"}
+    row |= {
+        "symbolic_correct": False,
+        "judgement": "Reasoning: no.\nJudgement: Yes",
+        "num_generated_tokens": 3,
+    }
+    outputs = [write(tmp_path / f"output-rs{seed}.jsonl", [row]) for seed in (0, 1)]
+    file = open_responses(outputs, scorer="judgement")
+    first, second = file.read()
+    assert (file.form, first.text, first.completion_tokens) == (
+        "nemo-skills",
+        "<think>\nhm\n</think>\n\n4",
+        3,
+    )
+    assert second.score is not None
+    assert second.score.value == "correct"
+    assert open_responses(outputs).scorer == "symbolic_correct"
+    assert open_responses(outputs[:1]).sha256 != file.sha256
+    with pytest.raises(InputError, match=r"its format is nemo-skills, that of .* lighteval"):
+        open_responses([details, *outputs])
+    table = tmp_path / "rows.csv"
+    table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
+    (response,) = open_responses([table]).read()
+    assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
+
+
+def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "x.eval"
+    path.write_bytes(b"PK")
+    with pytest.raises(InputError, match=r"x.eval: cannot be read as a log of inspect_ai \(BadZipFile"):
+        open_responses([path])
+
+
+def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
+    about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
+    message = {
+        "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
+    }
+    sample = {"id": 1, "epoch": 1, "input": [{"role": "user", "content": "2+2?"}], "target": ["4", "four"]}
+    sample |= {"output": {"choices": [{"message": message}]}, "attachments": {"a": "\\boxed{4}"}}
+    path = tmp_path / "x.eval"
+    with ZipFile(path, "w", ZIP_DEFLATED) as log:
+        log.writestr("_journal/start.json", json.dumps(about))
+        log.writestr("samples/1_epoch_1.json", json.dumps(sample))
+    (response,) = open_responses([path]).read()
+    assert (response.question, response.answer, response.score) == ("2+2?", "4", None)
+    assert response.text == "<think>\nhm\n</think>\n\n\\boxed{4}"
+    with ZipFile(path, "a", ZIP_DEFLATED) as log:
+        log.writestr("samples/1_epoch_2.json", "{}")
+    with pytest.raises(InputError, match=r"sample 2 cannot be read \(KeyError: 'input'\)"):
+        list(open_responses([path]).read())
