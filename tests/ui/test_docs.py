@@ -161,6 +161,10 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= page == "docs/grading.md" and words[0] == "eval"
             # Judging a mended candidate needs the run's solver: test_reviews_mending.py has one.
             follows |= (page, words[0]) == ("docs/reviews.md", "resume")
+            # A log of inspect_ai: test_exchange_inspect.py imports some.
+            follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
+            # What TRL has trained: test_trl.py runs the script of the page.
+            follows |= page == "docs/trl.md" and words[0] == "eval"
             assert from_hub or measured or trains or serves or follows or "--push" in words, (page, words)
 
 
