@@ -292,11 +292,12 @@ class _Problem:
     def end(self, weights: Floats, vertex: int, least: float) -> float:
         """Return the share nearest to that of `vertex` whose best weights reach `least`, by bisection."""
         inside, outside = float(weights @ self.values), float(self.values[vertex])
+        far = outside
         for _ in range(_ENDS):
-            share = (inside + outside) / 2
-            part = (share - float(weights @ self.values)) / (
-                float(self.values[vertex]) - float(weights @ self.values)
-            )
+            share, now = (inside + outside) / 2, float(weights @ self.values)
+            if abs(far - now) < 1e-12:  # all weight is there already
+                break
+            part = (share - now) / (far - now)
             first = (1 - part) * weights
             first[vertex] += part
             moved, reached = self.best(first, share, enough=least)

@@ -160,6 +160,13 @@ def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None
     assert high == pytest.approx(0.870, abs=0.01)
 
 
+def test_a_profile_ends_where_all_questions_are_alike() -> None:
+    table, start = binomial_table(np.array([2, 2]), np.array([0, 0])), np.zeros(len(rates()))
+    start[-1] = 1.0
+    low, high = profile_interval(table, np.ones(2), (np.arange(len(start)) == len(start) - 1) * 1.0, start)
+    assert 0 <= low < high <= 1
+
+
 def test_a_profile_grows_where_more_responses_are_asked_than_were_drawn() -> None:
     correct = np.repeat([0, 1, 2, 8], [60, 30, 8, 40])
     table, uniform = binomial_table(correct, 8 - correct), np.full(len(rates()), 1 / len(rates()))

@@ -161,6 +161,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= page == "docs/grading.md" and words[0] == "eval"
             # Judging a mended candidate needs the run's solver: test_reviews_mending.py has one.
             follows |= (page, words[0]) == ("docs/reviews.md", "resume")
+            # With a model's export; test_cli_train.py runs the script that it writes.
+            follows |= page == "docs/train.md" and "--script" in words
             # A log of inspect_ai: test_exchange_inspect.py imports some.
             follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
             # What TRL has trained: test_trl.py runs the script of the page.
