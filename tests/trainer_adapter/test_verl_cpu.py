@@ -37,7 +37,7 @@ def fake_verl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workarounds: Any)
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"    {line}\n")
     found = SimpleNamespace(origin=str(tmp_path / "__init__.py"))
-    monkeypatch.setattr(importlib.util, "find_spec", lambda name: found)
+    monkeypatch.setattr(importlib.util, "find_spec", {"verl": found}.get)
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.1")
     return tmp_path
 
