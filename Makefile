@@ -105,7 +105,7 @@ QUICK = -m "not vllm and not inspect and not trl" --ignore tests/e2e --ignore te
 pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium)
 	@echo "make: tests, 8 minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
-	PYTHONPATH=$(TRL) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
+	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
 	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
