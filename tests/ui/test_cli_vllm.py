@@ -87,8 +87,11 @@ def offline(model: Path, db: str) -> tuple[str, ...]:
 
 
 def begin(model: Path, db: str) -> subprocess.Popen[str]:
+    """Start a run, and return at its first sample; its engine was seen before, as looking takes a while."""
     Database.open(db).close()
+    before = engine_processes()
     process = subprocess.Popen(command(*offline(model, db)), stdout=subprocess.PIPE, text=True)
+    wait(lambda: engine_processes() > before or process.poll() is not None)
     wait(lambda: count(db) > 0 or process.poll() is not None)
     assert process.poll() is None, f"it ended with exit code {process.returncode}"
     return process
@@ -118,7 +121,6 @@ def test_a_killed_run_takes_its_engine_along_and_comes_to_the_texts_that_a_serve
 ) -> None:
     before = engine_processes()
     process = begin(model, "offline.db")
-    assert engine_processes() > before
     process.kill()
     process.communicate()
     wait(lambda: engine_processes() <= before, EXIT_S)
