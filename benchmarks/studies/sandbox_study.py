@@ -190,6 +190,7 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
         f"trainer.total_epochs={-(-last * QUESTIONS // 256)}",
         f"trainer.total_training_steps={last}",
         f"trainer.save_freq={min(60, *cell.points)}",
+        "trainer.max_actor_ckpt_to_keep=100",
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={cell.seed}",
         f"tagrpo_run.seed={cell.seed}",

@@ -47,6 +47,20 @@ def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
     assert "**3 points**" in (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
 
 
+def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ran: list[tuple[str, ...]] = []
+    monkeypatch.setattr(study, "tagrpo", lambda log, *arguments: ran.append(arguments))
+    cell = Cell("A", "rescue_kl", 2e-4, 1, STAGES["confirm"].points)
+    study._train(tmp_path / "log", study.World(tmp_path, "A"), cell, tmp_path / "run")
+    settings = dict(word.split("=", 1) for word in ran[0] if "=" in word)
+    every, kept = int(settings["trainer.save_freq"]), int(settings["trainer.max_actor_ckpt_to_keep"])
+    assert all(steps % every == 0 for steps in cell.points)
+    assert kept >= cell.points[-1] // every
+    assert (settings["loss.kl_coef"], ran[0][2]) == ("0.001", "ta_rescue")
+
+
 def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
     target, commands = tmp_path / "study.csv", tmp_path / "study.sh"
     for recipe, share in (("ta_rescue", 0.5), ("grpo", 0.25), ("grpo", 0.75)):
