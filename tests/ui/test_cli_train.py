@@ -173,6 +173,7 @@ def test_a_plan_compares_recipes_at_equal_responses(tagrpo: CommandLine) -> None
     assert "no recipe 'nope'" in unknown.err
 
 
+@pytest.mark.timeout(1200)  # a dozen commands, one after the other
 def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(tagrpo: CommandLine, place: Path) -> None:
     assert tagrpo("sets", "export", "math@1", "--format", "verl", "--out", "verl").code == 0
     plan: list[object] = [
