@@ -112,7 +112,7 @@ def forget(reward: Any) -> None:
     """Empty the grader's memory, so that the next pass grades anew with its processes running."""
     from evaluator.grading import normal
 
-    reward._shared._grader.forget()
+    reward._shared[1].grader.forget()
     normal.tidy.cache_clear()
 
 

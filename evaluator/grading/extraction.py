@@ -18,7 +18,7 @@ _LONGEST_GOLD = 200
 __all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
 _CLOSING = "The final answer is "
-_LONGEST_RESPONSE = 200_000
+LONGEST_RESPONSE = 200_000
 """Only so many characters at the end of a response are searched."""
 _LETTER = re.compile(
     r"(?:option|choice|answer)s?(?:[ \t]is)?:?[ \t]*[(*]{0,4}([A-J])\b|\(([A-J])\)"
@@ -70,11 +70,11 @@ def find_answer(
 
 def _after_thinking(response: str) -> str | None:
     if "think>" not in response:
-        return response[-_LONGEST_RESPONSE:]
+        return response[-LONGEST_RESPONSE:]
     _, closed, after = response.rpartition("</think>")
     if closed:
-        return after[-_LONGEST_RESPONSE:]
-    return None if "<think>" in response else response[-_LONGEST_RESPONSE:]
+        return after[-LONGEST_RESPONSE:]
+    return None if "<think>" in response else response[-LONGEST_RESPONSE:]
 
 
 _MARKER = re.compile(

@@ -12,10 +12,10 @@ from fastapi import FastAPI, Request, Response
 from pydantic import BaseModel
 
 from evaluator.grading import Grade, GradeCase, GradeValue
+from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.grading.types import Answers
 from evaluator.serving.admission import RETRY_AFTER_S, Entry, Queue, QueueFullError, TooLargeError
 from evaluator.serving.bodies import (
-    LONGEST_RESPONSE,
     Batch,
     BatchReply,
     GymBody,

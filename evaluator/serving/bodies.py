@@ -7,10 +7,8 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evaluator.grading import AnswerKind, GradeCase, GradeValue
+from evaluator.grading.extraction import LONGEST_RESPONSE
 from service.errors import InputError
-
-LONGEST_RESPONSE = 200_000
-"""Characters of a response that are looked at, from its end, where the answer stands."""
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _MOST_PROBLEMS = 5

@@ -54,6 +54,8 @@ class Desk:
         else:
             settled = await loop.run_in_executor(self._readers, settle_quickly, cases)
         grades, algebra, apart = settled
+        if len(grades) == len(cases):
+            return [grades[place] for place in range(len(cases))]
 
         async def fill(work: Callable[..., list[Grade]], waiting: Mapping[int, object]) -> None:
             if waiting:

@@ -6,27 +6,17 @@ Each reward worker awaits many calls at a time; `reward.custom_reward_function.r
 `compute_score` takes beyond verl's own arguments.
 """
 
-import asyncio
 import atexit
-import logging
 import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.grader import settle
+from evaluator.grading.extraction import LONGEST_RESPONSE
+from evaluator.serving.desk import Desk
 
-_LOG = logging.getLogger("tagrpo.reward")
-LONGEST_RESPONSE = 200_000
-"""Characters of a response that are looked at, from its end, where the answer stands."""
-
-_THREADS = 128
-"""They only wait; so many hostile answers at a time must stand in a worker's way before honest ones do."""
-
-_LONGEST_INLINE = 20_000
 _SLACK_S = 120.0
 """Beyond the grader's own limits: a worker that starts on a busy machine, a queue of hostile answers."""
 
@@ -91,8 +81,8 @@ async def compute_score(
         PrerequisiteError: no grading process can be started.
     """
     case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
-    service = _service(GraderSettings(workers, time_limit_s, memory_limit_mb, grader))
-    reward = to_reward(await service.grade(case))
+    (grade,) = await _desk(GraderSettings(workers, time_limit_s, memory_limit_mb, grader)).grade([case])
+    reward = to_reward(grade)
     if format_reward:
         reward["format"] = 1.0 if thinks_between_tags(str(solution_str)) else 0.0
         reward["score"] += reward["format"]
@@ -123,64 +113,32 @@ def to_reward(grade: Grade) -> dict[str, Any]:
     }
 
 
-class RewardService:
-    """One grader for many awaiting calls; it may be used from several event loops."""
-
-    def __init__(self, settings: GraderSettings) -> None:
-        self.settings = settings
-        limits = settings.workers, settings.time_limit_s, settings.memory_limit_mb
-        self._grader = Grader(*limits, own=settings.own or None)
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="reward")
-
-    async def grade(self, case: GradeCase) -> Grade:
-        """Grade a case; unknown ("timeout") where even the limits of the grader did not bring an end."""
-        # Handing a response to a thread costs more than most answers do.
-        quick = not self.settings.own and len(case.response) <= _LONGEST_INLINE
-        if quick and (settled := settle(case)) is not None:
-            return settled
-        work = asyncio.get_running_loop().run_in_executor(self._threads, self._grade, case)
-        try:
-            return await asyncio.wait_for(work, self.settings.time_limit_s + _SLACK_S)
-        except TimeoutError:
-            _LOG.warning("a response of %d characters was not graded in time", len(case.response))
-            return Grade(GradeValue.UNKNOWN, None, "timeout")
-
-    def _grade(self, case: GradeCase) -> Grade:
-        try:
-            return self._grader.grade_many([case])[0]
-        except (RecursionError, MemoryError) as error:
-            _LOG.warning("a response of %d characters: %s", len(case.response), type(error).__name__)
-            return Grade(GradeValue.UNKNOWN, None, "memory" if isinstance(error, MemoryError) else "crashed")
-
-    def close(self) -> None:
-        """Stop the grader's processes; calls that are under way end as errors."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        self._grader.close()
-
-
 _lock = threading.Lock()
-_shared: RewardService | None = None
+_shared: tuple[GraderSettings, Desk] | None = None
 
 
-def _service(settings: GraderSettings) -> RewardService:
+def _desk(settings: GraderSettings) -> Desk:
+    """Return this process's desk; it may be used from several event loops."""
     global _shared
     with _lock:
         if _shared is None:
-            _shared = RewardService(settings)
-            atexit.register(_shared.close)
-        if _shared.settings != settings:
-            raise ValueError(f"this process grades with {_shared.settings} already, not with {settings}")
-        return _shared
+            limits = settings.workers, settings.time_limit_s, settings.memory_limit_mb
+            grader = Grader(*limits, own=settings.own or None)
+            _shared = settings, Desk(grader, settings.time_limit_s + _SLACK_S)
+            atexit.register(_shared[1].close)
+        if _shared[0] != settings:
+            raise ValueError(f"this process grades with {_shared[0]} already, not with {settings}")
+        return _shared[1]
 
 
 def close_service() -> None:
     """Stop this process's grader; the next call starts another."""
     global _shared
     with _lock:
-        service, _shared = _shared, None
-    if service is not None:
-        service.close()
-        atexit.unregister(service.close)
+        held, _shared = _shared, None
+    if held is not None:
+        held[1].close()
+        atexit.unregister(held[1].close)
 
 
 def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
@@ -197,10 +155,8 @@ def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: boo
 __all__ = [
     "LONGEST_RESPONSE",
     "GraderSettings",
-    "RewardService",
     "close_service",
     "compute_score",
     "thinks_between_tags",
-    "settle",
     "to_reward",
 ]
