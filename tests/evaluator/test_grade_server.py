@@ -19,6 +19,7 @@ import httpx
 import pytest
 
 from benchmarks.speed.grading_hostile import hostile_answers
+from evaluator.serving.trainers import response_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
@@ -296,3 +297,23 @@ def test_a_taken_port_and_bad_settings_are_one_line(tmp_path: Path) -> None:
     assert (process.returncode, line) == (2, "")
     assert f"port {port} is taken" in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(
+    ("query", "prompt", "response"),
+    [
+        ("<s>[INST] 1+1? [/INST] It is 2. </s> <pad> <pad>\n", "[INST] 1+1? [/INST]", " It is 2."),
+        ("q a <|im_end|>\n", "q", " a"),
+        ("q a  ", "q", " a  "),
+        ("q of <|no token|>", "q", " of <|no token|>"),
+        ("another question", "q1", None),
+        ("q" + "</s> " * 300_000 + "x", "q", "</s> " * 300_000 + "x"),
+        ("q" + "</s> " * 300_000, "q", ""),
+        ("q" + " " * 3_000_000 + "x", "q", " " * 3_000_000 + "x"),
+    ],
+)
+def test_a_response_is_what_follows_the_prompt_in_a_query(
+    query: str, prompt: str, response: str | None
+) -> None:
+    """Time grows with the length: the long ones take minutes where it grows with its square."""
+    assert response_of(query, prompt) == response
