@@ -9,11 +9,14 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from service.database import Database
 
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
@@ -47,6 +50,15 @@ def conformance_folder() -> Path:
     if not CONFORMANCE.is_dir():
         pytest.skip(f"test vectors not found at {CONFORMANCE}; set TAGRPO_CONFORMANCE to their folder")
     return CONFORMANCE
+
+
+@pytest.fixture
+def db(tmp_path: Path) -> Iterator[Database]:
+    """An empty database, in `t.db`."""
+    from runs import open_empty
+
+    with open_empty(tmp_path / "t.db") as database:
+        yield database
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

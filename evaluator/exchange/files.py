@@ -28,7 +28,7 @@ _ROWS_LOOKED_AT = 200
 _LIGHTEVAL = ({"doc", "model_response"}, {"__doc__", "__model_response__"})
 _NEMO = {"generation", "expected_answer"}
 _NEMO_THOUGHT = "reasoning_content"
-_VERDICT = re.compile(r"judge?ment:\s*\**\s*(yes|no)\b", re.I)
+_VERDICT = re.compile(r"judge?ment:[\s*]*(yes|no)\b", re.I)
 _BAD_NAMED = 5
 
 

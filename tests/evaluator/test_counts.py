@@ -3,12 +3,11 @@
 import random
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
 from counted import assert_counts_hold, kept_and_made
 from eval_runs import add_eval_run, regrade
-from runs import Proposed, add_review, add_run, add_verdict, open_empty
+from runs import Proposed, add_review, add_run, add_verdict
 from sqlalchemy import text
 
 from service.database import Database
@@ -28,11 +27,6 @@ from service.runs.spending import read_ledger
 from service.runs.store import Run, open_run
 
 CELL_COUNTS = ("run_cell_counts", "run_spending", "run_minutes")
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return open_empty(tmp_path / "t.db")
 
 
 def open_cells_run(db: Database, name: str, cells: int = 40) -> Run:

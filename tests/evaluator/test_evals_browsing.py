@@ -1,8 +1,5 @@
 """Looking at eval runs: their numbers, samples page by page, texts."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from eval_runs import add_eval_run, make_problems, regrade
 from hypothesis import HealthCheck, given, settings
@@ -26,12 +23,6 @@ from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 
 COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 @pytest.fixture

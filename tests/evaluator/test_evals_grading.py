@@ -1,7 +1,6 @@
 """Grading runs: once by each version of the grader, in parts, with changes between versions told."""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from eval_runs import add_eval_run, make_problems
@@ -21,12 +20,6 @@ from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Grader
 from service.database import Database
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture(scope="module")

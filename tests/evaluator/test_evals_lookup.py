@@ -1,7 +1,5 @@
 """Eval runs by the names users give, and what diagnostics read of their tokens."""
 
-from pathlib import Path
-
 import pytest
 from eval_runs import add_eval_run
 
@@ -10,11 +8,6 @@ from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import open_run
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
 
 
 def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:

@@ -1,11 +1,7 @@
 """Results of eval runs, read from runs made of nothing."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from eval_runs import add_eval_run, make_problems, regrade
-from runs import open_empty
 
 from evaluator.evals.human import add_human_grade
 from evaluator.evals.overview import choose_version, runs_overview
@@ -22,12 +18,6 @@ from service.errors import InputError
 from service.runs.cells import CellPlan, add_cells, claim_cells, fail_cell, reopen_failed_cells
 from service.runs.spending import spent_usd
 from service.runs.store import Run
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 def test_the_helper_stores_what_it_was_told(db: Database) -> None:

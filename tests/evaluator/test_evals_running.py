@@ -1,8 +1,7 @@
 """The driver of eval runs, with samplers that leave things out, fail, stop, or share the work."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
@@ -63,12 +62,6 @@ class FakeSampler:
                 filled.answered += 1
                 report(count, "")
         return filled
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 def finished(db: Database, run: Run) -> bool:

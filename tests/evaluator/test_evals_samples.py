@@ -1,7 +1,5 @@
 """Samples of eval runs: what is planned, what grows, what is counted; problems and their ids."""
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,11 +33,6 @@ PROBLEMS = number_copies(
     [make_problem("What is 1 + 1?", "2"), make_problem("What is 2 + 2?", "4", AnswerKind.INTEGER)]
 )
 RECEIPT = Receipt("m", 10, 20, 0.0, 1, 0.1)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
 
 
 def open_eval(session: Session, name: str = "r") -> tuple[str, list[RunProblem]]:

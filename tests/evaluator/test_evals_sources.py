@@ -1,12 +1,8 @@
 """Where answers were found: counts by place, and which answers count."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from counted import assert_counts_hold
 from eval_runs import add_eval_run, make_problems, regrade
-from runs import open_empty
 
 from evaluator.evals.grading import Graded, grade_changes, grade_run
 from evaluator.evals.overview import choose_version, other_version, runs_overview, shown_grader
@@ -21,12 +17,6 @@ from service.errors import InputError
 
 ALL, BOXED = version_taking("all"), version_taking("boxed")
 SAID = {"correct": "last sentence", "wrong": "marker", "unknown": None}
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 def sentence(place: PlacedProblem, ordinal: int, grade: str) -> str:

@@ -1,8 +1,5 @@
 """Starting eval runs: names, keys, and settings that make another run."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from eval_runs import make_eval_spec, make_problems
 from hypothesis import given
@@ -16,12 +13,6 @@ from service.runs.store import check_name
 
 PROBLEMS = make_problems(3)
 PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 @given(st.text(max_size=80))

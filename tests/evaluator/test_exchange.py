@@ -31,12 +31,6 @@ from service.runs.store import Run
 SUMS = [("What is 1/2 + 1/4?", "3/4"), ("2+2?", "4")]
 
 
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
-
-
 @pytest.fixture(scope="module")
 def grader() -> Iterator[Grader]:
     with Grader(workers=1) as made:

@@ -1,13 +1,10 @@
 """Comparisons of methods over benchmarks."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems
-from runs import open_empty
 
 from evaluator.reports.comparing import (
     MethodComparison,
@@ -19,12 +16,6 @@ from evaluator.reports.comparison_layout import ahead, comparison_document
 from evaluator.reports.methods import load_methods
 from service.database import Database
 from service.errors import InputError
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 def compared(db: Database, a: str, b: str, **options: Any) -> MethodComparison:

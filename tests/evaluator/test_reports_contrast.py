@@ -1,11 +1,8 @@
 """Which problems one run solves and another does not."""
 
-from pathlib import Path
-
 import pytest
 from eval_runs import add_eval_run, make_problems
 from plans import walked
-from runs import open_empty
 
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result
@@ -14,11 +11,6 @@ from evaluator.passk.estimators import pass_at_k
 from evaluator.reports.contrast import contrast_runs, contrast_texts
 from service.database import Database
 from service.errors import InputError
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return open_empty(tmp_path / "t.db")
 
 
 def test_problems_stand_by_the_size_of_their_difference(db: Database) -> None:

@@ -1,23 +1,14 @@
 """Which runs make a row of a report."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from eval_runs import add_eval_run, make_problems
-from runs import add_run, open_empty
+from runs import add_run
 
 from evaluator.reports.methods import Method, differing_settings, load_methods
 from service.database import Database
 from service.errors import InputError, NotFoundError
 
 TWO = [(4, 2, 0), (4, 1, 1)]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 def load(db: Database, *references: str, pool_anyway: bool = False) -> list[Method]:

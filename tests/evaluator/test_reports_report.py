@@ -1,12 +1,9 @@
 """Reports from runs made of nothing: k, averages, published figures, notes, rows."""
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems, regrade
-from runs import open_empty
 
 from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import version_taking
@@ -24,12 +21,6 @@ from service.questions.contamination import Overlap, Settings, store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
 HALF: Counts = [(32, 16, 0), (32, 0, 0)]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with open_empty(tmp_path / "t.db") as opened:
-        yield opened
 
 
 def build(db: Database, *references: str, **options: Any) -> Report:

@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -26,12 +26,6 @@ ROWS = [
     {"question": "What is 3+4?", "answer": "7"},
 ]
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 def write(path: Path, *rows: Mapping[str, object]) -> Path:

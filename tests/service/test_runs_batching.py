@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -78,11 +77,6 @@ class Provider:
     ) -> AsyncIterator[tuple[ChatRequest, ChatResponse]]:
         for request in requests:
             yield request, ChatResponse((), 1, 1, COST, "m", "{}", 1, 0.0)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
 
 
 def make_run(db: Database, count: int = 3, cap: float = 100.0) -> Run:

@@ -1,7 +1,6 @@
 """Cells: leased once, given back after a death, filled once, reopened after a failure."""
 
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy import event, update
@@ -15,11 +14,6 @@ from service.runs.spending import Account, read_account, read_ledger, reserve_ce
 from service.runs.tables import CellRow
 
 QUESTIONS = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(4)]
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
 
 
 def make_run(db: Database, name: str = "run", **spec: object) -> store.Run:

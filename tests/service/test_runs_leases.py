@@ -21,11 +21,6 @@ STAT = "{pid} (tagrpo) run) {state} 1 1 1 0 -1 4194304 1 0 0 0 1 1 0 0 20 0 1 0 
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
-
-
-@pytest.fixture
 def run_id(db: Database) -> str:
     with db.write() as session:
         run, _ = store.open_run(session, name="r", kind="k", spec={}, question_ids=[], versions={})

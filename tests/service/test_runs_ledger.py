@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 from openai_faults import Fault, FaultPlan, always, for_text, no_faults, random_faults
@@ -26,11 +25,6 @@ PRICE = Price(1000.0, 2000.0)
 REQUEST = ChatRequest(1, (Message("user", "question 10"),), max_tokens=20)
 WORST = worst_case_usd(REQUEST, PRICE) or 0.0
 USED = PRICE.cost(3, 4)  # of an answer of the test server
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return Database.open(tmp_path / "t.db")
 
 
 def make_run(db: Database, cap: float) -> Run:

@@ -1,12 +1,10 @@
 """Where runs stand and how fast they go."""
 
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from eval_runs import add_eval_run
 from plans import walked
-from runs import open_empty
 
 from evaluator.evals.overview import runs_overview
 from service.database import Database
@@ -20,11 +18,6 @@ from service.runs.progress import Minute
 from service.runs.store import Run, finish_run, open_run
 
 NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return open_empty(tmp_path / "t.db")
 
 
 def start(db: Database, name: str, kind: str = "propose", created_at: str | None = None) -> Run:

@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +38,6 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
     loaded.generation_config.repetition_penalty = 1.5  # not part of a run's settings: not applied
     loaded.save_pretrained(folder)
     return str(folder)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "test.db") as database:
-        yield database
 
 
 def sampler(model: str, **options: Any) -> LocalSampler:

@@ -1,8 +1,6 @@
 """The remote sampler: what it sends, what it stores, and that neither faults nor caps spoil a run."""
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,12 +18,6 @@ from service.runs.store import Run, find_run
 from service.runs.tables import CellBodyRow
 
 PROBLEMS = sums(4)
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 def bodies(db: Database) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from sampling_runs import bodies_of, cells_of, plan_run, stored_samples, stored_texts
@@ -29,12 +28,6 @@ def sampler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmSampler]:
     yield drawing
     drawing.close()
     assert engine_processes() <= before
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "test.db") as database:
-        yield database
 
 
 def ignore(_count: int, _words: str) -> None:

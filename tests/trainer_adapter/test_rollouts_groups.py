@@ -7,7 +7,6 @@ import pytest
 from counted import assert_counts_hold
 from plans import walked
 from rollout_shards import make_record, make_step, write_run
-from runs import open_empty
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -31,11 +30,6 @@ GRADES = {
     "all wrong": (False, False, False, False),
     "unclear": (False, False, None, False),
 }
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Database:
-    return open_empty(tmp_path / "t.db")
 
 
 def import_kinds(db: Database, folder: Path) -> str:

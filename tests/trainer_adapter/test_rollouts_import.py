@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -25,12 +24,6 @@ from trainer_adapter.record.browsing import (
     read_steps,
 )
 from trainer_adapter.record.importing import Imported, import_rollouts, watch_rollouts
-
-
-@pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
-    with Database.open(tmp_path / "t.db") as database:
-        yield database
 
 
 @pytest.fixture
