@@ -14,7 +14,14 @@ from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_ve
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
-from evaluator.grading.versions import GraderRow, answers_of, is_other_tool, version_taking
+from evaluator.grading.versions import (
+    GraderRow,
+    answers_of,
+    is_judged,
+    is_other_tool,
+    judge_of,
+    version_taking,
+)
 from evaluator.grading.workers.own import own_name
 from service.errors import InputError
 from service.runs.store import Run, find_run
@@ -157,7 +164,14 @@ def shown_grader(session: Session, run_id: str) -> GradedBy | None:
     return _preferred(graders, run_answers(run), run_version(run))
 
 
-def choose_version(session: Session, runs: Sequence[Run], answers: Answers | None = None) -> str:
+def choose_version(
+    session: Session,
+    runs: Sequence[Run],
+    answers: Answers | None = None,
+    *,
+    own: str | None = None,
+    judge: str | None = None,
+) -> str:
     """Return the version of the grader to use for all runs: one that graded every sample of each of them.
 
     This installation's if it did, else the newest that did. Where none did all, the one to use for the first
@@ -166,6 +180,8 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
     Args:
         answers: only versions that took these answers. By default one that took those which the runs were
             made with (all, where they differ) comes first.
+        own: only versions of this grader of the user's own, `module:function`.
+        judge: only versions in which grades of this judge model stand; without it none of them is taken.
 
     Raises:
         InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
@@ -173,18 +189,32 @@ def choose_version(session: Session, runs: Sequence[Run], answers: Answers | Non
     made = {run_answers(run) for run in runs}
     wanted: Answers = answers or (min(made) if len(made) == 1 else "all")
     sizes = _sizes(session, [run.id for run in runs])
-    graders = _graders(session, sizes)
+    graders = _graders(session, sizes, judge=judge)
     whole: list[dict[str, GradedBy]] = []
     for run in runs:
         check_kind(run)
         drawn = sizes[run.id]["samples"]
         if not drawn:
             raise InputError(f"run {run.name} has no samples yet; draw them with `tagrpo eval run`.")
-        taking = [grader for grader in graders[run.id] if answers in (None, answers_of(grader.version))]
+        taking = [
+            grader
+            for grader in graders[run.id]
+            if answers in (None, answers_of(grader.version)) and own in (None, own_name(grader.version))
+        ]
         complete = {grader.version: grader for grader in taking if grader.complete}
         if not complete:
             missing = drawn - max((grader.graded for grader in taking), default=0)
             taken = "" if answers is None else f" that takes {answers} answers"
+            if own or judge:
+                command = (
+                    f"tagrpo eval judge {run.name} --model {judge}"
+                    if judge
+                    else f"tagrpo eval grade {run.name} --grader {own}"
+                )
+                raise InputError(
+                    f"run {run.name}: {missing:,} of {drawn:,} samples have no grade with "
+                    f"{f'the judge {judge}' if judge else own}{taken}; `{command}` gives them."
+                )
             raise ungraded_error(run, missing, drawn, f"any one version of the grader{taken}", wanted)
         whole.append(complete)
     common = set(whole[0]).intersection(*whole[1:])
@@ -289,8 +319,13 @@ def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]
     return sizes
 
 
-def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[str, list[GradedBy]]:
-    """Return by run the versions of the grader that graded samples of it, oldest first."""
+def _graders(
+    session: Session, sizes: Mapping[str, Mapping[str, int]], *, judge: str | None = None
+) -> dict[str, list[GradedBy]]:
+    """Return by run the versions of the grader that graded samples of it, oldest first.
+
+    Those in which grades of a judge stand are left out, and with `judge` all but those of this one.
+    """
     counted = GradeCountsRow
     graded = counted.correct + counted.wrong + counted.unknown
     rows = session.execute(
@@ -306,7 +341,11 @@ def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[s
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
         .join(GraderRow, GraderRow.id == counted.grader_id)
-        .where(RunProblemRow.run_id.in_(list(sizes)), ~is_other_tool(GraderRow.version))
+        .where(
+            RunProblemRow.run_id.in_(list(sizes)),
+            ~is_other_tool(GraderRow.version),
+            is_judged(GraderRow.version) if judge else ~is_judged(GraderRow.version),
+        )
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )
@@ -315,6 +354,8 @@ def _graders(session: Session, sizes: Mapping[str, Mapping[str, int]]) -> dict[s
     short = rates_of_short(session, [run_id for run_id, size in sizes.items() if size["missing"]], moves)
     graders: dict[str, list[GradedBy]] = defaultdict(list)
     for run_id, id, version, correct, wrong, unknown, problems, rates in rows:
+        if judge not in (None, judge_of(version)):
+            continue
         size = sizes[run_id]
         complete = correct + wrong + unknown == size["samples"]
         moved = by_humans.get((run_id, id), Moved())

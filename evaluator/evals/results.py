@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades
@@ -12,13 +13,28 @@ from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
-from evaluator.grading.types import Answers
-from evaluator.grading.versions import answers_of, find_grader
+from evaluator.evals.tables import GradeRow, RunProblemRow
+from evaluator.grading.types import Answers, GradeValue
+from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk.counts import Counts
 from evaluator.passk.estimators import pass_at_k
 from service.errors import InputError
 from service.runs.spending import read_ledger
 from service.runs.store import Run
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The grades of a judge model in a result: how many, how many of them correct, and their share of pass@1.
+
+    `points` is the share of all problems' samples, averaged over the problems, that are correct by the judge
+    alone. What people say of the same samples is not in it.
+    """
+
+    model: str
+    grades: int
+    correct: int
+    points: float
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,7 @@ class RunResult:
         sources: where in the samples the answers were found.
         grades: whether people's grades count in place of the grader's.
         human: samples of `counts` that a person graded, `overruled` of them otherwise than the grader.
+        judged: what of it rests on a judge model; None where no grades of one are counted.
     """
 
     run: Run
@@ -58,6 +75,7 @@ class RunResult:
     grades: Grades = "human"
     human: int = 0
     overruled: int = 0
+    judged: Judged | None = None
 
     @property
     def unknown(self) -> int:
@@ -72,6 +90,7 @@ def load_result(
     *,
     answers: Answers | None = None,
     grades: Grades = "human",
+    judge: str | None = None,
 ) -> RunResult:
     """Return the result of a run.
 
@@ -79,12 +98,13 @@ def load_result(
         grader_version: whose grades count; by default see `choose_version`. The result says which.
         answers: which answers count, without a version; by default those that the run was made with.
         grades: whether people's grades count in place of the grader's.
+        judge: count the grades of this judge model too, without a version.
 
     Raises:
         InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
             (by any one version). The message names the command that grades them.
     """
-    chosen = choose_version(session, [run], answers) if grader_version is None else grader_version
+    chosen = grader_version or choose_version(session, [run], answers, judge=judge)
     grader = find_grader(session, chosen)
     counts = count_samples(session, run.id, grader, grades)
     originals = [problem for problem in counts if problem.variant == 0]
@@ -115,7 +135,35 @@ def load_result(
         grades=grades,
         human=sum(problem.human for problem in originals),
         overruled=sum(problem.overruled for problem in originals),
+        judged=_judged(session, chosen, grader, originals),
     )
+
+
+def _judged(
+    session: Session, version: str, grader: int | None, problems: Sequence[ProblemCounts]
+) -> Judged | None:
+    model = judge_of(version)
+    if model is None:
+        return None
+    asked = {problem.run_problem_id: problem.asked for problem in problems}
+    grades = correct = 0
+    points = 0.0
+    rows = session.execute(
+        select(GradeRow.run_problem_id, GradeRow.value, func.count())
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(
+            RunProblemRow.id.in_(list(asked)),
+            GradeRow.grader_id == grader,
+            GradeRow.reason.startswith(f"{JUDGE_REASON} {model}", autoescape=True),
+        )
+        .group_by(GradeRow.run_problem_id, GradeRow.value)
+    )
+    for place, value, number in rows:
+        grades += number
+        if value == GradeValue.CORRECT:
+            correct += number
+            points += number / asked[place] / len(asked)
+    return Judged(model, grades, correct, points)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,16 @@
 """Our grades beside those of the tool that drew the responses: how often they agree, and where not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
-from evaluator.grading.versions import GraderRow, is_other_tool
+from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_judged, is_other_tool, judge_of
+from evaluator.passk.exact_interval import exact_interval
+from service.runs.store import Run
 
 
 @dataclass(frozen=True)
@@ -23,16 +26,30 @@ class Agreement:
         """The samples that both graded."""
         return sum(self.counts.values())
 
+    def share(self, label: str) -> tuple[int, int, tuple[float, float] | None]:
+        """Return how often ours is `label` where theirs is, of how many, and the 95% interval.
+
+        Of those that ours calls unknown nothing is counted; the interval is None where nothing is left.
+        """
+        counted = {ours: self.counts.get((label, ours), 0) for ours in ("correct", "wrong")}
+        trials = sum(counted.values())
+        return counted[label], trials, exact_interval(counted[label], trials) if trials else None
+
     @property
     def alike(self) -> int:
         """Those with the same grade."""
         return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
 
 
-def read_agreement(session: Session, run_id: str) -> Agreement | None:
-    """Return how the grades that are shown of a run agree with another tool's; None without these or ours."""
-    grader = shown_grader(session, run_id)
+def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> Agreement | None:
+    """Return how the grades that are shown of a run agree with another tool's; None without these or ours.
+
+    Args:
+        judge: the grades of this judge model in place of ours, and no others; the version in which the most
+            of them stand.
+    """
     theirs = find_other_tool(session, run_id)
+    grader = shown_grader(session, run_id) if judge is None else _judging(session, run_id, judge)
     if grader is None or theirs is None:
         return None
     first, second = aliased(GradeRow), aliased(GradeRow)
@@ -42,11 +59,43 @@ def read_agreement(session: Session, run_id: str) -> Agreement | None:
         .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
         .join(first, and_(first.sample_id == SampleRow.id, first.grader_id == theirs.id))
         .join(second, and_(second.sample_id == SampleRow.id, second.grader_id == grader.id))
-        .where(RunProblemRow.run_id == run_id)
+        .where(RunProblemRow.run_id == run_id, *(() if judge is None else (_by_judge(second, judge),)))
         .group_by(first.value, second.value)
     )
     counts = {(their_value, our_value): count for their_value, our_value, count in rows}
     return Agreement(grader.version, theirs.version, counts)
+
+
+def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
+    """Return for each of these runs that another tool graded too how often both say the same."""
+    notes = []
+    for run in runs:
+        agrees = read_agreement(session, run.id)
+        if agrees is not None and agrees.samples:
+            notes.append(
+                f"{run.name}: {agrees.theirs.removeprefix('other tool: ')} of the tool that drew says of "
+                f"{agrees.alike:,} of {agrees.samples:,} responses what the grader says here; "
+                f"`tagrpo eval agreement {run.name}` lists the others."
+            )
+    return notes
+
+
+def _judging(session: Session, run_id: str, judge: str) -> GraderRow | None:
+    """Return the version in which the most grades of a judge model stand, the newest of several."""
+    rows = session.execute(
+        select(GraderRow, func.count())
+        .join(GradeRow, GradeRow.grader_id == GraderRow.id)
+        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+        .where(RunProblemRow.run_id == run_id, is_judged(GraderRow.version), _by_judge(GradeRow, judge))
+        .group_by(GraderRow.id)
+    ).all()
+    judging = [(number, row.id, row) for row, number in rows if judge_of(row.version) == judge]
+    return max(judging)[-1] if judging else None
+
+
+def _by_judge(grades: type[GradeRow], judge: str) -> ColumnElement[bool]:
+    """Return the condition that a grade is the judge's own, not one that it left as it was."""
+    return grades.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True)
 
 
 def find_other_tool(session: Session, run_id: str) -> GraderRow | None:

@@ -26,6 +26,7 @@ _SAMPLES_READ = 500
 _TYPES = {
     "string": (
         *(
+            "model",
             "problem_id",
             "question",
             "answer",
@@ -108,6 +109,7 @@ def _rows(db: Database, run: Run, report: Report) -> Iterator[dict[str, Any]]:
     for done, problem in enumerate(problems, 1):
         same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.group_id in groups)
         common = {
+            "model": run.spec["model"],
             "problem_id": problem.problem_id,
             "position": problem.position,
             "copy": 0 if problem.group_id in groups else copies[same],

@@ -55,6 +55,7 @@ def import_spec(
     source: Mapping[str, Any],
     model: str,
     answers: Answers = "all",
+    grader: str = "",
 ) -> EvalSpec:
     """Return the settings of an imported run; the content of the file is part of them.
 
@@ -76,6 +77,7 @@ def import_spec(
         prompt=PromptSpec("{question}"),
         sampling=SamplingSettings(seed=None),
         answers=answers,
+        grader=grader,
     )
 
 

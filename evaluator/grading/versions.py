@@ -18,6 +18,9 @@ from service.database.base import BY_KEY_ALONE, Base
 
 _BOXED = "; boxed answers only"
 _OTHER_TOOL = "other tool: "
+_JUDGE = "judge "
+JUDGE_REASON = "judge"
+"""The first word of the reason of a grade that a judge model gave; its name and its prompt follow."""
 _KEYS_PER_QUERY = 500
 
 
@@ -59,6 +62,27 @@ def other_tool(scorer: str | None) -> str:
 def is_other_tool(version: InstrumentedAttribute[str]) -> ColumnElement[bool]:
     """Return the condition that a version is that of another tool."""
     return version.startswith(_OTHER_TOOL)
+
+
+def judge_version(model: str, prompt: str, asked: str, base: str) -> str:
+    """Return the version of grades of `base` with those of a judge model in their place where it was asked.
+
+    Args:
+        prompt: the version of what the model is asked, with settings that shape its replies.
+        asked: which grades it was asked about.
+        base: the version that graded all samples first.
+    """
+    return f"{_JUDGE}{model}; prompt {prompt}; of {asked}; over {base}"
+
+
+def judge_of(version: str) -> str | None:
+    """Return the judge model whose grades stand in a version, None where none do."""
+    return version.removeprefix(_JUDGE).partition("; prompt ")[0] if version.startswith(_JUDGE) else None
+
+
+def is_judged(version: InstrumentedAttribute[str]) -> ColumnElement[bool]:
+    """Return the condition that grades of a judge model stand in a version."""
+    return version.startswith(_JUDGE)
 
 
 def grader_id(session: Session, version: str) -> int:

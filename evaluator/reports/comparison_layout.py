@@ -6,7 +6,7 @@ from evaluator.passk import Comparison, ComparisonPoint
 from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import differing_settings
-from evaluator.reports.notes import human_notes
+from evaluator.reports.notes import human_notes, judge_notes
 
 CHANGES_SHOWN = 5
 
@@ -114,7 +114,7 @@ def _notes(comparison: MethodComparison) -> list[str]:
         for part in comparison.parts
         for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
     ]
-    notes += human_notes(sides)
+    notes += human_notes(sides) + judge_notes(sides)
     several = len(comparison.parts) > 1
     corrected = (
         f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""

@@ -130,6 +130,8 @@ def load_methods(
     grader_version: str | None = None,
     answers: Answers | None = None,
     grades: Grades = "human",
+    own: str | None = None,
+    judge: str | None = None,
 ) -> list[Method]:
     """Return the methods that references name, in order; references with one label are one method.
 
@@ -142,6 +144,8 @@ def load_methods(
         grader_version: whose grades count; by default one that graded all runs, see `choose_version`.
         answers: which answers count, without a version; by default those that the runs were made with.
         grades: whether people's grades count in place of the grader's.
+        own: the grader of the user's own whose grades count, without a version.
+        judge: the judge model whose grades count too, without a version.
 
     Raises:
         NotFoundError: a name that names no eval run.
@@ -170,7 +174,7 @@ def load_methods(
             _check_poolable(several, pool_anyway=pool_anyway)
             by_benchmark[benchmark] = several
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
-    version = grader_version or choose_version(session, chosen, answers)
+    version = grader_version or choose_version(session, chosen, answers, own=own, judge=judge)
     return [
         Method(
             label,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from evaluator.grading.versions import answers_of, version_taking
+from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths
@@ -31,6 +31,7 @@ def report_notes(report: Report) -> list[str]:
         _missing,
         _runs,
         _human,
+        _judged,
         source_notes,
         _populations,
         _settings,
@@ -107,7 +108,7 @@ def _runs(report: Report) -> Iterator[str]:
             )
     for version in sorted({result.grader_version for result in results}):
         ours = version_taking(answers_of(version))
-        if version != ours:
+        if version != ours and judge_of(version) is None:
             yield (
                 f"Graded by {version}; this installation grades by {ours}. `tagrpo eval grade RUN` grades "
                 "again."
@@ -133,6 +134,30 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
 
 def _human(report: Report) -> Iterator[str]:
     yield from human_notes([(line.label, line.entry) for line in report.lines])
+
+
+def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
+    """Return a note on the grades of a judge model: how many there are, and what of pass@1 rests on them."""
+    counts: list[str] = []
+    models: dict[str, None] = {}
+    for label, entry in lines:
+        for judged in (result.judged for result in entry.results if result.judged is not None):
+            models[judged.model] = None
+            counts.append(
+                f"{label}, {entry.benchmark}: {judged.grades:,} grades, {judged.correct:,} of them correct, "
+                f"{hundredths(judged.points)} of the points of pass@1"
+            )
+    if not counts:
+        return []
+    note = (
+        f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
+        "are not. A judge errs: `tagrpo eval agreement RUN --judge MODEL` measures it on labelled responses."
+    )
+    return [note]
+
+
+def _judged(report: Report) -> Iterator[str]:
+    yield from judge_notes([(line.label, line.entry) for line in report.lines])
 
 
 def _populations(report: Report) -> Iterator[str]:

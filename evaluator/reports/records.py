@@ -9,6 +9,7 @@ from typing import Any
 
 from evaluator.grading.versions import answers_of
 from evaluator.reports import published
+from evaluator.reports.methods import Entry
 from evaluator.reports.published import Average
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
@@ -47,6 +48,9 @@ COLUMNS = (
     "grades",
     "human_grades",
     "overruled",
+    "judged",
+    "judged_correct",
+    "judge_points",
     "problems_hash",
     "printed",
     "odd",
@@ -60,6 +64,8 @@ def records(report: Report) -> list[dict[str, Any]]:
     `box` to `none_found` are shares of the samples by where the answer was found; `samples` is the smallest
     number of samples of a problem, with the `missing` ones that got no answer. `human_grades` are the samples
     that a person graded, `overruled` those that the grader graded otherwise, and `grades` says whose count.
+    `judged` samples have the grade of a judge model, `judged_correct` of them are correct by it, and
+    `judge_points` of pass@1 rest on these; None where none counts.
     `printed` is a figure as the paper prints it and `odd` whether that is an average which its columns belie.
     """
     rows = [_of_run(report.metric, line, score) for line in report.lines for score in line.scores]
@@ -161,7 +167,22 @@ def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
         "grades": entry.grades,
         "human_grades": entry.human,
         "overruled": entry.overruled,
+        **_of_judge(entry),
         "problems_hash": entry.problems_hash,
+    }
+
+
+def _of_judge(entry: Entry) -> dict[str, Any]:
+    judged = [result.judged for result in entry.results if result.judged is not None]
+    if not judged:
+        return {}
+    return {
+        "judged": sum(each.grades for each in judged),
+        "judged_correct": sum(each.correct for each in judged),
+        "judge_points": sum(
+            result.judged.points * result.samples for result in entry.results if result.judged is not None
+        )
+        / entry.samples,
     }
 
 

@@ -47,6 +47,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert json.loads(written.out)["samples"] == 1
     (row,) = map(json.loads, Path("out.jsonl").read_text().splitlines())
     assert (row["response"], row["grade"], row["other_grade"]) == ("\\boxed{4}", "correct", "0")
+    assert row["model"] == "a/b"
     assert cli("agreement", "b.sums", "--json").code == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (0, False)

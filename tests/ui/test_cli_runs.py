@@ -47,8 +47,10 @@ def words(text: str) -> list[str]:
 
 
 def test_without_runs(cli: CommandLine) -> None:
-    start = "no runs yet; start one with `tagrpo neighbors propose`, `tagrpo eval run`, `tagrpo train run`\n"
-    assert cli("list") == (0, start, "")
+    starts = ", ".join(
+        f"`tagrpo {start}`" for start in ("neighbors propose", "eval run", "eval judge", "train run")
+    )
+    assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
     code, _, err = cli("show")
     assert (code, "there is no run yet" in err) == (2, True)

@@ -3,12 +3,13 @@
 from functools import partial
 
 import pytest
-from eval_runs import add_eval_run, add_methods
+from eval_runs import add_eval_run, add_methods, regrade
 from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
 from evaluator.evals.samples import SampleHeader
+from evaluator.grading.versions import other_tool
 from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
@@ -54,6 +55,14 @@ def test_every_view_opens_on_methods_over_three_benchmarks(db):
         app = shown(view=view)
         assert not app.error
         assert app.multiselect[0].value == ["base", "tuned"]
+
+
+def test_another_tools_grades_are_named_with_the_command_that_lists_where_they_differ(db):
+    run = add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    regrade(db, run, [(4, 2, 0)], other_tool("accuracy"))
+    said = words(shown())
+    assert "accuracy of the tool that drew says of 3 of 4 responses what the grader says here" in said
+    assert "tagrpo eval agreement base.aime24" in said
 
 
 def test_the_address_chooses_methods_and_metric(db):

@@ -89,6 +89,13 @@ def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():
     assert len(set(found.values())) == 2
 
 
+def test_an_imported_evaluation_has_no_requests(db):
+    add_eval_run(db, "asked.aime24", [(4, 1, 0)])
+    add_eval_run(db, "brought.aime24", [(4, 1, 0)], engine={"sampler": "imported"})
+    rows = tables(shown())[0].set_index("run")
+    assert rows["requests done"].to_dict() == {"asked.aime24": "1", "brought.aime24": ""}
+
+
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
     assert "spent\\, at least" in [one.label for one in shown().metric]

@@ -18,6 +18,7 @@ from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, exchange, human_grades, running, tables
 from ui.cli.eval import importing as eval_importing
+from ui.cli.eval import judging as eval_judging
 from ui.cli.eval import runs as eval_runs
 from ui.cli.grade import serving as grading
 from ui.cli.neighbors import audits, judging, mending, proposing, reviews
@@ -112,6 +113,7 @@ GROUPS = {
             "export": exchange.export,
             "agreement": exchange.agreement,
             "grade": eval_runs.grade,
+            "judge": eval_judging.judge,
             "samples": eval_runs.samples,
             "human-grade": human_grades.human_grade,
             "human-grades": human_grades.human_grades,

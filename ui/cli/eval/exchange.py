@@ -21,6 +21,9 @@ _FORM = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 def agreement(
     run: Annotated[str, Argument(help="Name or id of an imported evaluation.")],
+    judge: Annotated[
+        str | None, Option(help="Measure the grades of this judge model of `eval judge`, in place of ours.")
+    ] = None,
     *,
     file: RowsFile,
     db: Db,
@@ -36,13 +39,15 @@ def agreement(
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.agreement import read_agreement
+    from evaluator.grading.versions import JUDGE_REASON
 
     file.check()
     with db.reading() as session:
         chosen = find_eval_run(session, run)
-        agrees = read_agreement(session, chosen.id)
+        agrees = read_agreement(session, chosen.id, judge=judge)
         if agrees is None:
-            raise NotFoundError(f"run {chosen.name} has no grades of another tool beside ours.")
+            ours = "ours" if judge is None else f"those of the judge {judge}"
+            raise NotFoundError(f"run {chosen.name} has no grades of another tool beside {ours}.")
         changes = grade_changes(session, chosen.id, agrees.theirs, agrees.ours)
     secret = is_secret(chosen.spec["problems"])
     names = {"old": "theirs", "old_reason": "their_score", "old_extracted": "their_answer"}
@@ -60,6 +65,7 @@ def agreement(
             if field != "old_source"
         }
         for change in changes
+        if judge is None or change.new_reason.startswith(f"{JUDGE_REASON} {judge}, ")
     ]
     file.write(rows)
     record = {"run": chosen.name, **agreement_json(agrees), "unlike": rows}
@@ -73,6 +79,11 @@ def agreement_json(agrees: "Agreement") -> dict[str, Any]:
         "grader": agrees.ours,
         "graded_by_both": agrees.samples,
         "alike": agrees.alike,
+        "shares": [
+            {"theirs": label, "alike": alike, "of": trials, "interval": interval}
+            for label in ("correct", "wrong")
+            for alike, trials, interval in [agrees.share(label)]
+        ],
         "counts": [
             {"theirs": theirs, "ours": ours, "responses": count}
             for (theirs, ours), count in sorted(agrees.counts.items())
@@ -95,6 +106,14 @@ def print_agreement(agrees: "Agreement") -> None:
             for theirs in GradeValue
         ],
     )
+    for label in ("correct", "wrong"):
+        alike, trials, interval = agrees.share(label)
+        if interval is not None:
+            low, high = (hundredths(end, 1) for end in interval)
+            output.say(
+                f"of {trials:,} that are {label} by its grades and graded here, {alike:,} are {label} here: "
+                f"{hundredths(alike / trials, 1)}% (95%: {low} to {high})"
+            )
 
 
 def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:

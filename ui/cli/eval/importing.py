@@ -1,6 +1,7 @@
 """`tagrpo eval import`: responses that another tool drew, as an evaluation."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -10,7 +11,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.eval.settings import AnswersName
+from ui.cli.eval.settings import AnswersName, OwnGrader, check_grader
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -85,6 +86,7 @@ def import_(
     answers: Annotated[
         AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
     ] = "all",
+    own_grader: OwnGrader = None,
     workers: Annotated[
         int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
     ] = None,
@@ -104,16 +106,18 @@ def import_(
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
     """
     from evaluator.evals.grading import grade_run
-    from evaluator.evals.runs import model_slug
+    from evaluator.evals.runs import model_slug, run_version
     from evaluator.exchange.agreement import read_agreement
     from evaluator.exchange.files import open_responses
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache, version_taking
+    from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.workers.own import own_version
     from ui.cli.eval import reports as eval_reports
     from ui.cli.eval.exchange import agreement_json
 
+    check_grader(own_grader, answers)
     file = open_responses(files, columns.form, columns.named(), columns.scorer)
     drawn_by = model or file.model
     if drawn_by is None:
@@ -133,14 +137,16 @@ def import_(
         source=source,
         model=drawn_by,
         answers=answers,
+        grader=own_version(own_grader) if own_grader else "",
     )
     run_name = f"{name or model_slug(drawn_by)}.{label}"
     with (
         db.open(create=True) as database,
-        Grader(workers=workers, cache=VerdictCache(database)) as grader,
+        Grader(workers=workers, cache=VerdictCache(database)) as rules,
+        Grader(workers=workers, own=own_grader) if own_grader else nullcontext(rules) as grader,
         terminal.progress(run_name) as bar,
     ):
-        _note_golds(label, placed, grader)
+        _note_golds(label, placed, rules)
         stored = import_responses(
             database,
             run_name,
@@ -156,7 +162,7 @@ def import_(
             stored.run.id,
             grader,
             lambda done, total: bar.update(done, total, "grading"),
-            version=version_taking(answers),
+            version=run_version(stored.run),
         )
         numbers = eval_reports.read_numbers(database, stored.run)
         with database.read() as session:

@@ -47,6 +47,11 @@ OwnGrader = Annotated[
     str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
 ]
 
+JudgeChoice = Annotated[
+    str | None,
+    Option("--judge", help="Count the grades of this judge model too, which `eval judge` asked."),
+]
+
 GradesChoice = Annotated[
     Literal["human", "grader"],
     Option(

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice, GradesChoice
+from ui.cli.eval.settings import AnswersChoice, GradesChoice, JudgeChoice, OwnGrader, check_grader
 from ui.cli.output import Terminal
 from ui.cli.rows import check_chart
 from ui.cli.settings import Db
@@ -126,6 +126,8 @@ def report(
     ] = None,
     answers: AnswersChoice = None,
     grades: GradesChoice = "human",
+    own_grader: OwnGrader = None,
+    judge: JudgeChoice = None,
     chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
@@ -145,6 +147,7 @@ def report(
     from evaluator.reports.report import build_report
     from evaluator.reports.scores import INTERVALS, Metric, check_interval
 
+    check_grader(own_grader, answers)
     form = file.choose(terminal)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
@@ -153,7 +156,13 @@ def report(
     with db.open() as database:
         with database.read() as session:
             methods = load_methods(
-                session, references, pool_anyway=pool_anyway, answers=answers, grades=grades
+                session,
+                references,
+                pool_anyway=pool_anyway,
+                answers=answers,
+                grades=grades,
+                own=own_grader,
+                judge=judge,
             )
             warnings = contamination_notes(session, methods)
         built = build_report(
@@ -173,6 +182,7 @@ def report(
         "interval": built.interval,
         "k": list(built.ks),
         "grades": grades,
+        "judge": judge,
         "paper": built.paper,
         "scores": rows,
         "notes": list(document.notes),
@@ -194,6 +204,8 @@ def compare(
     ] = False,
     answers: AnswersChoice = None,
     grades: GradesChoice = "human",
+    own_grader: OwnGrader = None,
+    judge: JudgeChoice = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
     *,
@@ -210,12 +222,21 @@ def compare(
     from evaluator.reports.methods import load_methods
     from evaluator.reports.notes import contamination_notes
 
+    check_grader(own_grader, answers)
     form = file.choose(terminal)
     with (
         db.open() as database,
         database.read() as session,
     ):
-        methods = load_methods(session, [a, b], pool_anyway=pool_anyway, answers=answers, grades=grades)
+        methods = load_methods(
+            session,
+            [a, b],
+            pool_anyway=pool_anyway,
+            answers=answers,
+            grades=grades,
+            own=own_grader,
+            judge=judge,
+        )
         warnings = contamination_notes(session, methods)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
@@ -234,6 +255,7 @@ def compare(
         "b": comparison.label_b,
         "k": list(comparison.ks),
         "grades": grades,
+        "judge": judge,
         "differences": rows,
         "problems": change_records(comparison),
         "notes": list(document.notes),

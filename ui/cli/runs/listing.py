@@ -13,9 +13,10 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from service.runs.progress import RunProgress
     from service.runs.store import Run
 
-Kind = Literal["propose", "eval", "train"]
+Kind = Literal["propose", "eval", "judge", "train"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Listed:
 
 def list_(
     kind: Annotated[
-        Kind | None, Option(help="Only runs that propose neighbors, evaluations, or trainings.")
+        Kind | None,
+        Option(help="Only runs that propose neighbors, evaluations, requests of `eval judge`, or trainings."),
     ] = None,
     *,
     db: Db,
@@ -132,6 +134,31 @@ def _evaluations(session: "Session") -> list[Listed]:
     ]
 
 
+def _judgings(session: "Session") -> list[Listed]:
+    from service.runs.progress import progress_of
+    from service.runs.store import list_runs
+
+    runs = list_runs(session)
+    names = {run.id: run.name for run in runs}
+    return [
+        Listed(
+            line.run,
+            names.get(line.run.spec["eval_run"]),
+            line.run.spec["model"],
+            f"{line.filled:,} of {output.plural(line.planned, 'request')} answered",
+            {"asked": line.run.spec["asked"], **judging_numbers(line)},
+            [line.run.spec["asked"], line.planned, line.filled, line.usd],
+        )
+        for line in progress_of(session, [run for run in runs if run.kind == "judge"])
+    ]
+
+
+def judging_numbers(line: "RunProgress") -> dict[str, Any]:
+    """Return what a judge's run counts, for JSON."""
+    names = ("planned", "filled", "open", "failed", "final", "usd", "unpriced")
+    return {name: getattr(line, name) for name in names}
+
+
 def _trainings(session: "Session") -> list[Listed]:
     from trainer_adapter.record.browsing import list_train_runs
 
@@ -168,6 +195,12 @@ KINDS: Mapping[str, _KindOfRun] = {
         ("problems", "samples each", "graded", "pass@1 %", "human grades", "in a box %"),
         _evaluations,
         "tagrpo eval run",
+    ),
+    "judge": _KindOfRun(
+        "evaluation",
+        ("asked about", "requests", "replies", "USD"),
+        _judgings,
+        "tagrpo eval judge",
     ),
     "train": _KindOfRun(
         "recipe",

@@ -56,7 +56,7 @@ def resume(
     *,
     db: Db,
 ) -> None:
-    """Continue a run where it stopped: neighbors, an evaluation or a training.
+    """Continue a run where it stopped: neighbors, an evaluation, a judge or a training.
 
     Addresses, prices, caps and settings are those of the last command that worked on it. Options behind the
     name take the place of those: --max-usd, --api-base, --json.
@@ -87,8 +87,15 @@ def resume(
     if kept is not None and Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
     words = {name: each for name, each in given.items() if taken is None or name in taken}
-    leading = [chosen.name] if chosen.kind == "propose" else []
+    leading = _leading(chosen)
     _run(command, leading, words, ["--db", str(path), *context.args], f"tagrpo resume {chosen.name}")
+
+
+def _leading(run: "Run") -> list[str]:
+    """Return the argument that names the run: a judge's command names the evaluation."""
+    if run.kind == "judge":
+        return [str(run.spec["eval_run"])]
+    return [run.name] if run.kind == "propose" else []
 
 
 def _eval_name(words: Mapping[str, Sequence[str]]) -> str:
@@ -100,6 +107,7 @@ def _eval_name(words: Mapping[str, Sequence[str]]) -> str:
 
 def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
     """Return what goes on with a run of a kind, and which kept parameters it takes; None for all."""
+    from ui.cli.eval.judging import judge
     from ui.cli.eval.running import run
     from ui.cli.neighbors.proposing import go_on
     from ui.cli.neighbors.settings import RunRequests
@@ -107,7 +115,8 @@ def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
 
     if kind == "propose":  # its settings stand in the run itself
         return go_on, frozenset(each.name for each in fields(RunRequests))
-    return (run if kind == "eval" else train), None
+    commands: dict[str, Callable[..., Any]] = {"eval": run, "judge": judge, "train": train}
+    return commands[kind], None
 
 
 def _key(change: str) -> str:

@@ -1,12 +1,18 @@
 """`tagrpo runs show`: where a run of any kind stands."""
 
-from typing import Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument
 
-from ui.cli import exits
+from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from service.runs.store import Run
 
 
 def show(
@@ -18,7 +24,8 @@ def show(
     """Show where a run stands: settings, what there is, errors, cost.
 
     Of neighbors: verdicts, findings, the first 20 questions that lack some (--json: all). Of an evaluation:
-    pass@k with its intervals, and what stands beside it. Of a training: its steps and rollouts.
+    pass@k with its intervals, and what stands beside it. Of a judge: its requests. Of a training: its steps
+    and rollouts.
 
     Exit code 3: requests that propose neighbors or judge them are open or failed, or samples of an evaluation
     are missing for good.
@@ -39,6 +46,8 @@ def show(
                 needed = summary.show(session, chosen, terminal)
             elif chosen.kind == "train":
                 rollouts.show_run(session, chosen, terminal)
+            elif chosen.kind == "judge":
+                _show_judging(session, chosen, terminal)
         if chosen.kind == "eval":
             stands = reports.read_numbers(database, chosen)
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
@@ -48,3 +57,24 @@ def show(
                 needed = reports.lost_words(chosen.name, stands.lost, imported=imported)
     if needed:
         raise exits.needs_attention(needed)
+
+
+def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> None:
+    from service.runs.progress import progress_of
+    from service.runs.spending import read_ledger
+    from ui.cli.requests import print_ledger
+    from ui.cli.runs.listing import judging_numbers
+
+    line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+
+    def text() -> None:
+        asked = f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}"
+        output.say(f"{run.name} ({run.id}), made {run.created_at}: {asked}")
+        output.say(
+            f"requests: {line.filled:,} answered, {line.open:,} open, {line.failed:,} failed, "
+            f"{line.final:,} failed for good"
+        )
+        print_ledger(ledger)
+
+    record = {"run": run.name, "id": run.id, "spec": run.spec, "versions": run.versions}
+    terminal.emit({**record, **judging_numbers(line), "ledger": [asdict(each) for each in ledger]}, text)

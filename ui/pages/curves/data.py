@@ -8,6 +8,7 @@ import pandas as pd
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem
+from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods
 from evaluator.reports.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
@@ -28,7 +29,8 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 @dataclass(frozen=True)
 class Reported:
     """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
-    found, `human` says how many grades are people's, `error` why there is none."""
+    found, `graded` says how many grades are people's and how another tool's agree, `error` why there is
+    none."""
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
@@ -37,7 +39,7 @@ class Reported:
     specs: tuple[tuple[str, dict[str, Any]], ...] = ()
     sources: Table | None = None
     sources_notes: tuple[str, ...] = ()
-    human: tuple[str, ...] = ()
+    graded: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -70,6 +72,7 @@ def make_report(
             methods, ks=ks, metric=Metric(metric), interval=INTERVALS[interval], majority=majority
         )
         curves = curve_rows(report)
+        runs = [result.run for line in report.lines for result in line.entry.results]
         charts = panel_charts(
             pd.DataFrame(curves),
             metric=metric,
@@ -84,7 +87,10 @@ def make_report(
             tuple((name, chart.to_dict()) for name, chart in charts.items()),
             source_table(report),
             tuple(source_notes(report)),
-            tuple(human_notes([(line.label, line.entry) for line in report.lines])),
+            (
+                *human_notes([(line.label, line.entry) for line in report.lines]),
+                *agreement_notes(session, runs),
+            ),
         )
     except TagrpoError as error:
         return Reported(error=str(error))

@@ -16,7 +16,7 @@ from ui.pages.widgets.charts import show_chart
 def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
     st.caption(escaped(f"{choice.metric}: {_meaning(choice.metric)}. A click on a point shows its problems."))
-    for note in report.human:
+    for note in report.graded:
         st.caption(with_commands(note))  # safe
     layout.hand_over()
     columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")

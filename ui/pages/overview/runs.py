@@ -5,10 +5,11 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.reports.methods import run_label
 from service.errors import NotFoundError
 from service.runs.progress import RunProgress, page_runs, progress_of
-from service.runs.store import find_run
+from service.runs.store import Run, find_run
 from trainer_adapter.record.browsing import TrainRun, list_train_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -20,7 +21,7 @@ from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 25
 ALL = "all"
-KINDS = {"propose": "neighbors", "eval": "eval", "train": "training"}
+KINDS = {"propose": "neighbors", "eval": "eval", "judge": "judge", "train": "training"}
 
 _COLUMNS = [
     Column("run", "run"),
@@ -83,13 +84,17 @@ def show_runs(counts: dict[str, int]) -> None:
         _details(name)
 
 
+def _is_imported(run: Run) -> bool:
+    return run.kind == "eval" and is_imported(EvalSpec.from_json(run.spec))
+
+
 def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
-    """Return a run as a row; a training run has steps instead of requests."""
+    """Return a run as a row; a training run has steps instead of requests, an imported one none."""
     state = f"with {progress.failed:,} failures" if progress.state == "failed" else progress.state
     if progress.run.kind == "train":
         last = None if training is None else training.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"
-    asked = progress.run.kind != "train"
+    asked = progress.run.kind != "train" and not _is_imported(progress.run)
     return {
         "run": progress.run.name,
         "kind": KINDS.get(progress.run.kind, progress.run.kind),

@@ -1,0 +1,373 @@
+"""A judge's run: which samples it is asked about, its replies in cells of a run, its grades beside ours."""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any, Literal, cast
+
+from sqlalchemy import ColumnElement, Table, exists, select
+from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
+from sqlalchemy.orm import Session, aliased
+
+from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.runs import model_slug
+from evaluator.evals.samples import read_texts
+from evaluator.evals.tables import GradeRow, SampleRow
+from evaluator.grading import GradeValue
+from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
+from evaluator.judging.asking import PROMPT_VERSION, Question, read_verdict, shown_response, system_prompt
+from service.database import Database
+from service.errors import InputError
+from service.hashing import content_id
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler, sample_seed
+from service.models.settings import PromptSpec, SamplingSettings
+from service.runs.cells import (
+    Cell,
+    CellPlan,
+    add_cells,
+    fill_cell,
+    open_cells,
+    read_bodies,
+    reopen_failed_cells,
+)
+from service.runs.leases import release_dead_leases
+from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
+from service.runs.tables import FILLED, FINAL, CellRow
+
+JUDGE = "judge"
+"""The kind of these runs, and of their cells: one request each about one response."""
+
+Asked = Literal["unknown", "wrong", "all"]
+_KINDS: Mapping[Asked, tuple[str, ...]] = {
+    "unknown": ("unknown",),
+    "wrong": ("unknown", "wrong"),
+    "all": ("unknown", "wrong", "correct"),
+}
+OTHERS_POLL_S = 1.0
+_SAMPLES_AT_ONCE = 500
+_GRADES = cast(Table, GradeRow.__table__)
+
+Report = Callable[[str, int, int | None, str], None]
+"""Told a stage, how much is done, of how much, and a few words."""
+
+
+@dataclass(frozen=True)
+class JudgeSpec:
+    """A judge model: how it is asked, about which grades. The names are those of `DrawingSpec`."""
+
+    model: str
+    asked: Asked = "unknown"
+    max_tokens: int = 2048
+    temperature: float = 0.0
+
+    @property
+    def prompt(self) -> PromptSpec:
+        """The question is the whole prompt."""
+        return PromptSpec("{question}", system=system_prompt())
+
+    @property
+    def sampling(self) -> SamplingSettings:
+        """One reply a request."""
+        return SamplingSettings(
+            temperature=self.temperature, top_p=1.0, max_tokens=self.max_tokens, samples_per_request=1
+        )
+
+    @property
+    def id(self) -> str:
+        """What replies belong to: whoever asks the same in the same way gets the same reply."""
+        return content_id("judge", [self.model, PROMPT_VERSION, self.sampling.to_json()])
+
+    def version(self, base: str) -> str:
+        """Return the version of the grades: those of `base`, and this judge's where it was asked."""
+        prompt = f"{PROMPT_VERSION} at temperature {self.temperature:g}, {self.max_tokens} tokens"
+        return judge_version(self.model, prompt, self.asked, base)
+
+    @property
+    def reason(self) -> str:
+        """The reason of a grade that it gave."""
+        return f"{JUDGE_REASON} {self.model}, prompt {PROMPT_VERSION}"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What stands after an invocation, of the samples that had no grade of this judge's before.
+
+    `by_outcome` counts those that it calls `correct` and `wrong`; those of which it was `unsure` or `silent`
+    (no verdict in its reply, or no reply for good) and those that are `empty`, with nothing to judge: all
+    these keep their grade; and those that are `waiting`: nothing can be reported until they are asked.
+    """
+
+    run: Run
+    version: str
+    by_outcome: Mapping[str, int]
+    stopped: str | None = None
+    message: str | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def waiting(self) -> int:
+        return self.by_outcome["waiting"]
+
+
+@dataclass(frozen=True)
+class _Pending:
+    """A sample with its base grade and without one of the judge's version; `asked` is what it is asked."""
+
+    sample_id: int
+    run_problem_id: int
+    row: Mapping[str, Any]
+    asked: str | None
+
+
+def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Run:
+    """Return the run that holds the judge's requests about an eval run, made if there is none.
+
+    It has a cap and a ledger of its own; the eval run stays as it is.
+    """
+    wanted = {
+        "eval_run": run.id,
+        "model": spec.model,
+        "judge": spec.id,
+        "asked": spec.asked,
+        "grader": spec.version(base),
+    }
+    name = check_name(f"judge-{model_slug(spec.model)[:20]}-{spec.asked}.{run.name}"[:95])
+    for number in count(1):
+        numbered = name if number == 1 else f"{name}.{number}"
+        try:
+            find_same_run(session, name=numbered, kind=JUDGE, spec=wanted, question_ids=[])
+        except InputError:  # another judge of a like name, or another version of the grader
+            continue
+        opened, _ = open_run(
+            session, name=numbered, kind=JUDGE, spec=wanted, question_ids=[], versions=package_versions()
+        )
+        return opened
+    raise AssertionError("unreachable")
+
+
+def judge_run(
+    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, sampler: Sampler, report: Report
+) -> Judged:
+    """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
+
+    Every sample needs a grade by `base` first. A question that was asked before in the same way, in whatever
+    run, is not asked again. A sample gets its grade once its reply is there: after a kill or a spent budget
+    the same call goes on. Samples that the judge is not asked about, and those of which it gives no verdict,
+    keep the grade of `base` in the judge's version.
+    """
+    version = spec.version(base)
+    with db.write() as session:
+        base_row, judge_row = find_grader(session, base), grader_id(session, version)
+        problems = {problem.id: problem for problem in run_problems(session, run.id)}
+        reopen_failed_cells(session, judging.id)
+        release_dead_leases(session, judging.id)
+        finish_run(session, judging.id, finished=False)
+    if base_row is None:
+        raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
+    pending = list(_pending(db, problems, base_row, judge_row, _KINDS[spec.asked]))
+    samples: dict[str, int] = {}
+    for sample in pending:
+        if sample.asked is not None:
+            samples.setdefault(sample.asked, sample.sample_id)
+    with db.write() as session:
+        add_cells(session, judging.id, [CellPlan(spec.id, JUDGE, asked, 0, 0, 0) for asked in samples])
+    places = {sample.sample_id: sample.run_problem_id for sample in pending}
+    work = _JudgeCells(db, judging.id, spec, {}, samples=samples, places=places, of=problems)
+    stopped, message, failures = _ask(db, judging, work, sampler, report, len(samples))
+    counts = _store(db, judging, spec, judge_row, pending)
+    with db.write() as session:
+        finish_run(session, judging.id, finished=not counts["waiting"])
+    names = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
+    return Judged(
+        run=judging,
+        version=version,
+        by_outcome={name: counts[name] for name in names},
+        stopped=stopped,
+        message=message,
+        failures=failures,
+    )
+
+
+def _ask(
+    db: Database, judging: Run, work: "_JudgeCells", sampler: Sampler, report: Report, total: int
+) -> tuple[str | None, str | None, dict[str, int]]:
+    failures: Counter[str] = Counter()
+    done = 0
+
+    def came(drawn: int, words: str) -> None:
+        nonlocal done
+        done += drawn
+        report("asking the judge", min(done, total), total, words)
+
+    while True:
+        filled = sampler.fill(work, came)
+        failures.update(filled.failures)
+        if filled.stopped is not None:
+            return filled.stopped, filled.message, dict(failures)
+        with db.read() as session:
+            elsewhere = open_cells(session, judging.id)
+        if not elsewhere:
+            return None, None, dict(failures)
+        report("waiting for another process", done, total, f"{elsewhere:,} requests")
+        time.sleep(OTHERS_POLL_S)
+        with db.write() as session:
+            release_dead_leases(session, judging.id)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A question as samplers know it."""
+
+    id: int
+    position: int
+    problem_id: str
+    text: str
+
+
+@dataclass(frozen=True)
+class _JudgeCells(CellsToDraw):
+    """The empty cells of a judge's run."""
+
+    samples: Mapping[str, int] = field(default_factory=dict)  # by what is asked
+    places: Mapping[int, int] = field(default_factory=dict)
+    of: Mapping[int, RunProblem] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> str:
+        """The judge's, whose replies all runs share."""
+        return cast(JudgeSpec, self.spec).id
+
+    def leased(self, cell: Cell) -> LeasedCell:
+        """Return a cell with its question and seed, which follows from the question."""
+        sample_id = self.samples[cell.subject_id]
+        with self.db.read() as session:
+            text = read_texts(session, [sample_id])[sample_id]
+        asked = _question(self.of[self.places[sample_id]], text)
+        assert asked is not None
+        place = _Place(sample_id, 0, asked.id, asked.text)
+        return LeasedCell(cell, place, 1, (sample_seed(0, asked.id, 0),))
+
+    def keep(self, session: Session, drawn: DrawnCell) -> None:
+        """Store the reply as it came."""
+        replies = [
+            {"text": response.text, "stop_reason": response.stop_reason} for response in drawn.responses[:1]
+        ]
+        body = json.dumps({"replies": replies, "raw": drawn.raw}, ensure_ascii=False)
+        fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
+
+
+def _question(problem: RunProblem, text: str) -> Question | None:
+    """Return what is asked about a response; None where there is nothing to compare."""
+    answer = shown_response(text)
+    if not answer or not problem.answer.strip():
+        return None
+    return Question(problem.text, problem.answer, problem.kind, problem.tolerance, answer)
+
+
+def _pending(
+    db: Database, problems: Mapping[int, RunProblem], base_row: int, judge_row: int, kinds: Sequence[str]
+) -> Iterator[_Pending]:
+    """Yield the samples of a run without a grade in the judge's version, problem by problem."""
+    for problem in problems.values():
+        after = -1
+        while True:
+            with db.read() as session:
+                rows = session.execute(_base_grades(problem.id, base_row, judge_row, after)).all()
+                asked_about = [row[0] for row in rows if row[2] in kinds]
+                texts = read_texts(session, asked_about)
+            if not rows:
+                break
+            for sample_id, _, value, reason, extracted, source in rows:
+                question = _question(problem, texts[sample_id]) if sample_id in texts else None
+                kept = {"value": value, "reason": reason, "extracted": extracted, "source": source}
+                kept["asked_about"] = sample_id in texts
+                yield _Pending(sample_id, problem.id, kept, None if question is None else question.id)
+            after = rows[-1][1]
+
+
+def _base_grades(run_problem_id: int, base_row: int, judge_row: int, after: int) -> Any:
+    judged = aliased(GradeRow)
+    has_judged: ColumnElement[bool] = exists().where(
+        judged.sample_id == SampleRow.id, judged.grader_id == judge_row
+    )
+    return (
+        select(
+            SampleRow.id,
+            SampleRow.ordinal,
+            GradeRow.value,
+            GradeRow.reason,
+            GradeRow.extracted,
+            GradeRow.source,
+        )
+        .join(GradeRow, GradeRow.sample_id == SampleRow.id)
+        .where(
+            SampleRow.run_problem_id == run_problem_id,
+            SampleRow.ordinal > after,
+            GradeRow.grader_id == base_row,
+            ~has_judged,
+        )
+        .order_by(SampleRow.ordinal)
+        .limit(_SAMPLES_AT_ONCE)
+    )
+
+
+def _store(
+    db: Database, judging: Run, spec: JudgeSpec, judge_row: int, pending: Sequence[_Pending]
+) -> Counter[str]:
+    """Write the grades of those samples whose reply is there; return how many got which."""
+    counts: Counter[str] = Counter()
+    for start in range(0, len(pending), _SAMPLES_AT_ONCE):
+        part = pending[start : start + _SAMPLES_AT_ONCE]
+        with db.write() as session:
+            verdicts = _verdicts(session, spec, [sample.asked for sample in part if sample.asked])
+            rows = []
+            for sample in part:
+                row, outcome = _grade(sample, spec, verdicts)
+                counts[outcome] += 1
+                if row is not None:
+                    place = {"sample_id": sample.sample_id, "run_problem_id": sample.run_problem_id}
+                    rows.append({**place, "grader_id": judge_row, **row})
+            if rows:
+                session.execute(insert_or_ignore(_GRADES).on_conflict_do_nothing(), rows)
+    return counts
+
+
+def _grade(
+    sample: _Pending, spec: JudgeSpec, verdicts: Mapping[str, GradeValue | None]
+) -> tuple[dict[str, Any] | None, str]:
+    kept = {name: value for name, value in sample.row.items() if name != "asked_about"}
+    if sample.asked is None:
+        return kept, "empty" if sample.row["asked_about"] else "not asked"
+    if sample.asked not in verdicts:
+        return None, "waiting"
+    verdict = verdicts[sample.asked]
+    if verdict is None:
+        return {**kept, "reason": f"{kept['reason']}; no verdict of {spec.reason}"}, "silent"
+    if verdict is GradeValue.UNKNOWN:
+        return {**kept, "reason": f"{kept['reason']}; unsure: {spec.reason}"}, "unsure"
+    return {**kept, "value": verdict.value, "reason": spec.reason}, verdict.value
+
+
+def _verdicts(session: Session, spec: JudgeSpec, asked: Sequence[str]) -> dict[str, GradeValue | None]:
+    """Return by question what was replied; None without a verdict, nothing while no reply is there."""
+    cells = session.execute(
+        select(CellRow.id, CellRow.subject_id, CellRow.state).where(
+            CellRow.scope == spec.id,
+            CellRow.kind == JUDGE,
+            CellRow.subject_id.in_(set(asked)),
+            CellRow.state.in_([FILLED, FINAL]),
+        )
+    ).all()
+    bodies = read_bodies(session, [cell_id for cell_id, _, state in cells if state == FILLED])
+    verdicts: dict[str, GradeValue | None] = {}
+    for cell_id, subject, _ in cells:
+        replies = json.loads(bodies[cell_id])["replies"] if cell_id in bodies else []
+        verdicts[subject] = (
+            read_verdict(replies[0]["text"], truncated=replies[0]["stop_reason"] == "length")
+            if replies
+            else None
+        )
+    return verdicts

@@ -1,0 +1,176 @@
+"""`tagrpo eval judge`: a judge model asked about responses of which no rule could tell."""
+
+from contextlib import closing
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from typer import Argument, Option
+
+from ui.cli import exits, output
+from ui.cli.eval.settings import (
+    AnswersChoice,
+    Engine,
+    EvalRequests,
+    OwnGrader,
+    check_grader,
+    open_sampler,
+)
+from ui.cli.output import Terminal, plural
+from ui.cli.requests import print_ledger
+from ui.cli.runs.resuming import keep
+from ui.cli.settings import Db, SettingsFile
+
+if TYPE_CHECKING:
+    from evaluator.evals.results import RunResult
+    from evaluator.judging.running import Judged
+    from service.runs.spending import LedgerLine
+    from service.runs.store import Run
+
+
+def judge(
+    context: typer.Context,
+    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    *,
+    model: Annotated[str, Option(help="The judge, as litellm spells it (gpt-4o, hosted_vllm/NAME).")],
+    about: Annotated[
+        Literal["unknown", "wrong", "all"],
+        Option(
+            "--for",
+            help="Ask about unknown grades; wrong: those and the wrong ones; all: every response.",
+        ),
+    ] = "unknown",
+    max_tokens: Annotated[
+        int, Option(min=1, help="Most tokens of a reply; one that is cut does not count.")
+    ] = 2048,
+    temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
+    answers: AnswersChoice = None,
+    own_grader: OwnGrader = None,
+    workers: Annotated[
+        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
+    ] = None,
+    requests: EvalRequests,
+    settings: SettingsFile,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Ask a judge model about responses whose grade is unknown, and show what its grades would change.
+
+    They are stored beside the grader's and count only where --judge MODEL of `report` or `compare` asks for
+    them. Without a verdict a grade stays as it is. Requests, cap and cost belong to a run of their own;
+    the same question is never paid twice, and the same command goes on after a kill or a spent budget.
+
+    Exit code 3: samples still wait for the judge; 1: it cannot be asked.
+
+    Example: tagrpo eval judge Qwen3-4B.math500 --model gpt-4o --max-usd 2
+    """
+    from evaluator.evals.grading import grade_run
+    from evaluator.evals.results import load_result
+    from evaluator.evals.runs import find_eval_run, run_answers, run_version
+    from evaluator.grading import Grader
+    from evaluator.grading.versions import VerdictCache, version_taking
+    from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
+    from service.models.stopping import INTERRUPTED, deliver_signal
+    from service.runs.spending import read_ledger
+    from ui.cli.eval.running import hold_cap
+
+    check_grader(own_grader, answers)
+    if requests.retry_final:
+        raise typer.BadParameter("what a judge refused for good keeps its grade; leave out --retry-final")
+    spec = JudgeSpec(model, about, max_tokens, temperature)
+    with closing(open_sampler("remote", model, requests, Engine())) as sampler, db.open() as database:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        sampler.check(spec)
+        sampler.describe()
+        with (
+            Grader(workers=workers, cache=VerdictCache(database), own=own_grader or _own(chosen)) as grader,
+            terminal.progress(chosen.name) as bar,
+        ):
+            base = run_version(chosen)
+            if own_grader is not None:
+                base = grader.version
+            elif answers is not None and answers != run_answers(chosen):
+                base = version_taking(answers)
+            grade_run(
+                database,
+                chosen.id,
+                grader,
+                lambda done, total: bar.update(done, total, "grading"),
+                version=base,
+            )
+            with database.write() as session:
+                judging = open_judge_run(session, chosen, spec, base)
+            hold_cap(database, [judging], requests.max_usd)
+            keep(context, database, [judging])
+            judged = judge_run(database, chosen, judging, spec, base, sampler, output.stages(bar))
+        if judged.stopped == INTERRUPTED:
+            deliver_signal()
+        with database.read() as session:
+            before = load_result(session, chosen, base)
+            after = None if judged.waiting else load_result(session, chosen, judged.version)
+            ledger = tuple(read_ledger(session, judging.id))
+    record = _record(chosen, judged, before, after, ledger)
+    terminal.emit(record, _print, record, judged, ledger)
+    if judged.waiting:
+        raise exits.unfinished(
+            {judged.stopped} if judged.stopped else set(),
+            f"{chosen.name}: {plural(judged.waiting, 'sample')} still wait for the judge"
+            + (f": {judged.message or judged.stopped}" if judged.stopped else "")
+            + "; the same command goes on.",
+        )
+
+
+def _own(run: "Run") -> str | None:
+    from evaluator.evals.runs import run_version
+    from evaluator.grading.workers.own import own_name
+
+    return own_name(run_version(run))
+
+
+def _record(
+    run: "Run",
+    judged: "Judged",
+    before: "RunResult",
+    after: "RunResult | None",
+    ledger: "tuple[LedgerLine, ...]",
+) -> dict[str, Any]:
+    return {
+        "run": run.name,
+        "judge_run": judged.run.name,
+        "grader": judged.version,
+        **judged.by_outcome,
+        "stopped": judged.stopped,
+        "message": judged.message,
+        "failures": judged.failures,
+        "unknown_before": before.unknown,
+        "unknown_after": None if after is None else after.unknown,
+        "judged": None if after is None or after.judged is None else asdict(after.judged),
+        "ledger": [asdict(line) for line in ledger],
+    }
+
+
+_COUNTS = {
+    "correct": "correct",
+    "wrong": "wrong",
+    "unsure": "unsure, so the grade stays",
+    "silent": "no verdict in the reply or no reply, so the grade stays",
+    "empty": "nothing to judge: no answer, or no gold",
+    "waiting": "not asked yet",
+}
+
+
+def _print(record: dict[str, Any], judged: "Judged", ledger: "tuple[LedgerLine, ...]") -> None:
+    from evaluator.reports.documents.document import hundredths
+
+    output.say(f"{record['run']}, judged in {record['judge_run']}")
+    output.table(["the judge says", "samples"], [[words, record[name]] for name, words in _COUNTS.items()])
+    if record["judged"] is not None:
+        points = record["judged"]
+        output.say(
+            f"in all {plural(points['grades'], 'grade')} of it, {points['correct']:,} of them correct: "
+            f"{hundredths(points['points'])} points of pass@1; unknown grades: {record['unknown_before']:,} "
+            f"before, {record['unknown_after']:,} with them"
+        )
+        output.say(f"`tagrpo eval report {record['run']} --judge {points['model']}` counts them")
+    print_ledger(ledger)
