@@ -58,7 +58,7 @@ $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo with PyTorch, verl and the developer tools into $(VENV): $(TORCH_SIZE)"
 	@$(TORCH_FIRST)
-	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings$(comma)serve]'
+	@$(INSTALL) '.[dev$(comma)train$(comma)ui$(comma)local$(comma)embeddings$(comma)serve$(comma)postgresql]'
 	@touch $@
 
 # verl ends at its start where this TRL can be imported, so it has a folder of its own.

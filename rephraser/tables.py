@@ -6,7 +6,7 @@ from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
-from service.database.triggers import append_only, on_creation, sealed_by
+from service.database.triggers import append_only, on_creation, row_trigger, sealed_by, statement_trigger
 from service.hashing import canonical_text, content_id
 from service.questions.searching import searched
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
@@ -256,7 +256,7 @@ _ONE_MORE = """
         INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
         VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
         ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
-        DO UPDATE SET candidates = candidates + 1;""".strip()
+        DO UPDATE SET candidates = standing_counts.candidates + 1;""".strip()
 _ONE_LESS = """
         UPDATE standing_counts SET candidates = candidates - 1
         WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
@@ -294,18 +294,20 @@ on_creation(
         ON CONFLICT DO NOTHING;
     END""",
 )
-on_creation(
+row_trigger(
     ReviewRow,
+    "reviews_standing",
+    "AFTER INSERT",
     """
-    CREATE TRIGGER reviews_standing AFTER INSERT ON reviews BEGIN
         UPDATE standings SET review_id = NEW.id, status = NEW.decision
         WHERE candidate_id = NEW.candidate_id AND (review_id IS NULL OR review_id < NEW.id);
-    END""",
+    """,
 )
-on_creation(
+row_trigger(
     ReviewWithdrawalRow,
+    "reviews_withdrawn",
+    "AFTER INSERT",
     f"""
-    CREATE TRIGGER reviews_withdrawn AFTER INSERT ON review_withdrawals BEGIN
         UPDATE standings SET review_id = ({_COUNTED_REVIEW.format("standings")})
         WHERE review_id = NEW.review_id;
         UPDATE standings SET status = COALESCE(
@@ -313,21 +315,72 @@ on_creation(
             (SELECT status FROM verdicts WHERE id = standings.verdict_id),
             'pending')
         WHERE candidate_id = (SELECT candidate_id FROM reviews WHERE id = NEW.review_id);
-    END""",
+    """,
 )
+_COUNTED = ("run_id", "proposer", "strategy", "strategy_hash", "model", "status")
 on_creation(
     StandingRow,
-    f"""
-    CREATE TRIGGER standings_counted AFTER INSERT ON standings BEGIN
-        {_ONE_MORE}
-    END""",
-    f"""
-    CREATE TRIGGER standings_moved AFTER UPDATE OF status ON standings WHEN OLD.status <> NEW.status BEGIN
-        {_ONE_LESS}
-        {_ONE_MORE}
-    END""",
-    f"""
-    CREATE TRIGGER standings_gone AFTER DELETE ON standings BEGIN
-        {_ONE_LESS}
-    END""",
+    f"CREATE TRIGGER standings_counted AFTER INSERT ON standings BEGIN {_ONE_MORE} END",
+    "CREATE TRIGGER standings_moved AFTER UPDATE OF status ON standings WHEN OLD.status <> NEW.status BEGIN "
+    f"{_ONE_LESS} {_ONE_MORE} END",
+    f"CREATE TRIGGER standings_gone AFTER DELETE ON standings BEGIN {_ONE_LESS} END",
 )
+
+# The same for PostgreSQL, by statements instead of rows.
+statement_trigger(
+    ProposalRow,
+    "proposals_standing",
+    "INSERT",
+    f"""
+        INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
+                               strategy_hash, model, status, verdict_id, review_id)
+        SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
+               p.strategy_hash, p.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
+        FROM new_rows AS p
+        LEFT JOIN verdicts AS v ON v.id = (
+            SELECT MAX(id) FROM verdicts WHERE run_id = p.run_id AND candidate_id = p.candidate_id)
+        LEFT JOIN reviews AS r ON r.id = ({_COUNTED_REVIEW.format("p")});
+    """,
+)
+statement_trigger(
+    ProposalRow,
+    "proposals_standing_gone",
+    "DELETE",
+    "DELETE FROM standings USING old_rows WHERE proposal_id = old_rows.id;",
+)
+statement_trigger(
+    VerdictRow,
+    "verdicts_standing",
+    "INSERT",
+    """
+        UPDATE standings SET
+            verdict_id = v.id, status = CASE WHEN review_id IS NULL THEN v.status ELSE standings.status END
+        FROM (SELECT DISTINCT ON (candidate_id, run_id) * FROM new_rows
+              ORDER BY candidate_id, run_id, id DESC) AS v
+        WHERE standings.candidate_id = v.candidate_id AND standings.run_id = v.run_id
+              AND (verdict_id IS NULL OR verdict_id < v.id);
+        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
+        SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
+        FROM new_rows AS v JOIN candidates AS c ON c.id = v.candidate_id,
+             json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
+        WHERE f.value ->> 'name' IS NOT NULL
+        ON CONFLICT DO NOTHING;
+    """,
+)
+for verb, changed in (
+    ("INSERT", "SELECT *, 1 AS one FROM new_rows"),
+    ("UPDATE", "SELECT *, 1 AS one FROM new_rows UNION ALL SELECT *, -1 FROM old_rows"),
+    ("DELETE", "SELECT *, -1 AS one FROM old_rows"),
+):
+    statement_trigger(
+        StandingRow,
+        f"standings_{verb.lower()}",
+        verb,
+        f"""
+        INSERT INTO standing_counts ({", ".join(_COUNTED)}, candidates)
+        SELECT {", ".join(_COUNTED)}, SUM(one) FROM ({changed}) AS changed
+        GROUP BY {", ".join(_COUNTED)} HAVING SUM(one) <> 0
+        ON CONFLICT ({", ".join(_COUNTED)})
+        DO UPDATE SET candidates = standing_counts.candidates + excluded.candidates;
+        """,
+    )

@@ -12,11 +12,15 @@ import tempfile
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
 from service.database import Database
+
+if TYPE_CHECKING:
+    from postgres_cluster import Cluster
 
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
@@ -34,6 +38,33 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CONFORMANCE = Path(os.environ.get("TAGRPO_CONFORMANCE", Path(__file__).parents[2] / "shared" / "conformance"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--db postgresql`: tests' databases are those of a private cluster, which the first test starts."""
+    parser.addoption("--db", choices=("sqlite", "postgresql"), default="sqlite")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator["Cluster"]:
+    """A private PostgreSQL; skip where its programs or psycopg are absent."""
+    from postgres_cluster import programs, start_cluster
+
+    if programs() is None:
+        pytest.skip("no PostgreSQL; Debian's package is `postgresql`")
+    if find_spec("psycopg") is None:
+        pytest.skip("psycopg is not installed; the extra `postgresql` has it")
+    with start_cluster() as started:
+        yield started
+
+
+@pytest.fixture(scope="session", autouse=True)
+def database_kind(request: pytest.FixtureRequest) -> None:
+    """With `--db postgresql`, have whatever tests open as a file be a database of the cluster."""
+    if request.config.getoption("db") == "postgresql":
+        from postgres_redirect import install
+
+        install(request.getfixturevalue("cluster"))
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +92,11 @@ def db(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip what needs the real vLLM, TRL or inspect_ai where it is not installed."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what needs the real vLLM, TRL or inspect_ai where it is not installed, and SQLite elsewhere."""
+    if config.getoption("db") == "postgresql":
+        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for marker, package, way in (
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
         ("trl", "trl", "`make test` installs it in a folder of its own"),

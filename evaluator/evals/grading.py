@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Table, exists, func, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.problems import RunProblem, run_problems
@@ -18,7 +17,7 @@ from evaluator.evals.tables import (
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
-from service.database import Database
+from service.database import Database, upsert
 
 Report = Callable[[int, int], None]
 """Told the number of graded samples and of all that had no grade."""
@@ -68,7 +67,7 @@ def grade_run(
             for ((sample_id, problem), _), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
-            session.execute(insert_or_ignore(_GRADES).on_conflict_do_nothing(), rows)
+            session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
         values.update(grade.value for grade in grades)
         done += len(part)
         report(done, max(total, done))

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
-from service.database.triggers import append_only, on_creation
+from service.database.triggers import append_only, count_new_rows, on_creation, statement_trigger
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
@@ -166,34 +166,43 @@ on_creation(
         VALUES (NEW.id, 0, 0, 0, 0, 0);
     END""",
 )
-on_creation(
-    SampleRow,
+statement_trigger(
+    RunProblemRow,
+    "run_problems_counted",
+    "INSERT",
     """
-    CREATE TRIGGER samples_counted AFTER INSERT ON samples BEGIN
-        UPDATE sample_counts SET
-            samples = samples + 1, truncated = truncated + (NEW.stop_reason = 'length'),
-            refused = refused + (NEW.stop_reason IN ('content_filter', 'refusal')),
-            with_tokens = with_tokens + (NEW.completion_tokens IS NOT NULL),
-            tokens = tokens + COALESCE(NEW.completion_tokens, 0)
-        WHERE run_problem_id = NEW.run_problem_id;
-    END""",
+        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, with_tokens, tokens)
+        SELECT id, 0, 0, 0, 0, 0 FROM new_rows;
+    """,
 )
-on_creation(
+count_new_rows(
+    SampleRow,
+    "samples_counted",
+    "sample_counts",
+    {"run_problem_id": "NEW.run_problem_id"},
+    {
+        "samples": "1",
+        "truncated": "NEW.stop_reason = 'length'",
+        "refused": "NEW.stop_reason IN ('content_filter', 'refusal')",
+        "with_tokens": "NEW.completion_tokens IS NOT NULL",
+        "tokens": "COALESCE(NEW.completion_tokens, 0)",
+    },
+)
+count_new_rows(
     GradeRow,
-    """
-    CREATE TRIGGER grades_counted AFTER INSERT ON grades BEGIN
-        INSERT INTO grade_counts (run_problem_id, grader_id, correct, wrong, unknown)
-        VALUES (NEW.run_problem_id, NEW.grader_id, NEW.value = 'correct', NEW.value = 'wrong',
-                NEW.value = 'unknown')
-        ON CONFLICT (run_problem_id, grader_id) DO UPDATE SET
-            correct = correct + excluded.correct, wrong = wrong + excluded.wrong,
-            unknown = unknown + excluded.unknown;
-    END""",
-    """
-    CREATE TRIGGER grades_sourced AFTER INSERT ON grades BEGIN
-        INSERT INTO grade_sources (run_problem_id, grader_id, source, grades, correct)
-        VALUES (NEW.run_problem_id, NEW.grader_id, COALESCE(NEW.source, ''), 1, NEW.value = 'correct')
-        ON CONFLICT (run_problem_id, grader_id, source) DO UPDATE SET
-            grades = grades + 1, correct = correct + excluded.correct;
-    END""",
+    "grades_counted",
+    "grade_counts",
+    {"run_problem_id": "NEW.run_problem_id", "grader_id": "NEW.grader_id"},
+    {value: f"NEW.value = '{value}'" for value in ("correct", "wrong", "unknown")},
+)
+count_new_rows(
+    GradeRow,
+    "grades_sourced",
+    "grade_sources",
+    {
+        "run_problem_id": "NEW.run_problem_id",
+        "grader_id": "NEW.grader_id",
+        "source": "COALESCE(NEW.source, '')",
+    },
+    {"grades": "1", "correct": "NEW.value = 'correct'"},
 )

@@ -7,7 +7,6 @@ from itertools import islice
 from typing import Any, cast
 
 from sqlalchemy import Table, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
@@ -18,7 +17,7 @@ from evaluator.exchange.matching import Matcher, Survey
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
-from service.database import Database
+from service.database import Database, upsert
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.cells import CellPlan, add_cells, fail_cell
 from service.runs.store import Run, finish_run, package_versions
@@ -29,7 +28,7 @@ LONGEST_EXTRACTED = 1_000
 
 _SAMPLES = insert(cast(Table, SampleRow.__table__))
 _TEXTS = insert(cast(Table, SampleTextRow.__table__))
-_GRADES = insert_or_ignore(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
+_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 
 Report = Callable[[int, int], None]

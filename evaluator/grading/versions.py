@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 
 from sqlalchemy import ColumnElement, ForeignKey, insert, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
 from evaluator.grading.types import GRADER_VERSION, Answers, GradeValue, Outcome
 from evaluator.grading.workers.worker import Task
-from service.database import Database
+from service.database import Database, upsert
 from service.database.base import BY_KEY_ALONE, Base
 
 _BOXED = "; boxed answers only"
@@ -136,7 +135,7 @@ class VerdictCache:
                 {"grader_id": grader, "key": key, "value": outcome.value.value, "reason": outcome.reason}
                 for key, outcome in lasting.items()
             ]
-            session.execute(insert_or_ignore(CachedVerdictRow).on_conflict_do_nothing(), rows)
+            session.execute(upsert(CachedVerdictRow).on_conflict_do_nothing(), rows)
 
 
 def task_key(task: Task) -> bytes:

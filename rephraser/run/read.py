@@ -5,7 +5,6 @@ from collections.abc import Collection, Sequence
 from typing import Any, cast
 
 from sqlalchemy import Table, insert, or_, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.grading import find_answer
@@ -16,7 +15,7 @@ from rephraser.run.ask import read_texts
 from rephraser.run.plan import premise_plan
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
-from service.database import utc_now
+from service.database import upsert, utc_now
 from service.hashing import canonical_text
 from service.runs.cells import (
     Cell,
@@ -44,7 +43,7 @@ def store_candidate(session: Session, question_id: str, text: str, *, question: 
     """
     identity = candidate_id(question_id, text)
     session.execute(
-        insert_or_ignore(_CANDIDATES)
+        upsert(_CANDIDATES)
         .values(
             id=identity,
             question_id=question_id,
@@ -164,7 +163,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
             key = (cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal)
             rest.append(CellPlan(*key, attempt, payload))
     if rows:
-        session.execute(insert_or_ignore(AnswerRow).on_conflict_do_nothing(), rows)
+        session.execute(upsert(AnswerRow).on_conflict_do_nothing(), rows)
     set_outcomes(session, {cell.id: Outcome.OK.value for cell in cells})
     add_cells(session, run_id, rest)
     return len(cells)

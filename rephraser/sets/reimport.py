@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from sqlalchemy import insert, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
@@ -16,7 +15,7 @@ from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry, set_hash
 from rephraser.tables import CandidateRow
-from service.database import Database, utc_now
+from service.database import Database, upsert, utc_now
 from service.errors import InputError
 from service.json_lines import read_objects
 from service.questions import Question
@@ -172,7 +171,7 @@ def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
         for item in entry.neighbors
     ]
     if rows:
-        session.execute(insert_or_ignore(CandidateRow).on_conflict_do_nothing(), rows)
+        session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:

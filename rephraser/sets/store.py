@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import delete, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_update
 from sqlalchemy.orm import Session
 
 from rephraser.sets.counts import count_members, count_successes
@@ -27,7 +26,7 @@ from rephraser.tables import (
     NeighborSetTagRow,
 )
 from rephraser.verdict.successes import from_json, to_json
-from service.database import utc_now
+from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions import Question
 from service.questions.tables import QuestionRow
@@ -194,7 +193,7 @@ def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
     header = find_set(session, reference)
     values = {"set_id": header.id, "updated_at": utc_now()}
     session.execute(
-        insert_or_update(NeighborSetTagRow)
+        upsert(NeighborSetTagRow)
         .values(name=header.name, tag=tag_name, **values)
         .on_conflict_do_update(index_elements=["name", "tag"], set_=values)
     )

@@ -15,6 +15,7 @@ from rephraser.tables import (
     StandingRow,
 )
 from rephraser.views.suspects import find_suspects
+from service.database.expressions import holds_text
 from service.questions.question import Question
 from service.questions.searching import may_hold, search_terms
 from service.questions.store import as_question, get_set
@@ -205,7 +206,7 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         suspects = find_suspects(session, run_id=filters.run_id)
         conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))
     if terms := search_terms(filters.text or ""):
-        likely = may_hold(terms)
+        likely = may_hold(session, terms)
         if likely is not None:
             conditions.append(QuestionRow.id.in_(likely))
         conditions.append(_holds(terms))
@@ -216,7 +217,7 @@ def _holds(terms: list[str]) -> ColumnElement[bool]:
     """Say whether one text of a question or its candidates holds all terms; LIKE folds ASCII letters."""
 
     def all_in(column: InstrumentedAttribute[str]) -> list[ColumnElement[bool]]:
-        return [column.contains(term, autoescape=True) for term in terms]
+        return [holds_text(column, term) for term in terms]
 
     in_candidate = exists().where(CandidateRow.question_id == QuestionRow.id, *all_in(CandidateRow.text))
     return or_(and_(*all_in(QuestionRow.text)), and_(*all_in(QuestionRow.answer)), in_candidate)

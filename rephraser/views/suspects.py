@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
+from service.database.expressions import json_item
 from service.errors import InputError
 from service.questions.tables import QuestionRow
 from service.runs.tables import RunRow
@@ -93,8 +94,8 @@ def find_suspects(
 
 def _agreed(session: Session, run_id: str | None, question_id: str | None) -> Iterator[Suspect]:
     """Every question with accepted neighbors whose most frequent answer is not the gold."""
-    gold = func.json_extract(VerdictRow.evidence, "$.counts.gold")
-    of_gold = func.json_extract(VerdictRow.evidence, func.printf("$.counts.original[%d]", gold))
+    gold = VerdictRow.evidence[("counts", "gold")].as_integer()
+    of_gold = json_item(VerdictRow.evidence, "counts", "original", gold)
     query = (
         select(StandingRow.run_id, StandingRow.question_id, VerdictRow.evidence["counts"])
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -102,7 +103,7 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
             StandingRow.status == "accepted",
             gold.is_not(None),
             # Most verdicts end here, before they are read.
-            func.json_extract(VerdictRow.evidence, "$.original_top") > of_gold,
+            VerdictRow.evidence["original_top"].as_float() > of_gold,
         )
     )
     if run_id is not None:

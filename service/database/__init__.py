@@ -1,6 +1,7 @@
-"""One database by path: SQLAlchemy 2 over SQLite, migrated by Alembic."""
+"""One database by path or URL: SQLAlchemy 2 over SQLite or PostgreSQL, migrated by Alembic."""
 
-from service.database.base import Base, CompressedText, utc_now
-from service.database.engine import Database, locate_database
+from service.database.base import Base, CompressedText, upsert, utc_now
+from service.database.engine import Database
+from service.database.place import Place, Server, locate_database
 
-__all__ = ["Base", "CompressedText", "Database", "locate_database", "utc_now"]
+__all__ = ["Base", "CompressedText", "Database", "Place", "Server", "locate_database", "upsert", "utc_now"]

@@ -1,12 +1,17 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import zstandard
-from sqlalchemy import JSON, Dialect, LargeBinary, MetaData
+from sqlalchemy import JSON, BigInteger, Dialect, Integer, LargeBinary, MetaData, String
+from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
+
+__all__ = ["BY_KEY_ALONE", "ZSTD_LEVEL", "Base", "CompressedText", "upsert", "utc_now"]
+# `upsert` is an INSERT that may have an ON CONFLICT; that of the one dialect compiles for both.
 
 ZSTD_LEVEL = 3
 BY_KEY_ALONE = {"sqlite_with_rowid": False}
@@ -35,6 +40,19 @@ class CompressedText(TypeDecorator[str]):
         return zstandard.ZstdDecompressor().decompress(value).decode("utf-8", "surrogatepass")
 
 
+class ServerText(String):
+    """Text on PostgreSQL: ordered by code points, as SQLite does; it cannot hold the character 0."""
+
+    cache_ok = True
+
+    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
+        return lambda text: text.replace("\0", "\ufffd") if text is not None and "\0" in text else text
+
+
+_TEXT = String().with_variant(ServerText(collation="C"), "postgresql")
+_INTEGER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows by INTEGER alone
+
+
 class Base(DeclarativeBase):
     """Every table of tagrpo hangs on this one metadata, whichever room defines it."""
 
@@ -47,4 +65,9 @@ class Base(DeclarativeBase):
             "pk": "pk_%(table_name)s",
         }
     )
-    type_annotation_map: ClassVar[dict[Any, Any]] = {dict[str, Any]: JSON, list[Any]: JSON}
+    type_annotation_map: ClassVar[dict[Any, Any]] = {
+        dict[str, Any]: JSON,
+        list[Any]: JSON,
+        str: _TEXT,
+        int: _INTEGER,
+    }

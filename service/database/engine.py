@@ -1,8 +1,7 @@
 """Opening the database: where it lies, its schema version, its transactions."""
 
-import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from sqlalchemy import inspect, text
@@ -10,8 +9,9 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from service.database import sqlite
-from service.database.filesystem import ROLLBACK, check_place, chosen_journal
-from service.database.single_use import SingleUse
+from service.database.place import Place, Server, parse_place
+from service.database.postgresql import PostgresDatabase
+from service.database.sqlite import SqliteDatabase
 from service.errors import DatabaseError
 
 KNOWN_REVISIONS = ("1.0",)
@@ -30,57 +30,60 @@ OUT_OF_UNRELEASED = (
 """What takes the content of such a database to a new one."""
 
 
-def locate_database(option: str | Path | None) -> Path:
-    """Return the database's path: the option, else `TAGRPO_DB`, else `./tagrpo.db`."""
-    return Path(option or os.environ.get("TAGRPO_DB") or "tagrpo.db")
-
-
 class Database:
     """An open database. Use `with db.read() as s` and `with db.write() as s`; both are one transaction."""
 
-    def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        self.path = path
-        self.read_only = read_only
-        self._use = SingleUse(path) if not read_only and chosen_journal() == ROLLBACK else None
-        self._engine = sqlite.create_sqlite_engine(path, read_only=read_only)
+    def __init__(self, connections: SqliteDatabase | PostgresDatabase) -> None:
+        self.place: Place = connections.place
+        self.read_only = connections.read_only
+        self.connections = connections
+
+    @property
+    def path(self) -> Path:
+        """The file of an SQLite database.
+
+        Raises:
+            DatabaseError: it is one of a server.
+        """
+        if not isinstance(self.place, Path):
+            raise DatabaseError(f"{self.place}: is a database of a server, and no file.")
+        return self.place
 
     @classmethod
-    def open(cls, path: str | Path, *, create: bool = True, read_only: bool = False) -> "Database":
-        """Open the database at `path`; a new or empty one gets its tables, none is ever upgraded.
+    def open(cls, place: str | Place, *, create: bool = True, read_only: bool = False) -> "Database":
+        """Open the database at a path or URL; a new or empty one gets its tables, none is ever upgraded.
 
-        With `create=False` one that cannot be written, as in a shared folder of results, is opened for
+        With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
         reading; `write` then says so.
 
         Raises:
             DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of another version,
-                not writable, or on a network file system without `TAGRPO_JOURNAL=rollback`.
+                not writable, on a network file system without `TAGRPO_JOURNAL=rollback`, or on a server that
+                cannot be reached.
         """
-        return cls._open(path, create=create, read_only=read_only, upgrade=False)
+        return cls._open(place, create=create, read_only=read_only, upgrade=False)
 
     @classmethod
-    def upgrade(cls, path: str | Path) -> "Database":
-        """Open the database at `path` and bring its schema to the newest revision."""
-        return cls._open(path, create=False, read_only=False, upgrade=True)
+    def upgrade(cls, place: str | Place) -> "Database":
+        """Open the database at a path or URL and bring its schema to the newest revision."""
+        return cls._open(place, create=False, read_only=False, upgrade=True)
 
     @classmethod
-    def _open(cls, path: str | Path, *, create: bool, read_only: bool, upgrade: bool) -> "Database":
-        path = Path(path)
-        sqlite.check_file(path, create=create and not read_only)
-        read_only = read_only or (not create and not sqlite.can_be_written(path))
-        if not read_only or sqlite.is_open_elsewhere(path):
-            check_place(path)
-        database = cls(path, read_only=read_only)
+    def _open(cls, place: str | Place, *, create: bool, read_only: bool, upgrade: bool) -> "Database":
+        place = parse_place(place)
+        if isinstance(place, Server):
+            database = cls(PostgresDatabase(place, read_only=read_only))
+        else:
+            database = cls(SqliteDatabase.at(place, create=create, read_only=read_only))
         try:
-            database._check_schema(upgrade=upgrade)
+            database._check_schema(create=create, upgrade=upgrade)
         except BaseException:
             database.close()
             raise
         return database
 
     def close(self) -> None:
-        self._engine.dispose()
-        if self._use is not None:
-            self._use.release()
+        self.connections.close()
 
     def __enter__(self) -> "Database":
         return self
@@ -111,32 +114,28 @@ class Database:
 
     @contextmanager
     def _connection(self, *, write: bool) -> Iterator[Connection]:
-        with sqlite.explained(self.path), self._engine.connect() as connection:
-            connection = connection.execution_options(**{sqlite.WRITE_OPTION: write})
-            with connection.begin():
-                yield connection
+        if write and self.read_only:
+            raise DatabaseError(
+                f"{self.place}: the database cannot be written (it is opened for reading). Check the "
+                "permissions of the file and of its folder, or name another one with --db."
+            )
+        with self.connections.explained(), self.connections.connection(write=write) as connection:
+            yield connection
 
-    def run_alone(self, *statements: str) -> None:
-        """Run statements that cannot stand in a transaction, such as VACUUM."""
-        with sqlite.explained(self.path), closing(self._engine.raw_connection()) as connection:
-            cursor = connection.cursor()
-            for statement in statements:
-                cursor.execute(statement)
-
-    def _check_schema(self, *, upgrade: bool) -> None:
+    def _check_schema(self, *, create: bool, upgrade: bool) -> None:
         with self._connection(write=False) as connection:
             revision = self._revision(connection)
         if revision == HEAD_REVISION:
             return
-        if self.read_only and revision is None:
+        if revision is None and not self.connections.may_make_schema(create=create):
             raise DatabaseError(
-                f"{self.path}: the database is empty; `tagrpo questions import` fills one, or name "
+                f"{self.place}: the database is empty; `tagrpo questions import` fills one, or name "
                 "another with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            copied = "" if sqlite.can_be_written(self.path) else "copy it to where you can write; "
+            copied = "copy it to where you can write; " if self._is_locked_up() else ""
             raise DatabaseError(
-                f"{self.path}: the database is of an older tagrpo (schema {revision}, this one "
+                f"{self.place}: the database is of an older tagrpo (schema {revision}, this one "
                 f"{HEAD_REVISION}); {copied}`tagrpo db backup FILE` keeps it as it is, `tagrpo db upgrade` "
                 "brings it up to date."
             )
@@ -144,9 +143,16 @@ class Database:
             # Another process may have been quicker; the write lock is ours now, so look again.
             revision = self._revision(connection)
             if revision != HEAD_REVISION:
+                self.connections.check_before_schema(connection)
                 from service.database.schema import create_schema, migrate
 
                 (create_schema if revision is None else migrate)(connection)
+
+    def _is_locked_up(self) -> bool:
+        return isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
+
+    def _kind(self) -> str:
+        return "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
 
     def _revision(self, connection: Connection) -> str | None:
         """Return the schema's revision, None of an empty file."""
@@ -155,23 +161,28 @@ class Database:
             return None
         if "alembic_version" not in tables:
             raise DatabaseError(
-                f"{self.path}: an SQLite database, but not one of tagrpo. Name another with --db."
+                f"{self.place}: {self._kind()} database, but not one of tagrpo. Name another with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
         if revision in UNRELEASED:
             export, *imports = OUT_OF_UNRELEASED
             raise DatabaseError(
-                f"{self.path}: written by a tagrpo of before the first release (schema {revision}), which "
+                f"{self.place}: written by a tagrpo of before the first release (schema {revision}), which "
                 f"this one does not read. Export its neighbor sets with the version that wrote it (`{export} "
-                f"--db {self.path}`), then bring them into a new database with this one, and the rest from "
+                f"--db {self.place}`), then bring them into a new database with this one, and the rest from "
                 f"its files: {', '.join(f'`{command}`' for command in imports)}."
             )
         if revision not in KNOWN_REVISIONS:
             raise DatabaseError(
-                f"{self.path}: written by a newer tagrpo (schema {revision}, this one {HEAD_REVISION}). "
+                f"{self.place}: written by a newer tagrpo (schema {revision}, this one {HEAD_REVISION}). "
                 "Upgrade with `pip install -U tagrpo`."
             )
         return revision
+
+    def size(self) -> int:
+        """Return the bytes of the database, with its write-ahead log where it is a file."""
+        with self._connection(write=False) as connection:
+            return self.connections.size(connection)
 
     def integrity_report(self, *, whole: bool = False) -> list[str]:
         """Return what is wrong with the file, one sentence each; empty when all is well.
@@ -181,7 +192,7 @@ class Database:
         problems: list[str] = []
         try:
             with self._connection(write=False) as connection:
-                problems += sqlite.integrity_report(connection, whole=whole)
+                problems += self.connections.integrity_report(connection, whole=whole)
         except DatabaseError:  # SQLite cannot even end the transaction over damaged pages
             if not problems:
                 raise

@@ -3,7 +3,7 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,81 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.pool import QueuePool
 
-from service.database.filesystem import ROLLBACK, WAYS_OUT, chosen_journal, network_file_system
+from service.database.filesystem import (
+    ROLLBACK,
+    WAYS_OUT,
+    check_place,
+    chosen_journal,
+    network_file_system,
+)
+from service.database.single_use import SingleUse
 from service.errors import DatabaseError
 
 BUSY_TIMEOUT_S = 60
 WRITE_OPTION = "tagrpo_write"
+
+
+class SqliteDatabase:
+    """The connections to a database in a file."""
+
+    def __init__(self, place: Path, *, read_only: bool) -> None:
+        self.place, self.read_only = place, read_only
+        self._use = SingleUse(place) if not read_only and chosen_journal() == ROLLBACK else None
+        self.engine = create_sqlite_engine(place, read_only=read_only)
+
+    @classmethod
+    def at(cls, path: Path, *, create: bool, read_only: bool) -> "SqliteDatabase":
+        """Return the database of a file, for reading alone where it cannot be written and none is to be made.
+
+        Raises:
+            DatabaseError: there is none, or its place holds none.
+        """
+        check_file(path, create=create and not read_only)
+        read_only = read_only or (not create and not can_be_written(path))
+        if not read_only or is_open_elsewhere(path):
+            check_place(path)
+        return cls(path, read_only=read_only)
+
+    def may_make_schema(self, *, create: bool) -> bool:
+        """Say whether tables may be made in it where it has none."""
+        return not self.read_only
+
+    def close(self) -> None:
+        self.engine.dispose()
+        if self._use is not None:
+            self._use.release()
+
+    def explained(self) -> AbstractContextManager[None]:
+        """Turn errors of SQLite into such that say what to do."""
+        return explained(self.place)
+
+    @contextmanager
+    def connection(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction; one that writes takes the write lock at once."""
+        with self.engine.connect() as connection:
+            connection = connection.execution_options(**{WRITE_OPTION: write})
+            with connection.begin():
+                yield connection
+
+    def run_alone(self, *statements: str) -> None:
+        """Run statements that cannot stand in a transaction, such as VACUUM."""
+        with self.explained(), closing(self.engine.raw_connection()) as connection:
+            cursor = connection.cursor()
+            for statement in statements:
+                cursor.execute(statement)
+
+    def check_before_schema(self, connection: Connection) -> None:
+        """Nothing stands against tables in a file that is empty."""
+
+    def integrity_report(self, connection: Connection, *, whole: bool) -> list[str]:
+        """Return what SQLite's checks complain about; `whole` compares indexes with their tables too."""
+        return integrity_report(connection, whole=whole)
+
+    def size(self, connection: Connection) -> int:
+        """Return the bytes of the file and of its write-ahead log."""
+        whole = self.place.resolve()
+        log = whole.with_name(f"{whole.name}-wal")
+        return whole.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
 def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:

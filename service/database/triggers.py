@@ -1,10 +1,15 @@
-"""What SQLite keeps beside the tables: triggers that count and refuse changes, indexes of its own."""
+"""What a database keeps beside the tables: triggers that count and refuse changes, indexes of its own.
 
-from collections.abc import Iterator, Sequence
+A trigger runs in the transaction that sets it off, so counts kept by triggers are exact whoever writes, and
+however many at once. SQLite runs triggers row by row. PostgreSQL keeps every version of a row that is counted
+up until its transaction ends, so rows that come in thousands are counted once a statement there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from sqlalchemy import DDL, bindparam, event, text
+from sqlalchemy import DDL, BindParameter, bindparam, event, text
 from sqlalchemy.orm import Session
 
 from service.database.base import Base
@@ -12,54 +17,157 @@ from service.database.base import Base
 Row = TypeVar("Row", bound=type[Base])
 
 
-def on_creation(row: type[Base], *statements: str) -> None:
-    """Have SQLite run these statements (`CREATE TRIGGER ...`) when the table of `row` is made.
-
-    A trigger runs in the transaction that sets it off, so counts kept by triggers are exact whoever writes,
-    and however many at once.
-    """
+def on_creation(row: type[Base], *statements: str, dialect: str = "sqlite") -> None:
+    """Have these statements (`CREATE TRIGGER ...`) run when the table of `row` is made on this dialect."""
     for statement in statements:
-        ddl = DDL(statement.replace("%", "%%")).execute_if(dialect="sqlite")  # type: ignore[no-untyped-call]
+        ddl = DDL(statement.replace("%", "%%")).execute_if(dialect=dialect)  # type: ignore[no-untyped-call]
         event.listen(row.__table__, "after_create", ddl)
 
 
-def append_only(row: Row) -> Row:
-    """Class decorator: SQLite refuses to change and to delete rows of the table."""
-    name = row.__tablename__
+def row_trigger(row: type[Base], name: str, when: str, body: str, *, condition: str | None = None) -> None:
+    """Have statements run after each row that is changed, on both dialects.
+
+    Args:
+        when: `AFTER UPDATE OF column, ...`.
+        body: statements on NEW and OLD, each with its semicolon.
+        condition: on NEW and OLD too; nothing runs where it does not hold.
+    """
+    table, clause = row.__tablename__, f"WHEN ({condition})" if condition else ""
+    old_sqlite = "IS NOT DISTINCT FROM", "IS"  # which knows the standard's words from 3.39 on
+    on_creation(
+        row, f"CREATE TRIGGER {name} {when} ON {table} {clause} BEGIN {body} END".replace(*old_sqlite)
+    )
     on_creation(
         row,
-        *(
-            f"CREATE TRIGGER {name}_no_{verb.lower()} BEFORE {verb} ON {name} BEGIN "
-            f"SELECT RAISE(ABORT, '{name} is append-only'); END"
-            for verb in ("UPDATE", "DELETE")
-        ),
+        _function(name, f"{body} RETURN NULL;"),
+        f'CREATE TRIGGER {name} {when} ON "{table}" FOR EACH ROW {clause} EXECUTE FUNCTION {name}()',
+        dialect="postgresql",
+    )
+
+
+def statement_trigger(row: type[Base], name: str, verb: str, body: str) -> None:
+    """Have statements run after each statement that changed rows, on PostgreSQL.
+
+    `body` reads what was changed from the tables `new_rows` (INSERT, UPDATE) and `old_rows` (UPDATE, DELETE).
+    """
+    tables = ("" if verb == "INSERT" else " OLD TABLE AS old_rows") + (
+        "" if verb == "DELETE" else " NEW TABLE AS new_rows"
+    )
+    on_creation(
+        row,
+        _function(name, f"{body} RETURN NULL;"),
+        f"CREATE TRIGGER {name} AFTER {verb} ON {row.__tablename__} REFERENCING{tables} "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
+        dialect="postgresql",
+    )
+
+
+def count_new_rows(
+    row: type[Base], name: str, into: str, keys: Mapping[str, str], sums: Mapping[str, str], source: str = ""
+) -> None:
+    """Keep sums over the rows of a table in another one, by keys, while rows are added.
+
+    Args:
+        into: the table of sums; its columns are those of `keys` and `sums`.
+        keys: SQL over NEW by column.
+        sums: SQL over NEW by column: a number, or a condition, which counts 1.
+        source: another table to read from, with its condition: `cells WHERE cells.id = NEW.cell_id`.
+    """
+    names, added = ", ".join([*keys, *sums]), ", ".join(f"{s} = {into}.{s} + excluded.{s}" for s in sums)
+    on_conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added};"
+    values = ", ".join([*keys.values(), *sums.values()])
+    chosen = f"SELECT {values} FROM {source}" if source else f"VALUES ({values})"
+    on_creation(
+        row,
+        f"CREATE TRIGGER {name} AFTER INSERT ON {row.__tablename__} BEGIN "
+        f"INSERT INTO {into} ({names}) {chosen} {on_conflict} END",
+    )
+    summed = ", ".join([*keys.values(), *(f"SUM(CAST({value} AS INTEGER))" for value in sums.values())])
+    places = ", ".join(str(place) for place in range(1, len(keys) + 1))
+    rows = f"new_rows AS made, {source}" if source else "new_rows AS made"
+    statement_trigger(
+        row,
+        name,
+        "INSERT",
+        f"INSERT INTO {into} ({names}) SELECT {summed} FROM {rows} GROUP BY {places} "
+        f"ORDER BY {places} {on_conflict}".replace("NEW.", "made."),
+    )
+
+
+def _function(name: str, body: str) -> str:
+    return (
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $body$ "
+        f"#variable_conflict use_column\nBEGIN {body} END $body$"
+    )
+
+
+def refusing(row: type[Base], name: str, when: str, words: str, condition: str | None = None) -> None:
+    """Have a change refused with these words, on both dialects; `when` is `BEFORE INSERT` or the like."""
+    table = row.__tablename__
+    sqlite_when = f"WHEN {condition} " if condition else ""
+    on_creation(
+        row,
+        f"CREATE TRIGGER {name} {when} ON {table} {sqlite_when}BEGIN SELECT RAISE(ABORT, '{words}'); END",
+    )
+    fails = f"RAISE integrity_constraint_violation USING MESSAGE = '{words}';"
+    body = f"IF {condition} THEN {fails} END IF; RETURN NEW;" if condition else f"{fails} RETURN NULL;"
+    on_creation(
+        row,
+        _function(name, body),
+        f'CREATE TRIGGER {name} {when} ON "{table}" FOR EACH ROW EXECUTE FUNCTION {name}()',
+        dialect="postgresql",
+    )
+
+
+def append_only(row: Row) -> Row:
+    """Class decorator: the database refuses to change and to delete rows of the table."""
+    name = row.__tablename__
+    words = f"{name} is append-only"
+    for verb in ("UPDATE", "DELETE"):
+        refusing(row, f"{name}_no_{verb.lower()}", f"BEFORE {verb}", words)
+    on_creation(
+        row,
+        f'CREATE TRIGGER {name}_no_truncate BEFORE TRUNCATE ON "{name}" '
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {name}_no_delete()",
+        dialect="postgresql",
     )
     return row
 
 
-@contextmanager
-def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
-    """Let rows of append-only tables be removed meanwhile, within the transaction of `session`."""
-    names = [f"{table}_no_delete" for table in tables]
-    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name IN :names")
-    lifted = session.execute(query.bindparams(bindparam("names", expanding=True)), {"names": names}).all()
-    for name, _ in lifted:
-        session.execute(text(f"DROP TRIGGER {name}"))
-    yield
-    for _, statement in lifted:
-        session.execute(text(statement))
-
-
 def sealed_by(row: type[Base], parent: type[Base], key: str) -> None:
-    """Have SQLite refuse new rows once their parent, which `key` refers to, is there.
+    """Have the database refuse new rows once their parent, which `key` refers to, is there.
 
     A publication writes the members first and the parent last (foreign keys are deferred), so that the
     parent's row is the seal.
     """
     name = row.__tablename__
-    on_creation(
+    refusing(
         row,
-        f"CREATE TRIGGER {name}_sealed BEFORE INSERT ON {name} "
-        f"WHEN EXISTS (SELECT 1 FROM {parent.__tablename__} WHERE id = NEW.{key}) BEGIN "
-        f"SELECT RAISE(ABORT, '{name}: the set is published and cannot change'); END",
+        f"{name}_sealed",
+        "BEFORE INSERT",
+        f"{name}: the set is published and cannot change",
+        f"EXISTS (SELECT 1 FROM {parent.__tablename__} WHERE id = NEW.{key})",
     )
+
+
+@contextmanager
+def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
+    """Let rows of append-only tables be removed meanwhile, within the transaction of `session`."""
+    wanted = [f"{table}_no_delete" for table in tables]
+    names: BindParameter[list[str]] = bindparam("names", wanted, expanding=True)
+    if session.get_bind().dialect.name == "postgresql":
+        query = text("SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgname IN :names")
+        switched = [tuple(row) for row in session.execute(query.bindparams(names))]
+        for table, name in switched:
+            session.execute(text(f"ALTER TABLE {table} DISABLE TRIGGER {name}"))
+        yield
+        for table, name in switched:
+            session.execute(text(f"ALTER TABLE {table} ENABLE TRIGGER {name}"))
+        return
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name IN :names")
+    lifted = session.execute(query.bindparams(names)).all()
+    for name, _ in lifted:
+        session.execute(text(f"DROP TRIGGER {name}"))
+    yield
+    for _, statement in lifted:
+        session.execute(text(statement))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from service.database import sqlite
 from service.database.engine import Database
+from service.database.place import Place, Server
 from service.errors import DatabaseError
 
 
@@ -71,26 +72,23 @@ def _name(part: Path, target: Path) -> None:
         part.replace(target)
 
 
-def vacuum(path: Path) -> Sizes:
+def vacuum(place: Place) -> Sizes:
     """Give space that nothing uses any more back to the disk.
 
     Raises:
         DatabaseError: another process holds the database, or the disk has no room for the copy it takes.
     """
-    with Database.open(path, create=False) as database:
-        before = size(path)
-        free = shutil.disk_usage(path.resolve().parent).free
+    with Database.open(place, create=False) as database:
+        before = database.size()
+        if isinstance(place, Server):
+            database.connections.run_alone("VACUUM (ANALYZE)")
+            return Sizes(before, database.size())
+        free = shutil.disk_usage(place.resolve().parent).free
         if free < 2 * before:
             raise DatabaseError(
-                f"{path}: to vacuum {before / 1e6:,.1f} MB takes up to twice as much free space for a while, "
-                f"and there are {free / 1e6:,.1f} MB. Free some space, or `tagrpo db backup` to "
+                f"{place}: to vacuum {before / 1e6:,.1f} MB takes up to twice as much free space for a "
+                f"while, and there are {free / 1e6:,.1f} MB. Free some space, or `tagrpo db backup` to "
                 "another disk."
             )
-        database.run_alone("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
-        return Sizes(before, size(path))
-
-
-def size(path: Path) -> int:
-    """Return the bytes of a database and of its write-ahead log."""
-    log = path.resolve().with_name(f"{path.resolve().name}-wal")
-    return path.stat().st_size + (log.stat().st_size if log.exists() else 0)
+        database.connections.run_alone("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
+        return Sizes(before, database.size())

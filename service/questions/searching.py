@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 
 from sqlalchemy import Integer, Select, column, literal_column, select, table
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.database.base import Base
 from service.database.triggers import on_creation
@@ -25,7 +25,7 @@ class SearchedTextRow(Base):
     for any part of a text, LaTeX included, then looks at the few texts that hold all its triples of letters
     instead of at all of them. The index keeps no copy of the texts and no places in them (`content=''`,
     `detail=none`), which makes it about as large as they are; what it finds is looked at again. Texts are
-    never changed nor removed, so nothing has to be taken out of it.
+    never changed nor removed, so nothing has to be taken out of it. On PostgreSQL both stay empty.
     """
 
     __tablename__ = "searched_texts"
@@ -65,12 +65,15 @@ def search_terms(words: str) -> list[str]:
     return [quoted or word for quoted, word in _TERM.findall(words.split("\0", 1)[0])]
 
 
-def may_hold(terms: Sequence[str]) -> Select[str] | None:
+def may_hold(session: Session, terms: Sequence[str]) -> Select[str] | None:
     """Return the query of the ids of all questions with a text that may hold all terms; None where all may.
 
     A text that holds a term holds every three letters in a row of it, whatever their case; the other way
-    round it need not be so, so what is found has to be looked at again. None without three letters in a row.
+    round it need not be so, so what is found has to be looked at again. None without three letters in a row,
+    and on PostgreSQL, which looks at all texts.
     """
+    if session.get_bind().dialect.name != "sqlite":
+        return None
     triples = list(
         dict.fromkeys(term[at : at + LETTERS] for term in terms for at in range(len(term) - LETTERS + 1))
     )

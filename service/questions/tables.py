@@ -6,7 +6,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base
-from service.database.triggers import append_only, on_creation
+from service.database.triggers import append_only, count_new_rows
 
 
 @append_only
@@ -66,20 +66,17 @@ class QuestionSetCountsRow(Base):
     held: Mapped[int]
 
 
-on_creation(
+count_new_rows(
     QuestionRow,
-    """
-    CREATE TRIGGER questions_counted AFTER INSERT ON questions BEGIN
-        INSERT INTO question_labels (subject, level, questions)
-        VALUES (COALESCE(NEW.subject, ''), COALESCE(NEW.level, ''), 1)
-        ON CONFLICT (subject, level) DO UPDATE SET questions = questions + 1;
-    END""",
+    "questions_counted",
+    "question_labels",
+    {"subject": "COALESCE(NEW.subject, '')", "level": "COALESCE(NEW.level, '')"},
+    {"questions": "1"},
 )
-on_creation(
+count_new_rows(
     QuestionSetMemberRow,
-    """
-    CREATE TRIGGER question_set_members_counted AFTER INSERT ON question_set_members BEGIN
-        INSERT INTO question_set_counts (set_id, members, held) VALUES (NEW.set_id, 1, NEW.held IS NOT NULL)
-        ON CONFLICT (set_id) DO UPDATE SET members = members + 1, held = held + excluded.held;
-    END""",
+    "question_set_members_counted",
+    "question_set_counts",
+    {"set_id": "NEW.set_id"},
+    {"members": "1", "held": "NEW.held IS NOT NULL"},
 )

@@ -4,6 +4,7 @@ Continuing a run is a query for its empty cells. A cell is leased in one transac
 send the same request; leases of processes that died are taken back at once on the same machine.
 """
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -25,10 +26,9 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
-from service.database import utc_now
+from service.database import upsert, utc_now
 from service.runs.leases import NO_LEASE, charge_lost, is_free, new_lease
 from service.runs.tables import EMPTY, FAILED, FILLED, FINAL, CellBodyRow, CellRow, RunCellRow
 
@@ -96,9 +96,6 @@ _RUN_CELLS = cast(Table, RunCellRow.__table__)
 # Statements of each answer go to the bare tables: the ORM spends more on them than SQLite does.
 _CELLS = cast(Table, CellRow.__table__)
 _BODIES = cast(Table, CellBodyRow.__table__)
-_FIND_ATTEMPTS: Select[Any, int] = select(bindparam("run", type_=String), CellRow.id).where(
-    *(getattr(CellRow, name) == bindparam(f"key_{name}") for name in _KEY)
-)
 _EARLIER = aliased(CellRow)
 _FIND_RUNS: Select[Any, int] = (
     select(RunCellRow.run_id, CellRow.id)
@@ -147,22 +144,38 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
     for start in range(0, len(plans), _ROWS_PER_STATEMENT):
         part = plans[start : start + _ROWS_PER_STATEMENT]
         session.execute(
-            insert_or_ignore(CellRow).on_conflict_do_nothing(),
+            upsert(CellRow).on_conflict_do_nothing(),
             [{**vars(plan), "state": EMPTY} for plan in part],
-        )
-        session.execute(
-            insert_or_ignore(_RUN_CELLS)
-            .from_select(["run_id", "cell_id"], _FIND_ATTEMPTS, include_defaults=False)
-            .on_conflict_do_nothing(),
-            [{"run": run_id, **_key(plan)} for plan in part],
         )
         later = [_key(plan) for plan in part if plan.attempt]
         if later:
             session.execute(
-                insert_or_ignore(_RUN_CELLS)
+                upsert(_RUN_CELLS)
                 .from_select(["run_id", "cell_id"], _FIND_RUNS, include_defaults=False)
                 .on_conflict_do_nothing(),
                 later,
+            )
+    _note_needed(session, run_id, plans)
+
+
+def _note_needed(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
+    """Note that the run needs all attempts of these cells: many subjects by one statement."""
+    subjects: dict[tuple[str, str, int, int], list[str]] = defaultdict(list)
+    for plan in plans:
+        subjects[plan.scope, plan.kind, plan.round, plan.ordinal].append(plan.subject_id)
+    for (scope, kind, round, ordinal), ids in subjects.items():
+        for start in range(0, len(ids), _ROWS_PER_STATEMENT):
+            needed = select(literal(run_id, String), CellRow.id).where(
+                CellRow.scope == scope,
+                CellRow.kind == kind,
+                CellRow.round == round,
+                CellRow.ordinal == ordinal,
+                CellRow.subject_id.in_(ids[start : start + _ROWS_PER_STATEMENT]),
+            )
+            session.execute(
+                upsert(_RUN_CELLS)
+                .from_select(["run_id", "cell_id"], needed, include_defaults=False)
+                .on_conflict_do_nothing()
             )
 
 

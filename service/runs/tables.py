@@ -6,7 +6,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
-from service.database.triggers import on_creation
+from service.database.triggers import count_new_rows, row_trigger
 
 PICO_PER_USD = 10**12
 
@@ -194,90 +194,121 @@ class RunMinuteRow(Base):
 
 # Money is counted in whole picodollars: sums of whole numbers do not depend on their order, so what is added
 # and taken away again leaves nothing behind.
-_PICO = "CAST(ROUND(COALESCE({0}, 0) * 1e12) AS INTEGER)"
+_PICO = "CAST(ROUND(COALESCE({0}, 0) * 1e12) AS BIGINT)"
 _USD = _PICO.format("{0}cost_usd")
 _DOUBTFUL = _PICO.format("{0}doubtful_usd")
 _RESERVED = _PICO.format("{0}reserved_usd")
 _ENDED = "{0}.state <> 'empty' AND {0}.paid_by IS NOT NULL AND {0}.filled_at IS NOT NULL"
 _PAID = "{0}.attempts IS NOT NULL AND {0}.paid_by IS NOT NULL"
+_SPENT = "AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model, paid_by"
+_MINUTE = "AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by"
+_FLAG = "CAST({0} AS INTEGER)"
 
-on_creation(
+
+def _added(table: str, *columns: str) -> str:
+    return ", ".join(f"{column} = {table}.{column} + excluded.{column}" for column in columns)
+
+
+count_new_rows(
     RunCellRow,
-    """
-    CREATE TRIGGER run_cells_counted AFTER INSERT ON run_cells BEGIN
-        INSERT INTO run_cell_counts (run_id, kind, state, cells)
-        SELECT NEW.run_id, kind, state, 1 FROM cells WHERE id = NEW.cell_id
-        ON CONFLICT (run_id, kind, state) DO UPDATE SET cells = cells + 1;
-    END""",
+    "run_cells_counted",
+    "run_cell_counts",
+    {"run_id": "NEW.run_id", "kind": "cells.kind", "state": "cells.state"},
+    {"cells": "1"},
+    source="cells WHERE cells.id = NEW.cell_id",
 )
-on_creation(
+row_trigger(
     CellRow,
-    """
-    CREATE TRIGGER cells_counted AFTER UPDATE OF state ON cells WHEN OLD.state <> NEW.state BEGIN
+    "cells_counted",
+    "AFTER UPDATE OF state",
+    f"""
         UPDATE run_cell_counts SET cells = cells - 1
         WHERE kind = OLD.kind AND state = OLD.state
               AND run_id IN (SELECT run_id FROM run_cells WHERE cell_id = OLD.id);
         INSERT INTO run_cell_counts (run_id, kind, state, cells)
         SELECT run_id, NEW.kind, NEW.state, 1 FROM run_cells WHERE cell_id = NEW.id
-        ON CONFLICT (run_id, kind, state) DO UPDATE SET cells = cells + 1;
-    END""",
+        ON CONFLICT (run_id, kind, state) DO UPDATE SET {_added("run_cell_counts", "cells")};
+    """,
+    condition="OLD.state <> NEW.state",
+)
+row_trigger(
+    CellRow,
+    "cells_unspent",
+    _SPENT,
     f"""
-    CREATE TRIGGER cells_unspent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
-                                                 paid_by ON cells
-    WHEN {_PAID.format("OLD")} AND NEW.paid_by IS OLD.paid_by BEGIN
         UPDATE run_spending SET
             requests = requests - OLD.attempts,
             prompt_tokens = prompt_tokens - COALESCE(OLD.prompt_tokens, 0),
             completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
             pico_usd = pico_usd - {_USD.format("OLD.")},
             doubtful_pico_usd = doubtful_pico_usd - {_DOUBTFUL.format("OLD.")},
-            unpriced = unpriced - (OLD.cost_usd IS NULL)
+            unpriced = unpriced - {_FLAG.format("OLD.cost_usd IS NULL")}
         WHERE run_id = OLD.paid_by AND kind = OLD.kind AND model = COALESCE(OLD.model, '-');
-    END""",
+    """,
+    condition=f"{_PAID.format('OLD')} AND NEW.paid_by IS NOT DISTINCT FROM OLD.paid_by",
+)
+row_trigger(
+    CellRow,
+    "cells_spent",
+    _SPENT,
     f"""
-    CREATE TRIGGER cells_spent AFTER UPDATE OF attempts, cost_usd, prompt_tokens, completion_tokens, model,
-                                               paid_by ON cells WHEN {_PAID.format("NEW")} BEGIN
         INSERT INTO run_spending (run_id, kind, model, requests, prompt_tokens, completion_tokens, pico_usd,
                                   doubtful_pico_usd, unpriced)
         VALUES (NEW.paid_by, NEW.kind, COALESCE(NEW.model, '-'), NEW.attempts, COALESCE(NEW.prompt_tokens, 0),
                 COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")}, {_DOUBTFUL.format("NEW.")},
-                NEW.cost_usd IS NULL)
-        ON CONFLICT (run_id, kind, model) DO UPDATE SET
-            requests = requests + excluded.requests, prompt_tokens = prompt_tokens + excluded.prompt_tokens,
-            completion_tokens = completion_tokens + excluded.completion_tokens,
-            pico_usd = pico_usd + excluded.pico_usd,
-            doubtful_pico_usd = doubtful_pico_usd + excluded.doubtful_pico_usd,
-            unpriced = unpriced + excluded.unpriced;
-    END""",
+                {_FLAG.format("NEW.cost_usd IS NULL")})
+        ON CONFLICT (run_id, kind, model) DO UPDATE SET {
+        _added(
+            "run_spending",
+            *("requests", "prompt_tokens", "completion_tokens", "pico_usd", "doubtful_pico_usd", "unpriced"),
+        )
+    };
+    """,
+    condition=_PAID.format("NEW"),
+)
+row_trigger(
+    CellRow,
+    "cells_settled",
+    "AFTER UPDATE OF reserved_usd, paid_by",
+    f"UPDATE run_reserved SET pico_usd = pico_usd - {_RESERVED.format('OLD.')} WHERE run_id = OLD.paid_by;",
+    condition="OLD.reserved_usd IS NOT NULL AND OLD.paid_by IS NOT NULL",
+)
+row_trigger(
+    CellRow,
+    "cells_reserved",
+    "AFTER UPDATE OF reserved_usd, paid_by",
     f"""
-    CREATE TRIGGER cells_settled AFTER UPDATE OF reserved_usd, paid_by ON cells
-    WHEN OLD.reserved_usd IS NOT NULL AND OLD.paid_by IS NOT NULL BEGIN
-        UPDATE run_reserved SET pico_usd = pico_usd - {_RESERVED.format("OLD.")} WHERE run_id = OLD.paid_by;
-    END""",
-    f"""
-    CREATE TRIGGER cells_reserved AFTER UPDATE OF reserved_usd, paid_by ON cells
-    WHEN NEW.reserved_usd IS NOT NULL AND NEW.paid_by IS NOT NULL BEGIN
         INSERT INTO run_reserved (run_id, pico_usd) VALUES (NEW.paid_by, {_RESERVED.format("NEW.")})
-        ON CONFLICT (run_id) DO UPDATE SET pico_usd = pico_usd + excluded.pico_usd;
-    END""",
+        ON CONFLICT (run_id) DO UPDATE SET {_added("run_reserved", "pico_usd")};
+    """,
+    condition="NEW.reserved_usd IS NOT NULL AND NEW.paid_by IS NOT NULL",
+)
+row_trigger(
+    CellRow,
+    "cells_minute_left",
+    _MINUTE,
     f"""
-    CREATE TRIGGER cells_minute_left AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
-    ON cells WHEN {_ENDED.format("OLD")} BEGIN
         UPDATE run_minutes SET
-            filled = filled - (OLD.state = 'filled'), failed = failed - (OLD.state <> 'filled'),
+            filled = filled - {_FLAG.format("OLD.state = 'filled'")},
+            failed = failed - {_FLAG.format("OLD.state <> 'filled'")},
             completion_tokens = completion_tokens - COALESCE(OLD.completion_tokens, 0),
             pico_usd = pico_usd - {_USD.format("OLD.")}
         WHERE run_id = OLD.paid_by AND minute = substr(OLD.filled_at, 1, 16);
-    END""",
+    """,
+    condition=_ENDED.format("OLD"),
+)
+row_trigger(
+    CellRow,
+    "cells_minute",
+    _MINUTE,
     f"""
-    CREATE TRIGGER cells_minute AFTER UPDATE OF state, filled_at, cost_usd, completion_tokens, paid_by
-    ON cells WHEN {_ENDED.format("NEW")} BEGIN
         INSERT INTO run_minutes (run_id, minute, filled, failed, completion_tokens, pico_usd)
-        VALUES (NEW.paid_by, substr(NEW.filled_at, 1, 16), NEW.state = 'filled', NEW.state <> 'filled',
-                COALESCE(NEW.completion_tokens, 0), {_USD.format("NEW.")})
-        ON CONFLICT (run_id, minute) DO UPDATE SET
-            filled = filled + excluded.filled, failed = failed + excluded.failed,
-            completion_tokens = completion_tokens + excluded.completion_tokens,
-            pico_usd = pico_usd + excluded.pico_usd;
-    END""",
+        VALUES (NEW.paid_by, substr(NEW.filled_at, 1, 16), {_FLAG.format("NEW.state = 'filled'")},
+                {_FLAG.format("NEW.state <> 'filled'")}, COALESCE(NEW.completion_tokens, 0),
+                {_USD.format("NEW.")})
+        ON CONFLICT (run_id, minute) DO UPDATE SET {
+        _added("run_minutes", "filled", "failed", "completion_tokens", "pico_usd")
+    };
+    """,
+    condition=_ENDED.format("NEW"),
 )

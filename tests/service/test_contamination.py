@@ -262,4 +262,4 @@ def test_checks_cannot_be_changed(tmp_path: Path) -> None:
         check(db, "math", "m1", Overlap("q_1", "p_1", "exact", 100.0))
         for table in ("contamination_checks", "overlaps"):
             with pytest.raises(Exception, match="append-only"), db.write() as session:
-                session.execute(text(f"DELETE FROM {table}"))
+                session.execute(text(f'DELETE FROM "{table}"'))

@@ -20,6 +20,8 @@ from service.database import Base, Database, engine, locate_database, schema, sq
 from service.database.engine import KNOWN_REVISIONS, UNRELEASED
 from service.errors import DatabaseError
 
+pytestmark = pytest.mark.sqlite
+
 ROOT = Path(__file__).parents[2]
 INSERT_RUN = text(
     "INSERT INTO runs (id, name, kind, spec, versions, created_at) VALUES (:n, :n, 'k', '{}', '{}', 'now')"

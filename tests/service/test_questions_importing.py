@@ -163,6 +163,7 @@ def test_a_read_only_database_gets_nothing(tmp_path: Path) -> None:
         assert dump(database) == []
 
 
+@pytest.mark.sqlite  # by a trigger in its words
 def test_a_failure_while_writing_leaves_nothing_half_written(
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -108,6 +108,7 @@ def test_what_a_run_spent_in_vain_stays_its_own_when_another_asks(db: Database) 
         assert (other.requests, other.usd, other.doubtful_usd) == (2, 1.0, 0.0)
 
 
+@pytest.mark.sqlite  # plans
 def test_looking_for_cells_does_not_walk_over_those_that_are_done(db: Database) -> None:
     run = make_run(db)
     with db.write() as session:

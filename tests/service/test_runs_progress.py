@@ -112,6 +112,7 @@ def test_labels_are_counted(db: Database) -> None:
         ]
 
 
+@pytest.mark.sqlite  # plans
 def test_no_large_table_is_walked(db: Database) -> None:
     run = start(db, "r")
     add_eval_run(db, "e", [(2, 1, 0)])

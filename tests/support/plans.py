@@ -29,12 +29,12 @@ def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
     def note(connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
         statements.append((statement, parameters))
 
-    event.listen(db._engine, "before_cursor_execute", note)
+    event.listen(db.connections.engine, "before_cursor_execute", note)
     try:
         with db.read() as session:
             ask(session)
     finally:
-        event.remove(db._engine, "before_cursor_execute", note)
+        event.remove(db.connections.engine, "before_cursor_execute", note)
     assert statements, "nothing was asked"
     found = set()
     with db.read() as session:

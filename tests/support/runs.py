@@ -4,6 +4,7 @@
 `add_large_run(db, questions=7500)` for large ones, `open_empty(path)` for a database to put them in.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -12,13 +13,12 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import insert
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
-from service.database import Database, utc_now
+from service.database import Database, upsert, utc_now
 from service.questions import Question, make_question
 from service.questions.tables import QuestionRow
 from service.runs.store import Run, finish_run, open_run
@@ -48,7 +48,8 @@ Asked = tuple[str, str, Sequence[Proposed]]
 
 def open_empty(path: Path) -> Database:
     """Open a new database at `path`; the schema is copied, since making it takes a quarter of a second."""
-    path.write_bytes(_empty_database())
+    if "TAGRPO_TEST_CLUSTER" not in os.environ:
+        path.write_bytes(_empty_database())
     return Database.open(path)
 
 
@@ -195,7 +196,7 @@ def add_large_run(db: Database, name: str = "large", *, questions: int = 7500, p
 
 def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
     if rows:
-        session.execute(insert_or_ignore(table).on_conflict_do_nothing(), rows)
+        session.execute(upsert(table).on_conflict_do_nothing(), rows)
 
 
 def _verdict(

@@ -42,7 +42,7 @@ def count_sets(session, least=0):
 
 def test_the_stamp_changes_with_the_database_and_only_then(served):
     before = stamp()
-    assert before > 0
+    assert before != ""
     assert stamp() == before
     with reading() as session:
         session.scalars(select(QuestionSetRow)).all()

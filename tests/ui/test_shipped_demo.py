@@ -68,7 +68,7 @@ def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
     with Database.open(tmp_path / "t.db", read_only=True) as db:
         assert db.integrity_report() == []
         with db.read() as session:  # the index of letters is made anew
-            assert session.scalars(may_hold(["searched"])).all() == ["q_1"]
+            assert session.scalars(may_hold(session, ["searched"])).all() == ["q_1"]
 
 
 def changed(database, tmp_path, *statements):

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Any, cast
 
 import zstandard
-from sqlalchemy import Table, delete, func, insert, select
-from sqlalchemy.dialects.sqlite import insert as upsert
+from sqlalchemy import Table, column, delete, func, insert, select, table
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import shorten_answer
-from service.database import Database, utc_now
+from service.database import Database, upsert, utc_now
 from service.database.base import ZSTD_LEVEL
 from service.errors import InputError
 from service.hashing import canonical_json
@@ -51,8 +50,9 @@ Report = Callable[[int, int], None]
 
 _PER_STATEMENT = 500
 _INSERT_ROLLOUTS = insert(cast(Table, RolloutRow.__table__))
-_INSERT_TEXT = "INSERT INTO rollout_texts (rollout_id, text) VALUES (?, ?)"
-_INSERT_TOKENS = "INSERT INTO rollout_tokens (rollout_id, ratios) VALUES (?, ?)"
+# Tables of bare columns: the texts are compressed here.
+_INSERT_TEXT = insert(table("rollout_texts", column("rollout_id"), column("text")))
+_INSERT_TOKENS = insert(table("rollout_tokens", column("rollout_id"), column("ratios")))
 
 
 @dataclass(frozen=True)
@@ -293,16 +293,17 @@ def _insert(session: Session, run: Run, shard: Shard, content: str) -> None:
         ]
         connection.execute(_INSERT_ROLLOUTS, rows)
         texts = [
-            (id, compress(record.response.encode("utf-8"))) for id, record in zip(ids, part, strict=True)
+            {"rollout_id": id, "text": compress(record.response.encode("utf-8"))}
+            for id, record in zip(ids, part, strict=True)
         ]
-        connection.exec_driver_sql(_INSERT_TEXT, texts)
+        connection.execute(_INSERT_TEXT, texts)
         tokens = [
-            (id, compress(record.token_ratios.encode("utf-8")))
+            {"rollout_id": id, "ratios": compress(record.token_ratios.encode("utf-8"))}
             for id, record in zip(ids, part, strict=True)
             if record.token_ratios is not None
         ]
         if tokens:
-            connection.exec_driver_sql(_INSERT_TOKENS, tokens)
+            connection.execute(_INSERT_TOKENS, tokens)
         next_id += len(part)
 
 

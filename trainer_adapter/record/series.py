@@ -11,6 +11,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from service.database.expressions import json_values
 from service.errors import InputError
 from service.runs.store import Run, list_runs
 from trainer_adapter.record.tables import (
@@ -70,9 +71,7 @@ def metric_series(
         raise InputError(f"there is no metric {wrong!r}: names hold no quotation marks and backslashes.")
     if not names:
         return [MetricSeries(run_id, (), {}) for run_id in run_ids]
-    # With several paths json_extract returns an array; naming the first twice makes them several.
-    paths = [f'$."{name}"' for name in (*names, names[0])]
-    chosen = func.json_extract(TrainStepRow.metrics, *paths)
+    chosen = json_values(TrainStepRow.metrics, list(names))
     steps: dict[str, list[int]] = {run_id: [] for run_id in run_ids}
     values: dict[str, list[list[float | None]]] = {run_id: [] for run_id in run_ids}
     rows = session.execute(

@@ -10,7 +10,7 @@ from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
-from service.database.triggers import on_creation
+from service.database.triggers import on_creation, statement_trigger
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 TRAIN = "train"
@@ -157,4 +157,14 @@ on_creation(
         for verb in ("INSERT", "UPDATE")
     ),
 )
+for verb in ("INSERT", "UPDATE"):
+    statement_trigger(
+        TrainStepRow,
+        f"train_steps_named_{verb.lower()}",
+        verb,
+        """
+        INSERT INTO train_metric_names (run_id, name)
+        SELECT DISTINCT run_id, json_object_keys(metrics) FROM new_rows ON CONFLICT DO NOTHING;
+        """,
+    )
 # `rollout_groups` has no trigger: rollouts come and go by whole steps, in one place (`importing`).

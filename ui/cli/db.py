@@ -28,18 +28,20 @@ def check(*, db: Db, terminal: Terminal) -> None:
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
-    record = {"database": str(db.path), "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
+    record = {
+        "database": str(db.place),
+        "revision": HEAD_REVISION,
+        "sets": len(headers),
+        "problems": problems,
+    }
     if not problems:
         verified = plural(len(headers), "published set")
         terminal.emit(
-            record, output.say, f"{db.path}: sound, schema {HEAD_REVISION}, {verified} as published"
+            record, output.say, f"{db.place}: sound, schema {HEAD_REVISION}, {verified} as published"
         )
         return
     terminal.emit(record, output.say, *problems)
-    raise exits.needs_attention(
-        f"{plural(len(problems), 'problem')}: keep a copy of the file and of its -wal, then go back to a "
-        f"backup, or try `sqlite3 {db.path} .recover`."
-    )
+    raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {_way_back(db.place)}.")
 
 
 def backup(
@@ -56,10 +58,12 @@ def backup(
     from service.errors import InputError
 
     try:
-        copied = upkeep.back_up(db.path, target)
+        copied = upkeep.back_up(
+            db.file("tagrpo db backup", f"`pg_dump --file {target} URL` copies this"), target
+        )
     except FileExistsError:
         raise InputError(f"{target}: is there already; name another file, or remove it first.") from None
-    record = {"database": str(db.path), "backup": str(target), "bytes": copied}
+    record = {"database": str(db.place), "backup": str(target), "bytes": copied}
     terminal.emit(record, output.say, f"{target}: {copied / 1e6:,.1f} MB, whole and sound")
 
 
@@ -73,9 +77,9 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
     from service.database import Database
     from service.database.engine import HEAD_REVISION
 
-    Database.upgrade(db.path).close()
-    record = {"database": str(db.path), "revision": HEAD_REVISION}
-    terminal.emit(record, output.say, f"{db.path}: schema {HEAD_REVISION}")
+    Database.upgrade(db.place).close()
+    record = {"database": str(db.place), "revision": HEAD_REVISION}
+    terminal.emit(record, output.say, f"{db.place}: schema {HEAD_REVISION}")
 
 
 def vacuum(*, db: Db, terminal: Terminal) -> None:
@@ -85,8 +89,19 @@ def vacuum(*, db: Db, terminal: Terminal) -> None:
     """
     from service.database import upkeep
 
-    sizes = upkeep.vacuum(db.path)
-    record = {"database": str(db.path), "bytes_before": sizes.before, "bytes_after": sizes.after}
+    sizes = upkeep.vacuum(db.place)
+    record = {"database": str(db.place), "bytes_before": sizes.before, "bytes_after": sizes.after}
     terminal.emit(
-        record, output.say, f"{db.path}: {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now"
+        record,
+        output.say,
+        f"{db.place}: {sizes.before / 1e6:,.1f} MB before, {sizes.after / 1e6:,.1f} MB now",
     )
+
+
+def _way_back(place: object) -> str:
+    if isinstance(place, Path):
+        return (
+            "keep a copy of the file and of its -wal, then go back to a backup, or try "
+            f"`sqlite3 {place} .recover`"
+        )
+    return "a set that differs from its publication was changed past tagrpo; go back to a dump"

@@ -6,13 +6,16 @@ import shutil
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from service.database import Place, Server
 
 State = Literal["ok", "missing", "problem"]
 
@@ -56,7 +59,7 @@ def doctor(
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
     """
-    checks = [_python(), *_packages(), *_extras(), _database(db.path), _disk(db.path), _keys(), _hub()]
+    checks = [_python(), *_packages(), *_extras(), _database(db.place), _disk(db.place), _keys(), _hub()]
     if model is not None:
         checks.append(_endpoint(model, api_base))
     if training:
@@ -140,7 +143,26 @@ def _contract() -> list[Check]:
     return checks
 
 
-def _database(path: Path) -> Check:
+def _database(place: "Place") -> Check:
+    return _file(place) if isinstance(place, Path) else _server(place)
+
+
+def _server(place: "Server") -> Check:
+    from service.database import Database
+    from service.errors import DatabaseError
+
+    try:
+        with Database.open(place, read_only=True) as database:
+            problems = database.integrity_report()
+            size = database.size() / 1e6
+    except DatabaseError as error:
+        return Check("database", "problem", str(error), needed=True)
+    if problems:
+        return Check("database", "problem", f"{place}: {'; '.join(problems[:3])}", needed=True)
+    return Check("database", "ok", f"{place}, {size:.1f} MB, sound")
+
+
+def _file(path: Path) -> Check:
     from service.database import Database
     from service.database.filesystem import check_place, network_file_system
     from service.errors import DatabaseError
@@ -171,8 +193,8 @@ def _database(path: Path) -> Check:
     return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound{where}")
 
 
-def _disk(path: Path) -> Check:
-    folder = path.resolve().parent
+def _disk(place: "Place") -> Check:
+    folder = place.resolve().parent if isinstance(place, Path) else Path.cwd()
     if not folder.exists():
         return Check(
             "disk", "problem", f"{folder} does not exist", "make it, or name another with --db", needed=True

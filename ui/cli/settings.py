@@ -33,7 +33,7 @@ from typer.models import OptionInfo
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from service.database import Database
+    from service.database import Database, Place
 
 
 def command_group(help: str, example: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
@@ -112,15 +112,32 @@ class Db:
     """The database that a command works on."""
 
     db_file: Annotated[
-        Path | None, Option("--db", envvar="TAGRPO_DB", help="Database file; by default ./tagrpo.db.")
+        str | None,
+        Option(
+            "--db",
+            envvar="TAGRPO_DB",
+            help="Database: a file (by default ./tagrpo.db), or postgresql+psycopg://USER@HOST/NAME.",
+        ),
     ] = None
 
     @property
-    def path(self) -> Path:
-        """The file: the option, else what the environment says, else the usual one."""
+    def place(self) -> "Place":
+        """The file or server: the option, else what the environment says, else the usual file."""
         from service.database import locate_database
 
         return locate_database(self.db_file)
+
+    def file(self, command: str, way_out: str) -> Path:
+        """The file, for a command that knows files alone.
+
+        Raises:
+            InputError: the database is one of a server; the way out is named.
+        """
+        from service.errors import InputError
+
+        if not isinstance(self.place, Path):
+            raise InputError(f"{self.place}: `{command}` is for a database in a file; {way_out}.")
+        return self.place
 
     def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
         """Open the database.
@@ -130,7 +147,7 @@ class Db:
         """
         from service.database import Database
 
-        return Database.open(self.path, create=create, read_only=read_only)
+        return Database.open(self.place, create=create, read_only=read_only)
 
     @contextmanager
     def reading(self) -> Iterator["Session"]:
@@ -145,14 +162,14 @@ class Db:
             yield session
 
 
-_DB_FILE: ContextVar[Path | None] = ContextVar("db_file", default=None)
+_DB_FILE: ContextVar[str | None] = ContextVar("db_file", default=None)
 
 
 def resume_command(run: str, *options: str) -> str:
     """Return the command that goes on with a run, in backquotes; with `--db` where it needs it."""
     from service.database import locate_database
 
-    given = _DB_FILE.get()
+    given = None if (text := _DB_FILE.get()) is None else locate_database(text)
     if given is not None and given.absolute() != locate_database(None).absolute():
         options = (*options, "--db", str(given))
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
@@ -192,7 +209,10 @@ def _check_tables(path: Path, tables: Mapping[str, Any], group: Any, inside: str
 
 
 def _shared_file(args: Sequence[str]) -> Path:
-    """Return `tagrpo.toml` beside the database; options are not parsed yet where it is needed."""
+    """Return `tagrpo.toml` beside the database, in this folder where that is a server's.
+
+    Options are not parsed yet where it is needed.
+    """
     given: Sequence[str] = ()
     for place, word in enumerate(args):
         if word == "--db":
@@ -200,7 +220,7 @@ def _shared_file(args: Sequence[str]) -> Path:
         elif word.startswith("--db="):
             given = [word.removeprefix("--db=")]
     database = given[0] if given else os.environ.get("TAGRPO_DB") or "tagrpo.db"
-    return Path(database).parent / _FILE
+    return Path(_FILE) if "://" in database else Path(database).parent / _FILE
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

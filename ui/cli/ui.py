@@ -3,13 +3,16 @@
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
 
 from ui.cli import output
 from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from service.database import Place
 
 DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
@@ -74,7 +77,10 @@ def ui(
     secret = read_password(ask=password, file=password_file, none=no_token)
     lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
     serving.check_installed()
-    database, words = demo_database() if demo else (db.path, "")
+    database: Place = db.place
+    words = ""
+    if demo:
+        database, words = demo_database()
     _note_what_is_wrong(database)
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
@@ -92,13 +98,13 @@ def ui(
     output.note("ended")
 
 
-def _note_what_is_wrong(path: Path) -> None:
+def _note_what_is_wrong(place: "Place") -> None:
     """Say on the terminal why pages will be empty: the database may come later, so that it is no error."""
     from service.database import Database
     from service.errors import TagrpoError
 
     try:
-        Database.open(path, read_only=True).close()
+        Database.open(place, read_only=True).close()
     except TagrpoError as error:
         output.note(f"the pages have nothing to show yet: {error}")
 

@@ -26,7 +26,7 @@ chosen = st.navigation(
 now = settings.current()
 with st.sidebar:
     mode = "reviews are written" if now.review else "read only"
-    st.caption(f"{escaped('shipped demo' if now.shipped else now.database.name)}, {escaped(mode)}")
+    st.caption(f"{escaped('shipped demo' if now.shipped else now.place_name)}, {escaped(mode)}")
     if now.signing_in:
         st.html(SIGN_OUT)  # safe: a constant
 if now.shipped:

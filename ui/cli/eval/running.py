@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import closing, nullcontext
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -145,7 +146,7 @@ def run(
         )
 
     if dry_run:
-        there = db.path.is_file() or neighbors is not None
+        there = not isinstance(db.place, Path) or db.place.is_file() or neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored, Grader() as grader:
             specs = make_specs(
                 load(stored, grader),

@@ -69,7 +69,8 @@ def resume(
 
     if run.startswith("-"):
         raise typer.BadParameter("name the run first, then the options: tagrpo resume NAME --max-usd 5")
-    path = db.path.absolute()
+    place = db.place.absolute()
+    where = str(place) if isinstance(place, Path) else place.whole
     with db.reading() as session:
         chosen = choose(session, run)
         kept = read_command(session, chosen.id)
@@ -88,7 +89,7 @@ def resume(
         os.chdir(kept.folder)  # files are named as they were then
     words = {name: each for name, each in given.items() if taken is None or name in taken}
     leading = _leading(chosen)
-    _run(command, leading, words, ["--db", str(path), *context.args], f"tagrpo resume {chosen.name}")
+    _run(command, leading, words, ["--db", where, *context.args], f"tagrpo resume {chosen.name}")
 
 
 def _leading(run: "Run") -> list[str]:

@@ -1,56 +1,29 @@
 """Reading the server's database from pages: sessions, a stamp that changes with it, results kept by stamp."""
 
-import sqlite3
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, Literal, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from service.database import Database
-from service.database.engine import HEAD_REVISION, KNOWN_REVISIONS, OUT_OF_UNRELEASED, UNRELEASED
+from service.database import Database, Place
+from service.database.engine import OUT_OF_UNRELEASED
 from service.errors import DatabaseError
 from ui.pages.state import settings
+from ui.pages.state.places import Condition, FileWatch, ServerWatch, adding_reviews_only, condition
 from ui.pages.state.results import Results
 from ui.pages.widgets import layout
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
-Condition = Literal["ready", "missing", "empty", "older", "unreleased", "newer", "foreign", "unreadable"]
-
-REVIEW_TABLES = frozenset(
-    {
-        "reviews",
-        "review_withdrawals",
-        "human_grades",
-        "human_grade_withdrawals",
-        "candidates",
-        "proposals",
-    }
-)
-"""All that pages ever add rows to; triggers forbid to change any."""
-
-_READS = frozenset(
-    {
-        sqlite3.SQLITE_SELECT,
-        sqlite3.SQLITE_READ,
-        sqlite3.SQLITE_FUNCTION,
-        sqlite3.SQLITE_RECURSIVE,
-        sqlite3.SQLITE_TRANSACTION,
-        sqlite3.SQLITE_SAVEPOINT,
-    }
-)
-
-_WRITES = frozenset({sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE})
-
 _results = Results()
 _lock = threading.Lock()
-_open: dict[Path, "_Opened"] = {}
+_open: dict[Place, "_Opened"] = {}
 
 
 @contextmanager
@@ -75,14 +48,16 @@ def reading() -> Iterator[Session]:
         raise
 
 
-def stamp() -> int:
-    """Return a number that is another one whenever the database has changed since the last call.
+def stamp() -> str:
+    """Return a text that is another one whenever the database has changed since the last call.
 
-    SQLite's `data_version` compares only on one connection, so one is kept; a file put in the place of the
-    old one counts as a change. Where there is no database to read it is 0.
+    A file put in the place of the old one counts as a change. It is empty where there is nothing to read.
     """
-    opened = _opened(settings.current().database)
-    return 0 if opened is None else opened.stamp()
+    try:
+        opened = _opened(settings.current().database)
+        return "" if opened is None else opened.stamp()
+    except DatabaseError:  # `reading` says it
+        return ""
 
 
 def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
@@ -121,51 +96,12 @@ def review_writer() -> Iterator[Session]:
         raise DatabaseError("these pages only read; start them with `tagrpo ui --review` to decide.")
     if condition(current.database) != "ready":
         raise DatabaseError(f"{current.database}: not a database that reviews can be written to.")
-    with Database.open(current.database, create=False) as database, database.write() as session:
-        connection = session.connection().connection.driver_connection
-        if not isinstance(connection, sqlite3.Connection):
-            raise DatabaseError("reviews need SQLite.")
-        connection.execute("SELECT 1 FROM text_letters LIMIT 0")  # opening an index takes more rights
-        connection.set_authorizer(_only_reviews)
-        try:
-            yield session
-            session.flush()
-        finally:
-            connection.set_authorizer(None)
-
-
-def _only_reviews(
-    action: int, table: str | None, _column: str | None, _schema: str | None, trigger: str | None
-) -> int:
-    adds = action == sqlite3.SQLITE_INSERT and table in REVIEW_TABLES
-    counts = action in (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE) and trigger is not None
-    # The index of letters, which a trigger fills, keeps its pages in tables of its own.
-    pages = action in _WRITES and table is not None and table.startswith("text_letters_")
-    version = action == sqlite3.SQLITE_PRAGMA and table == "data_version"
-    fine = action in _READS or adds or counts or pages or version
-    return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
-
-
-def condition(path: Path) -> Condition:
-    """Say what lies at `path`, without changing anything there."""
-    if not path.exists():
-        return "missing"
-    try:
-        with closing(_connect(path)) as connection:
-            tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-            if not tables:
-                return "empty"
-            if "alembic_version" not in tables:
-                return "foreign"
-            row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
-    except sqlite3.Error:
-        return "unreadable"
-    revision = "" if row is None else str(row[0])
-    if revision == HEAD_REVISION:
-        return "ready"
-    if revision in UNRELEASED:
-        return "unreleased"
-    return "older" if revision in KNOWN_REVISIONS else "newer"
+    with (
+        Database.open(current.database, create=False) as database,
+        database.write() as session,
+        adding_reviews_only(session),
+    ):
+        yield session
 
 
 def forget() -> None:
@@ -178,19 +114,16 @@ def forget() -> None:
 
 
 class _Opened:
-    """An open database, with the connection whose `data_version` tells changes."""
+    """An open database, with what tells that it changed."""
 
-    def __init__(self, path: Path, generation: int) -> None:
-        self.identity = _identity(path)
-        self.database = Database.open(path, read_only=True)
-        self._watch = _connect(path)
+    def __init__(self, place: Place, generation: int) -> None:
+        self.identity = _identity(place)
+        self.database = Database.open(place, read_only=True)
+        self._watch = FileWatch(place) if isinstance(place, Path) else ServerWatch(self.database)
         self._generation = generation
-        self._lock = threading.Lock()
 
-    def stamp(self) -> int:
-        with self._lock:
-            version = self._watch.execute("PRAGMA data_version").fetchone()[0]
-        return (self._generation << 32) + int(version)
+    def stamp(self) -> str:
+        return f"{self._generation}.{self._watch.stamp()}"
 
     def close(self) -> None:
         self.database.close()
@@ -200,7 +133,7 @@ class _Opened:
 _generations = 0
 
 
-def _opened(path: Path) -> _Opened | None:
+def _opened(path: Place) -> _Opened | None:
     """Return the open database, opening it (again) where that is needed; None where it is not to be read."""
     global _generations
     with _lock:
@@ -216,7 +149,9 @@ def _opened(path: Path) -> _Opened | None:
         return _open[path]
 
 
-def _identity(path: Path) -> tuple[int, int] | None:
+def _identity(path: Place) -> tuple[int, int] | None:
+    if not isinstance(path, Path):
+        return None
     try:
         status = path.stat()
     except OSError:
@@ -224,17 +159,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
     return status.st_dev, status.st_ino
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(
-        f"{path.resolve().as_uri()}?mode=ro",
-        uri=True,
-        timeout=5,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-
-
-def _say_why_not(path: Path, state: Condition) -> None:
+def _say_why_not(path: Place, state: Condition) -> None:
     if state == "missing":
         layout.empty_state(
             "There is no database here yet.",
@@ -265,9 +190,7 @@ def _say_why_not(path: Path, state: Condition) -> None:
             "The database was written by a newer tagrpo.", "Upgrade with `pip install -U tagrpo`."
         )
     elif state == "foreign":
-        layout.error_box(
-            "This is an SQLite database, but not one of tagrpo.", f"{path}: name another one with --db."
-        )
+        layout.error_box("This is a database, but not one of tagrpo.", f"{path}: name another one with --db.")
     else:
         layout.error_box(
             "The database cannot be read.", f"{path}: is it an SQLite file, and may this user read it?"

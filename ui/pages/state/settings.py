@@ -1,16 +1,15 @@
 """What this server shows: the database, and whether reviews may be written."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
-from service.database import locate_database
+from service.database import Place, Server, locate_database
 
 
 @dataclass(frozen=True)
 class Settings:
     """Given by `tagrpo ui` before the first page is drawn."""
 
-    database: Path
+    database: Place
     review: bool = False
     shipped: str = ""
     """What the pages say about the demo that ships with tagrpo, where they show it."""
@@ -18,6 +17,12 @@ class Settings:
     """Whether only this machine's users can reach the server: only then are gated texts shown."""
     signing_in: bool = False
     """Whether browsers sign in, so that they can sign out."""
+
+    @property
+    def place_name(self) -> str:
+        """The database's name, without the way to it."""
+        place = self.database
+        return str(place.url.database) if isinstance(place, Server) else place.name
 
 
 _current: Settings | None = None

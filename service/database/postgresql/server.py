@@ -1,0 +1,180 @@
+"""Connections to a PostgreSQL server, and transactions that survive its restart where they can.
+
+Writers take one lock of the database (an advisory one), so that one writes at a time, as on SQLite: what a
+transaction reads is what it writes upon, on any number of hosts. Readers see one state and wait for nobody.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from typing import Any
+
+from sqlalchemy import create_engine, event, text
+from sqlalchemy.engine import Connection
+from sqlalchemy.exc import DBAPIError
+
+from service.database.place import Server
+from service.database.postgresql.errors import LOCK_TIMEOUT_S, describe, is_lost
+from service.database.postgresql.values import to_json
+from service.errors import DatabaseError
+
+WRITE_LOCK = 0x7461677270  # "tagrp"
+RECONNECT_S = 60.0
+"""As long as a writer waits for another one, it waits for a server that restarts."""
+
+_PAUSE_S = 0.2
+_TAKE_LOCK = f"SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock({WRITE_LOCK})"
+_READ_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
+_SETTINGS = {
+    "lock_timeout": f"{LOCK_TIMEOUT_S}s",
+    # A host that lost its power keeps the lock for a minute, not for two hours.
+    "tcp_keepalives_idle": "20",
+    "tcp_keepalives_interval": "10",
+    "tcp_keepalives_count": "4",
+}
+
+
+class PostgresDatabase:
+    """The connections to a database on a server."""
+
+    def __init__(self, place: Server, *, read_only: bool) -> None:
+        if find_spec("psycopg") is None:
+            raise DatabaseError(f"{place}: PostgreSQL needs psycopg: pip install 'tagrpo[postgresql]'.")
+        self.place, self.read_only = place, read_only
+        self._reached = False
+        self.engine = create_engine(
+            place.url,
+            isolation_level="READ COMMITTED",
+            pool_size=8,
+            max_overflow=56,
+            use_insertmanyvalues=True,
+            json_serializer=to_json,
+            connect_args={
+                "application_name": "tagrpo",
+                "connect_timeout": 10,
+                "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
+            },
+        )
+        # Rows of one INSERT go in one statement, so that what counts them runs once.
+        self.engine.dialect.use_insertmanyvalues_wo_returning = True
+
+    def may_make_schema(self, *, create: bool) -> bool:
+        """Say whether tables may be made in it where it has none."""
+        return create and not self.read_only
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    @contextmanager
+    def explained(self) -> Iterator[None]:
+        """Turn errors of the server into such that say what to do."""
+        try:
+            yield
+        except DBAPIError as error:
+            description = describe(error, self.place)
+            if description is None:
+                raise
+            raise description from None
+
+    @contextmanager
+    def connection(self, *, write: bool) -> Iterator[Connection]:
+        """One transaction; where its connection ends in the commit, the server is asked what became of it."""
+        connection, transaction = self._begin(write=write and not self.read_only)
+        try:
+            try:
+                yield connection
+            except BaseException:
+                with suppress(DBAPIError):
+                    connection.rollback()
+                raise
+            try:
+                connection.commit()
+            except DBAPIError as error:
+                if transaction is None or not is_lost(error) or not self._was_committed(transaction):
+                    raise
+        finally:
+            connection.close()
+
+    def _begin(self, *, write: bool) -> tuple[Connection, str | None]:
+        """Return a connection in a transaction, with its number where it writes.
+
+        A server that was reached before is waited for.
+        """
+        patience = time.monotonic() + RECONNECT_S
+        while True:
+            connection = None
+            try:
+                connection = self.engine.connect()
+                connection.begin()
+                if write:
+                    number = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
+                else:
+                    number = None
+                    connection.exec_driver_sql(_READ_ONE_STATE)
+            except DBAPIError as error:
+                if connection is not None:
+                    connection.close()
+                if not self._reached or not is_lost(error) or time.monotonic() > patience:
+                    raise
+                time.sleep(_PAUSE_S)
+            except BaseException:
+                if connection is not None:
+                    connection.close()
+                raise
+            else:
+                self._reached = True
+                return connection, number
+
+    def _was_committed(self, transaction: str) -> bool:
+        """Ask what became of a transaction whose connection ended in the commit."""
+        patience = time.monotonic() + RECONNECT_S
+        while True:
+            connection, _ = self._begin(write=False)
+            with connection:
+                status = connection.execute(
+                    text("SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))"),
+                    {"number": transaction},
+                ).scalar()
+            if status != "in progress" or time.monotonic() > patience:
+                return bool(status == "committed")
+            time.sleep(_PAUSE_S)
+
+    def run_alone(self, *statements: str) -> None:
+        """Run statements that cannot stand in a transaction, such as VACUUM."""
+        with self.explained(), self.engine.connect() as connection:
+            alone = connection.execution_options(isolation_level="AUTOCOMMIT")
+            for statement in statements:
+                alone.exec_driver_sql(statement)
+
+    def check_before_schema(self, connection: Connection) -> None:
+        """Refuse a database that cannot hold every text.
+
+        Raises:
+            DatabaseError: its encoding is not UTF-8.
+        """
+        encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
+        if encoding != "UTF8":
+            raise DatabaseError(
+                f"{self.place}: its encoding is {encoding}; make another one: "
+                "`createdb -E UTF8 -T template0 NAME`."
+            )
+
+    def integrity_report(self, connection: Connection, *, whole: bool) -> list[str]:
+        """Return indexes that a statement left unfinished; pages are the server's (`pg_amcheck`)."""
+        names = connection.execute(
+            text("SELECT CAST(indexrelid::regclass AS text) FROM pg_index WHERE NOT indisvalid ORDER BY 1")
+        ).scalars()
+        return [f"index {name} is not valid; make it anew by REINDEX INDEX {name}" for name in names]
+
+    def size(self, connection: Connection) -> int:
+        """Return the bytes of the database."""
+        return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+
+
+def watch_statements(connection: Connection, check: Any) -> None:
+    """Have `check(statement)` called before each statement of a connection."""
+
+    @event.listens_for(connection, "before_cursor_execute")
+    def before(_c: Any, _cursor: Any, statement: str, _p: Any, _x: Any, _many: bool) -> None:
+        check(statement)

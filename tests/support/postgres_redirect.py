@@ -1,0 +1,65 @@
+"""Tests' databases on PostgreSQL: what a test opens as a file is one of a cluster's databases.
+
+The file that a test names holds the name of its database then, so that it is there, and another file with the
+same content (a copy) gets a copy of the database. Programs that tests start do the same, by the folder
+`tests/support/redirected` on their PYTHONPATH. Files of SQLite stay what they are.
+"""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from postgres_cluster import Cluster
+
+from service.database import Database, Server
+from service.database.place import parse_place
+
+_MARK = "database of a test on PostgreSQL: "
+
+
+def install(cluster: Cluster) -> None:
+    """Send what is opened from now on to a cluster."""
+    opened = Database.__dict__["_open"].__func__
+
+    def redirected(
+        cls: type[Database], place: Any, *, create: bool, read_only: bool, upgrade: bool
+    ) -> Database:
+        place = parse_place(place)
+        if isinstance(place, Path) and place.parent.is_dir() and not place.is_dir():
+            place = _server(cluster, place.resolve(), schema=create and not read_only) or place
+        made: Database = opened(cls, place, create=create, read_only=read_only, upgrade=upgrade)
+        return made
+
+    Database._open = classmethod(redirected)  # type: ignore[assignment, method-assign]
+    described = {**vars(cluster), "folder": str(cluster.folder), "programs": str(cluster.programs)}
+    described["process"] = None
+    os.environ["TAGRPO_TEST_CLUSTER"] = json.dumps(described)
+    folder = str(Path(__file__).with_name("redirected"))
+    paths = [folder, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+
+
+def install_from_environment() -> None:
+    """Do the same in a program that a test starts."""
+    described = json.loads(os.environ["TAGRPO_TEST_CLUSTER"])
+    install(
+        Cluster(Path(described["folder"]), described["port"], Path(described["programs"]), described["user"])
+    )
+
+
+def _server(cluster: Cluster, path: Path, *, schema: bool) -> Server | None:
+    content = path.read_bytes() if path.exists() else b""
+    if content and not content.startswith(_MARK.encode()):
+        return None  # a file of SQLite, or of nothing
+    if not content and not schema:
+        return None  # missing, or empty
+    marked = json.loads(content.decode().removeprefix(_MARK)) if content else None
+    if marked is not None and marked["path"] == str(path):
+        url = marked["url"]
+    else:
+        url = cluster.empty() if marked is None else cluster.copy(marked["url"])
+        path.write_text(_MARK + json.dumps({"path": str(path), "url": url}))
+    place = parse_place(url)
+    assert isinstance(place, Server)
+    return place
