@@ -9,7 +9,6 @@ from itertools import count
 from typing import Any, Literal, cast
 
 from sqlalchemy import ColumnElement, Table, exists, select
-from sqlalchemy.dialects.sqlite import insert as insert_or_ignore
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.problems import RunProblem, run_problems
@@ -19,7 +18,7 @@ from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
 from evaluator.judging.asking import PROMPT_VERSION, Question, read_verdict, shown_response, system_prompt
-from service.database import Database
+from service.database import Database, upsert
 from service.errors import InputError
 from service.hashing import content_id
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler, sample_seed
@@ -331,7 +330,7 @@ def _store(
                     place = {"sample_id": sample.sample_id, "run_problem_id": sample.run_problem_id}
                     rows.append({**place, "grader_id": judge_row, **row})
             if rows:
-                session.execute(insert_or_ignore(_GRADES).on_conflict_do_nothing(), rows)
+                session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
     return counts
 
 
