@@ -100,7 +100,7 @@ contracts: $(READY)
 
 NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
-QUICK = -m "not vllm and not inspect and not trl" --ignore tests/e2e --ignore tests/ui/browser
+QUICK = -m "not vllm and not inspect and not mlflow and not trl" --ignore tests/e2e --ignore tests/ui/browser
 
 pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium)
 	@echo "make: tests, 8 minutes on 2 cores"

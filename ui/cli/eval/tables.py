@@ -131,6 +131,10 @@ def report(
     chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
+    log_to: Annotated[
+        str | None,
+        Option(help="Log it too: wandb:PROJECT, mlflow:URI or tensorboard:FOLDER (extra `tracking`)."),
+    ] = None,
     *,
     file: ReportFile,
     db: Db,
@@ -140,6 +144,8 @@ def report(
 
     Example: [bold]tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex[/bold]
     """
+    from evaluator.exchange.trackers import Tracker, log_report
+    from evaluator.reports.documents.rendering import render_markdown
     from evaluator.reports.layout import report_document
     from evaluator.reports.methods import load_methods
     from evaluator.reports.notes import contamination_notes
@@ -149,6 +155,7 @@ def report(
 
     check_grader(own_grader, answers)
     form = file.choose(terminal)
+    tracker = None if log_to is None else Tracker.parse(log_to)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric(metric, tau), INTERVALS[interval]
@@ -190,6 +197,9 @@ def report(
     if chart is not None:
         _draw(built, chart)
     file.deliver(document, rows, record, form)
+    if tracker is not None:
+        for row in log_report(tracker, rows, render_markdown(document)):
+            output.note(f"logged as {row.label}, step {row.step:,}, in {log_to}")
 
 
 def compare(
