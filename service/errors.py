@@ -17,6 +17,10 @@ class DatabaseError(TagrpoError):
     """The database cannot be opened, is of another version, is read-only, full or damaged."""
 
 
+class ConnectionLostError(DatabaseError):
+    """A database server ended the connection within a transaction, of which nothing was written."""
+
+
 class NotFoundError(TagrpoError):
     """A question, run, neighbor or set that is not in the database."""
 

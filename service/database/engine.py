@@ -1,8 +1,9 @@
 """Opening the database: where it lies, its schema version, its transactions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from sqlalchemy import inspect, text
 from sqlalchemy.engine import Connection
@@ -12,7 +13,11 @@ from service.database import sqlite
 from service.database.place import Place, Server, parse_place
 from service.database.postgresql import PostgresDatabase
 from service.database.sqlite import SqliteDatabase
-from service.errors import DatabaseError
+from service.errors import ConnectionLostError, DatabaseError
+
+R = TypeVar("R")
+
+_TRIES = 3
 
 KNOWN_REVISIONS = ("1.0",)
 """The schema's revisions, as in migrations/versions, the newest last."""
@@ -102,6 +107,20 @@ class Database:
         """One transaction that takes the write lock at once; committed at the end, rolled back on error."""
         with self._transaction(write=True) as session:
             yield session
+
+    def write_again(self, work: Callable[[Session], R]) -> R:
+        """Do `work` in one transaction that writes; anew where a server ended the connection within it.
+
+        A transaction that was cut off has written nothing, so `work` may write all of it twice.
+        """
+        for _ in range(_TRIES - 1):
+            try:
+                with self.write() as session:
+                    return work(session)
+            except ConnectionLostError:
+                continue
+        with self.write() as session:
+            return work(session)
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Session]:

@@ -22,9 +22,12 @@ class Server:
 
     url: URL
 
+    def __repr__(self) -> str:
+        return f"Server({self})"
+
     def __str__(self) -> str:
         query = {key: value for key, value in self.url.query.items() if key != "password"}
-        return self.url.set(password=None, query=query).render_as_string(hide_password=True)
+        return self.url._replace(password=None).set(query=query).render_as_string(hide_password=True)
 
     @property
     def whole(self) -> str:

@@ -68,21 +68,23 @@ class CellsToAsk:
 
     def store(self, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
         """Commit answers by cell id in one transaction."""
-        with self.db.write() as session:
-            for cell_id, answer in answers:
-                if isinstance(answer, Failure):
-                    message = f"{answer.kind}: {answer.message}"
-                    fail_cell(
-                        session,
-                        cell_id,
-                        message,
-                        attempts=answer.attempts,
-                        cost_usd=answer.cost_usd,
-                        doubtful_usd=answer.doubtful_usd,
-                        final=answer.final,
-                    )
-                else:
-                    self.keep(session, cell_id, answer, _receipt(answer))
+        self.db.write_again(lambda session: self._store(session, answers))
+
+    def _store(self, session: Session, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
+        for cell_id, answer in answers:
+            if isinstance(answer, Failure):
+                message = f"{answer.kind}: {answer.message}"
+                fail_cell(
+                    session,
+                    cell_id,
+                    message,
+                    attempts=answer.attempts,
+                    cost_usd=answer.cost_usd,
+                    doubtful_usd=answer.doubtful_usd,
+                    final=answer.final,
+                )
+            else:
+                self.keep(session, cell_id, answer, _receipt(answer))
 
 
 class CellWriter:
@@ -145,9 +147,13 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     watchdog = Watchdog(client.where, this_process().words, client.stall_s)
 
     def lease() -> list[ChatRequest]:
-        with db.write() as session:
-            leased = claim_cells(session, cells.run_id, cells.scope, owner=owner, limit=CELLS_PER_CLAIM)
-        return cells.build(leased)
+        return cells.build(
+            db.write_again(
+                lambda session: claim_cells(
+                    session, cells.run_id, cells.scope, owner=owner, limit=CELLS_PER_CLAIM
+                )
+            )
+        )
 
     async def requests() -> AsyncIterator[ChatRequest]:
         while True:
@@ -168,11 +174,10 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
             finals.append(int(request.key))
         cells.on_answer(answer)
 
-    def release() -> None:
-        with db.write() as session:
-            release_leases(session, owner)
-            if result.stopped in _IN_DOUBT:
-                allow_again(session, finals)
+    def release(session: Session) -> None:
+        release_leases(session, owner)
+        if result.stopped in _IN_DOUBT:
+            allow_again(session, finals)
 
     with db.read() as session:
         answered_before = has_answers(session, cells.scope)
@@ -185,7 +190,7 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     finally:
         watching.cancel()
         # In a thread: other models' answers are on their way while this waits for the write lock.
-        await asyncio.to_thread(release)
+        await asyncio.to_thread(db.write_again, release)
     return result
 
 

@@ -3,8 +3,10 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
+from sqlalchemy.orm import Session
+
 from service.database import Database
-from service.runs.spending import Account, read_account, reserve_cells
+from service.runs.spending import read_account, reserve_cells
 from service.runs.tables import CellRow
 
 
@@ -106,9 +108,9 @@ class RunLedger:
                     answer.set_result(yes)
 
     def _grant(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
-        with self._db.write() as session:
-            account: Account = read_account(session, self._run_id)
-            left, granted, reserved = account.left_usd, [], {}
+        def grant(session: Session) -> list[bool]:
+            self._account = read_account(session, self._run_id)
+            left, granted, reserved = self._account.left_usd, [], {}
             for cell, usd in asked:
                 more = usd - self._held.get(cell, 0.0)
                 granted.append(more <= left)
@@ -116,9 +118,12 @@ class RunLedger:
                     left -= more
                     reserved[cell] = usd
             reserve_cells(session, reserved)
-        self._account = account
-        return granted
+            return granted
+
+        return self._db.write_again(grant)
 
     def _take_back(self, cell: int) -> None:
-        with self._db.write() as session:
+        def take_back(session: Session) -> None:
             session.get_one(CellRow, cell).reserved_usd = None
+
+        self._db.write_again(take_back)

@@ -126,7 +126,7 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
         session.execute(
             text(
                 "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at) "
-                "SELECT candidate_id, run_id, 'undecided', 'r', 1, :e, '' FROM proposals "
+                "SELECT candidate_id, run_id, 'undecided', 'r', true, :e, '' FROM proposals "
                 "WHERE question_id = :q AND strategy = 'format'"
             ),
             {"e": json.dumps(EVIDENCE), "q": question.id},
@@ -166,7 +166,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
         session.execute(
             text(
                 "INSERT INTO verdicts (candidate_id, run_id, status, posterior, reason, final, evidence, "
-                "created_at) SELECT candidate_id, run_id, 'rejected', 0.01, 'new answer', 1, :e, '' "
+                "created_at) SELECT candidate_id, run_id, 'rejected', 0.01, 'new answer', true, :e, '' "
                 "FROM proposals WHERE question_id = :q AND strategy = 'format'"
             ),
             {"e": json.dumps(EVIDENCE), "q": question.id},

@@ -1,75 +1,21 @@
 """The cap of a run on disk: kept by all its processes together, through repeated attempts and lost bills."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from capped_runs import COUNT, USED, WORST, account, fill, make_run
 from openai_faults import Fault, FaultPlan, always, for_text, no_faults, random_faults
 from openai_server import OpenAIServer
-from remote_clients import OPENAI, client
 
 from service.database import Database
 from service.errors import DatabaseError
-from service.models.remote import Budget, ChatRequest, Message, Price, PriceTable, RemoteClient
-from service.models.remote.money import worst_case_usd
-from service.questions import make_question, store_questions
+from service.models.remote import RemoteClient
 from service.runs import cells
-from service.runs.filling import CellsToAsk, Filled, fill_cells
+from service.runs.filling import Filled
 from service.runs.ledger import RunLedger
-from service.runs.spending import Account, read_account, read_ledger, set_cap
-from service.runs.store import Run, open_run
-
-COUNT = 30
-PRICE = Price(1000.0, 2000.0)
-REQUEST = ChatRequest(1, (Message("user", "question 10"),), max_tokens=20)
-WORST = worst_case_usd(REQUEST, PRICE) or 0.0
-USED = PRICE.cost(3, 4)  # of an answer of the test server
-
-
-def make_run(db: Database, cap: float) -> Run:
-    questions = [make_question(f"question {number}", "1") for number in range(10, 10 + COUNT)]
-    with db.write() as session:
-        store_questions(session, questions)
-        ids = [question.id for question in questions]
-        run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=ids, versions={})
-        plans = [
-            cells.CellPlan(run.id, "propose", question.id, 0, 0, 0, {"text": question.text})
-            for question in questions
-        ]
-        cells.add_cells(session, run.id, plans)
-        set_cap(session, [run.id], cap)
-    return run
-
-
-async def fill(
-    db: Database,
-    run: Run,
-    server: OpenAIServer,
-    process: int,
-    began: Callable[[RemoteClient, RunLedger], None] = lambda *_: None,
-    **settings: int,
-) -> Filled:
-    """Fill cells as a process of its own does: with its own ledger, leases and client."""
-
-    def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
-        return [
-            ChatRequest(cell.id, (Message("user", cell.payload["text"]),), max_tokens=20) for cell in leased
-        ]
-
-    owner = f"another-machine|{process}|1.00|{run.id}"
-    asked = CellsToAsk(db, run.id, run.id, owner, build, on_answer=lambda _: None)
-    ledger = RunLedger(db, run.id)
-    budget = Budget(ledger=ledger, **settings)
-    prices = PriceTable({OPENAI: PRICE})
-    async with client(server, OPENAI, budget=budget, prices=prices, max_concurrency=8) as remote:
-        began(remote, ledger)
-        return await fill_cells(asked, remote)
-
-
-def account(db: Database, run: Run) -> Account:
-    with db.read() as session:
-        return read_account(session, run.id)
+from service.runs.spending import Account, read_ledger, set_cap
 
 
 @pytest.mark.parametrize("faults", [no_faults, random_faults({"cut": 0.2, "invalid_json": 0.2}, at_most=9)])

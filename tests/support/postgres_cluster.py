@@ -21,7 +21,7 @@ from sqlalchemy import Engine, create_engine
 from service.database import Database
 
 _USERS = ("postgres", "nobody")
-_QUICK = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=200")
+_QUICK = ("fsync=off", "full_page_writes=off", "max_connections=200")
 _FORM = ("-U", "tagrpo", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync", "--no-instructions")
 _MEMORY = Path("/dev/shm")
 _numbers = itertools.count()

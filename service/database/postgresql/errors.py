@@ -3,7 +3,7 @@
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database.place import Server
-from service.errors import DatabaseError
+from service.errors import ConnectionLostError, DatabaseError
 
 LOCK_TIMEOUT_S = 60
 _OF_CONNECTION = ("08", "57P")
@@ -56,7 +56,7 @@ def describe(error: DBAPIError, place: Server) -> DatabaseError | None:
             "there and run the same command again, it continues where it stopped."
         )
     if is_lost(error):
-        return DatabaseError(
+        return ConnectionLostError(
             f"{place}: the server cannot be reached, or ended the connection ({reason}). Nothing of the last "
             "step was written; once it is there, run the same command again, it continues where it stopped."
         )

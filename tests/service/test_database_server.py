@@ -1,0 +1,214 @@
+"""A database of a PostgreSQL server: its schema, its rights, and what becomes of work when it goes away."""
+
+import asyncio
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import psycopg
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from capped_runs import COUNT, USED, WORST, account, fill, make_run
+from openai_server import OpenAIServer
+from postgres_cluster import Cluster
+from sqlalchemy import func, select, text
+
+from service.database import Base, Database, Server, locate_database
+from service.database.postgresql import server as postgresql
+from service.errors import DatabaseError
+from service.questions import make_question, store_questions
+from service.questions.tables import QuestionLabelsRow, QuestionRow
+from service.runs.tables import CellBodyRow, CellRow
+
+OPEN = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
+
+
+@pytest.fixture
+def url(cluster: Cluster) -> Iterator[str]:
+    made = cluster.empty()
+    yield made
+    cluster.drop(made)
+
+
+def store(db: Database, *texts: str) -> None:
+    with db.write() as session:
+        store_questions(session, [make_question(each, "1") for each in texts])
+
+
+def count(db: Database) -> int:
+    with db.read() as session:
+        stored = session.scalar(select(func.count()).select_from(QuestionRow))
+        assert stored == (session.scalar(select(func.sum(QuestionLabelsRow.questions))) or 0)
+        return stored or 0
+
+
+def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
+    made = cluster.empty(schema=False)
+    starters = [subprocess.Popen([sys.executable, "-c", OPEN, made]) for _ in range(3)]
+    assert [starter.wait(60) for starter in starters] == [0, 0, 0]
+    with Database.open(made) as db:
+        assert db.integrity_report() == []
+        with db.read() as session:
+            context = MigrationContext.configure(session.connection())
+            assert compare_metadata(context, Base.metadata) == []
+    cluster.drop(made)
+
+
+def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
+    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(place: str, words: str, **how: bool) -> None:
+        with pytest.raises(DatabaseError, match=words) as refusal:
+            Database.open(place, **how)
+        assert "secret" not in str(refusal.value)
+        assert "\n" not in str(refusal.value)
+
+    refused(
+        url.replace("tagrpo@", "tagrpo:secret@") + "_not", r'"t\w+_not" does not exist. Make it: `createdb'
+    )
+    refused(url.replace("tagrpo@", "nobody_here:secret@"), r"Make it: `createuser nobody_here`")
+    refused(url.replace(str(cluster.port), "1"), "the server cannot be reached")
+    refused("mysql://root@host/name", "give a file, or postgresql")
+    refused("postgresql://tagrpo:secret@host", "names no database")
+    bare = cluster.empty(schema=False)
+    refused(bare, "the database is empty", create=False)
+    refused(bare, "the database is empty", read_only=True)
+    for statement, words in (
+        ("CREATE TABLE photos (id int)", "not one of tagrpo"),
+        ("CREATE TABLE alembic_version (version_num text)", "newer tagrpo"),
+    ):
+        with psycopg.connect(bare.replace("+psycopg", "")) as connection:
+            connection.execute(statement)
+            if "alembic" in statement:
+                connection.execute("INSERT INTO alembic_version VALUES ('9.0')")
+        refused(bare, words)
+    cluster.drop(bare)
+    monkeypatch.setattr(postgresql, "find_spec", lambda name: None)
+    refused(url, r"pip install 'tagrpo\[postgresql\]'")
+
+
+def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("TAGRPO_DB", "postgres://ann:secret@host/name?password=secret&sslmode=require")
+    place = locate_database(None)
+    assert isinstance(place, Server)
+    assert str(place) == "postgresql+psycopg://ann@host/name?sslmode=require"
+    assert "secret" not in repr(place)
+    assert locate_database(place.whole) == place
+
+
+def test_a_role_that_may_only_read_reads(cluster: Cluster, url: str) -> None:
+    with Database.open(url) as db:
+        store(db, "a")
+    cluster.run("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN")
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA public TO reader")
+    reader = url.replace("tagrpo@", "reader@")
+    with Database.open(reader, read_only=True) as db:
+        assert count(db) == 1
+        with pytest.raises(DatabaseError, match="cannot be written"):
+            store(db, "b")
+    with (
+        Database.open(reader, create=False) as db,
+        pytest.raises(DatabaseError, match="reader lacks the right"),
+    ):
+        store(db, "b")
+
+
+def test_rows_that_matter_cannot_be_changed(url: str) -> None:
+    with Database.open(url) as db:
+        store(db, "a")
+        for statement in (
+            "UPDATE questions SET answer = '2'",
+            "DELETE FROM questions",
+            "TRUNCATE questions CASCADE",
+        ):
+            with pytest.raises(Exception, match="append-only"), db.write() as session:
+                session.execute(text(statement))
+        assert count(db) == 1
+
+
+def test_a_reader_sees_one_state_and_writers_one_another(url: str) -> None:
+    with Database.open(url) as db, db.read() as session:
+        before = session.scalar(select(func.count()).select_from(QuestionRow))
+        threads = [
+            threading.Thread(target=lambda k=k: [store(db, f"{k}-{i}", "shared") for i in range(10)])
+            for k in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        assert session.scalar(select(func.count()).select_from(QuestionRow)) == before == 0
+        assert count(db) == 41
+
+
+def test_a_server_that_restarts_is_waited_for(cluster: Cluster, url: str) -> None:
+    with Database.open(url) as db:
+        store(db, "before")
+        cluster.stop(how="immediate")
+        started = threading.Timer(0.5, cluster.start)
+        started.start()
+        store(db, "after")
+        started.join()
+        assert count(db) == 2
+
+
+@pytest.mark.parametrize("reached", [True, False])
+def test_a_connection_cut_in_the_commit_is_asked_after(
+    url: str, monkeypatch: pytest.MonkeyPatch, reached: bool
+) -> None:
+    """The server has committed and its word is lost, or it has not: then nothing was written."""
+    with Database.open(url) as db:
+        dialect = db.connections.engine.dialect
+        commit = dialect.do_commit
+
+        def cut(connection: Any) -> None:
+            if reached:
+                commit(connection)
+            connection.driver_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(dialect, "do_commit", cut)
+        if reached:
+            store(db, "a")
+        else:
+            with pytest.raises(DatabaseError, match="Nothing of the last step was written"):
+                store(db, "a")
+        monkeypatch.setattr(dialect, "do_commit", commit)
+        assert count(db) == reached
+
+
+def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
+    cluster: Cluster, url: str
+) -> None:
+    with Database.open(url) as db:
+        cap = (COUNT + 2) * WORST
+        run = make_run(db, cap)
+        came: list[Any] = []
+
+        def restart_once(answer: Any) -> None:
+            came.append(answer)
+            if len(came) == 5:
+                cluster.stop(how="immediate")
+                cluster.start()
+
+        async def main() -> int:
+            async with OpenAIServer() as server:
+                filled = await fill(db, run, server, 1, on_answer=restart_once)
+                assert filled.answered == COUNT
+                return int(server.stats["paid"])
+
+        paid = asyncio.run(main())
+        assert paid == COUNT
+        with db.read() as session:
+            assert session.scalar(select(func.count()).select_from(CellBodyRow)) == COUNT
+            assert session.scalar(select(func.count()).where(CellRow.state != "filled")) == 0
+        money = account(db, run)
+        assert money.reserved_usd == 0.0
+        assert money.spent_usd == pytest.approx(COUNT * USED)
+        assert money.spent_usd <= cap
