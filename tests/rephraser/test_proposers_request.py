@@ -100,7 +100,8 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
     monkeypatch: pytest.MonkeyPatch, model: str | None, api_base: str | None, form: str
 ) -> None:
-    monkeypatch.delenv("OPENAI_API_BASE", raising=False)
+    for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
+        monkeypatch.delenv(name, raising=False)
     assert choose_output("auto", model, api_base) == form
     assert (choose_output("json", model, api_base), choose_output("tags", model, api_base)) == (
         "json",
@@ -108,6 +109,9 @@ def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
     )
 
 
-def test_an_address_from_the_environment_is_a_server_of_one_s_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_BASE", "http://localhost:8000/v1")
+@pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
+def test_an_address_from_the_environment_is_a_server_of_one_s_own(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "http://localhost:8000/v1")
     assert choose_output("auto", "openai/gpt-4o", None) == "tags"

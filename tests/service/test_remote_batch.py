@@ -20,6 +20,7 @@ from service.models.remote import (
     Failure,
     Message,
     PriceTable,
+    RetryPolicy,
     batch,
 )
 
@@ -57,6 +58,21 @@ def test_a_job_from_submission_to_receipt(model: str) -> None:
         assert len(answer.choices) == 2
         assert answer.cost_usd == pytest.approx(USED)
         assert (answer.attempts, answer.model) == (1, "test-model")
+
+
+@pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
+def test_a_job_goes_where_the_environment_sends_single_requests(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> tuple[BatchStatus, int]:
+        async with OpenAIServer() as server:
+            monkeypatch.setenv(name, server.url)
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+            async with BatchClient(Endpoint(OPENAI), retries=RetryPolicy(attempts=1)) as batches:
+                return await batches.submit("t1", REQUESTS), server.batches.created
+
+    job, created = asyncio.run(main())
+    assert (job.total, created) == (6, 1)
 
 
 def test_a_request_is_as_large_as_its_line_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -117,8 +117,10 @@ class Backend:
 
     @property
     def base(self) -> str | None:
-        """The address of an own server, given or in the environment; None for a provider's own."""
-        return self.endpoint.api_base or os.environ.get(f"{self.provider}_API_BASE".upper()) or None
+        """The address of an own server, given or where litellm looks in the environment; None: the provider's."""
+        names = ["OPENAI_BASE_URL"] if self.provider == "openai" else []
+        names.append(f"{self.provider}_API_BASE".upper())
+        return self.endpoint.api_base or next(filter(None, map(os.environ.get, names)), None)
 
     def arguments(self, request: ChatRequest) -> dict[str, Any]:
         """Return the arguments of `litellm.acompletion`."""
@@ -237,14 +239,14 @@ class Backend:
         raw text at hosted_vllm.
         """
         if self._text_client is None:
-            self._text_client = self.openai_client(self.base)
+            self._text_client = self.openai_client()
         return self._text_client
 
-    def openai_client(self, base: str | None) -> openai.AsyncOpenAI:
-        """Return a client of OpenAI's protocol for the address (None: as the environment says); close it."""
+    def openai_client(self) -> openai.AsyncOpenAI:
+        """Return a client of OpenAI's protocol for the endpoint; close it."""
         return openai.AsyncOpenAI(
             api_key=self.key() or NO_KEY,
-            base_url=base,
+            base_url=self.base,
             timeout=self.endpoint.attempt_s(0) + LATER_S,
             max_retries=0,
         )

@@ -81,12 +81,12 @@ class BatchClient(EndpointClient):
         await super().__aenter__()
         backend = self._ready()
         self._price = None if self._price is None else self._price.scaled(BATCH_PRICE)
-        if self.endpoint.api_base is None and backend.provider != "openai":
+        if backend.base is None and backend.provider != "openai":
             raise PrerequisiteError(
                 f"batch jobs for {self.endpoint.model}: {backend.provider} does not offer them in OpenAI's "
                 "way; leave --batch out, or give --api-base of a server that does."
             )
-        self._client = backend.openai_client(self.endpoint.api_base)
+        self._client = backend.openai_client()
         return self
 
     async def __aexit__(self, *error: object) -> None:

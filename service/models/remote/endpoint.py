@@ -2,7 +2,6 @@
 
 import asyncio
 import importlib
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -142,10 +141,8 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
     models: tuple[str, ...] | None = None
     problem = backend.missing_key()
     base = backend.endpoint.api_base
-    if base is None and backend.provider == "openai":  # where litellm sends OpenAI's models: maybe a proxy
-        base = os.environ.get("OPENAI_BASE_URL") or os.environ.get("OPENAI_API_BASE") or _OPENAI
-    elif base is None and backend.provider == "hosted_vllm":
-        base = backend.base
+    if base is None and backend.provider in ("openai", "hosted_vllm"):
+        base = backend.base or (_OPENAI if backend.provider == "openai" else None)
     if problem is None and base is not None:
         models, problem = await _list_models(base, backend.key())
     listed = backend.model in models if models else None
