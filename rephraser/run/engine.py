@@ -1,6 +1,7 @@
 """Drives a run until nothing is left to do: plan, fill, read, check, judge, and again for what is missing."""
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
@@ -87,6 +88,11 @@ class Engine:
     grace_s: float = GRACE_S
     retry_final: bool = False
     _jobs: set[asyncio.Task[Filled]] = field(default_factory=set, init=False)
+    _dropped: threading.Event = field(default_factory=threading.Event, init=False)
+    _tally: "Tally" = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_tally", Tally(self.report))
 
     async def drive(self) -> Invocation:
         """Work until the run is done, the budget is spent, or only failed requests are left."""
@@ -104,7 +110,11 @@ class Engine:
                 began = time.monotonic()
                 # What another process fills while this one reads and judges is to be read once more.
                 unfilled = self._open_cells()
-                planned = await asyncio.to_thread(self._work_locally, grader)
+                try:
+                    planned = await asyncio.to_thread(self._work_locally, grader)
+                except asyncio.CancelledError:  # the thread goes on, and the process ends after it
+                    self._dropped.set()
+                    raise
                 local_s = time.monotonic() - began
                 fillers = self._fillers()
                 for model, _, _ in fillers:
@@ -186,19 +196,26 @@ class Engine:
             return plans + plan_answers(session, self.run.id, self.spec)
 
     def _read(self) -> None:
-        while self._read_some(partial(collect_proposals, spec=self.spec)):
-            pass
-        while self._read_some(collect_answers):
-            pass
-        while self._read_some(partial(collect_premises, spec=self.spec)):
-            pass
+        collectors: tuple[Callable[[Session, str], int], ...] = (
+            partial(collect_proposals, spec=self.spec),
+            collect_answers,
+            partial(collect_premises, spec=self.spec),
+        )
+        done = 0
+        for collect in collectors:
+            while cells := self._read_some(collect):
+                done += cells
+                self._stage("reading answers", done, None)
 
     def _read_some(self, collect: Callable[[Session, str], int]) -> int:
         """Read a few cells: the write lock is held for a moment only, other processes wait for it."""
         with self.db.write() as session:
             return collect(session, self.run.id)
 
-    def _stage(self, stage: str, done: int, total: int) -> None:
+    def _stage(self, stage: str, done: int, total: int | None) -> None:
+        """Report behind each few candidates, all of which are stored: the place to end where nobody waits."""
+        if self._dropped.is_set():
+            raise _DroppedError
         self.report(stage, done, total)
 
     def _fillers(self) -> list[tuple[str, str, BuildRequests]]:
@@ -218,14 +235,14 @@ class Engine:
     async def _fill(
         self, fillers: list[tuple[str, str, BuildRequests]], clients: Mapping[str, Client]
     ) -> list[Filled]:
-        tally = Tally(self.report)
         return await fill_together(
-            [self._fill_scope(clients[model], scope, build, tally) for model, scope, build in fillers],
+            [self._fill_scope(clients[model], scope, build) for model, scope, build in fillers],
             lambda: self._interrupt(clients.values()),
         )
 
-    async def _fill_scope(self, client: Client, scope: str, build: BuildRequests, tally: "Tally") -> Filled:
-        cells = CellsToAsk(self.db, self.run.id, scope, this_owner(scope), build, on_answer=tally.count)
+    async def _fill_scope(self, client: Client, scope: str, build: BuildRequests) -> Filled:
+        owner, count = this_owner(scope), self._tally.count
+        cells = CellsToAsk(self.db, self.run.id, scope, owner, build, on_answer=count)
         if isinstance(client, RemoteClient):
             return await fill_cells(cells, client)
         job = asyncio.create_task(fill_by_batch(cells, client, report=self._job, poll_s=self.batch_poll_s))
@@ -262,8 +279,12 @@ class Engine:
         self.report("waiting for a batch job", status.completed + status.failed, status.total or None)
 
 
+class _DroppedError(Exception):
+    """Ends the thread of local work once a signal has ended the run."""
+
+
 class Tally:
-    """Counts answers as they come, for the progress line."""
+    """Counts the answers of an invocation as they come, for the progress line."""
 
     def __init__(self, report: Report) -> None:
         self._report = report

@@ -119,9 +119,9 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
     code, out, err = cli("show")
 
     assert code == 3
-    assert "1 requests are open and 2 requests failed" in err
+    assert "1 request is open and 2 requests failed" in err
     assert "tagrpo resume math-run" in err
-    assert "1 request failed for good" in " ".join(err.split())
+    assert "1 request failed for good, and its question went on without" in " ".join(err.split())
     assert "tagrpo resume math-run --retry-final" in " ".join(err.split())
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)

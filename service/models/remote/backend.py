@@ -117,7 +117,7 @@ class Backend:
 
     @property
     def base(self) -> str | None:
-        """The address of an own server, given or where litellm looks in the environment; None: the provider's."""
+        """The address of an own server, given or in litellm's environment variables; None: a provider's."""
         names = ["OPENAI_BASE_URL"] if self.provider == "openai" else []
         names.append(f"{self.provider}_API_BASE".upper())
         return self.endpoint.api_base or next(filter(None, map(os.environ.get, names)), None)

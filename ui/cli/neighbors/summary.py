@@ -36,9 +36,10 @@ def attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty where nothing does."""
     parts = []
     if summary.open_requests:
-        parts.append(f"{summary.open_requests:,} requests are open")
+        verb = "is" if summary.open_requests == 1 else "are"
+        parts.append(f"{plural(summary.open_requests, 'request')} {verb} open")
     if summary.failed_requests:
-        parts.append(f"{summary.failed_requests:,} requests failed")
+        parts.append(f"{plural(summary.failed_requests, 'request')} failed")
     problems = [f"{' and '.join(parts)}; go on with {resume_command(summary.run)}"] if parts else []
     if summary.final_requests:
         problems.append(_failed_for_good(summary))
@@ -46,8 +47,9 @@ def attention(summary: "RunSummary") -> str:
 
 
 def _failed_for_good(summary: "RunSummary") -> str:
+    whose = "its question" if summary.final_requests == 1 else "their questions"
     return (
-        f"{plural(summary.final_requests, 'request')} failed for good, and their questions went on without; "
+        f"{plural(summary.final_requests, 'request')} failed for good, and {whose} went on without; "
         f"{resume_command(summary.run, '--retry-final')} asks again"
     )
 
