@@ -89,8 +89,12 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert {line["kind"] for line in record["ledger"]} == {"judge"}
     paid = dict(server.paid)
     assert set(paid.values()) == {1}
-    again = json.loads(cli(*judging, *price, "--json").out)
+    again = json.loads(cli(*judging, *price, "--changes", "--json").out)
     assert (again["correct"], again["judged"]["correct"]) == (0, 3)
+    turned = {(change["ordinal"], change["old"], change["new"]) for change in again["changes"]}
+    assert turned == {(1, "unknown", "correct"), (2, "unknown", "wrong"), (5, "unknown", "correct")} | {
+        (8, "unknown", "correct")
+    }
     assert dict(server.paid) == paid
 
     plain = json.loads(cli("report", "m.rows", "--k", "1", "--json").out)["scores"][0]

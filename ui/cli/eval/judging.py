@@ -44,6 +44,7 @@ def judge(
         int, Option(min=1, help="Most tokens of a reply; one that is cut does not count.")
     ] = 2048,
     temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
+    changes: Annotated[bool, Option(help="List the samples whose grade the judge turned.")] = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Annotated[
@@ -64,7 +65,8 @@ def judge(
 
     Example: tagrpo eval judge Qwen3-4B.math500 --model gpt-4o --max-usd 2
     """
-    from evaluator.evals.grading import grade_run
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.grading import grade_changes, grade_run
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run, run_answers, run_version
     from evaluator.grading import Grader
@@ -72,6 +74,7 @@ def judge(
     from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
     from service.models.stopping import INTERRUPTED, deliver_signal
     from service.runs.spending import read_ledger
+    from ui.cli.eval.reports import changes_json, print_changes
     from ui.cli.eval.running import hold_cap
 
     check_grader(own_grader, answers)
@@ -110,8 +113,14 @@ def judge(
             before = load_result(session, chosen, base)
             after = None if judged.waiting else load_result(session, chosen, judged.version)
             ledger = tuple(read_ledger(session, judging.id))
+            turned = grade_changes(session, chosen.id, base, judged.version) if changes else []
+    secret = is_secret(chosen.spec["problems"])
     record = _record(chosen, judged, before, after, ledger)
-    terminal.emit(record, _print, record, judged, ledger)
+    if changes:
+        record["changes"] = changes_json(turned, secret=secret)
+    terminal.emit(record, _print, record, ledger)
+    if turned and not terminal.as_json:
+        print_changes(turned, secret=secret)
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped} if judged.stopped else set(),
@@ -160,7 +169,7 @@ _COUNTS = {
 }
 
 
-def _print(record: dict[str, Any], judged: "Judged", ledger: "tuple[LedgerLine, ...]") -> None:
+def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
     from evaluator.reports.documents.document import hundredths
 
     output.say(f"{record['run']}, judged in {record['judge_run']}")

@@ -320,7 +320,7 @@ def print_graded(
             ],
         }
         if listed:
-            record["changes"] = [_hidden(asdict(change), secret) for change in changed]
+            record["changes"] = changes_json(changed, secret=secret)
         output.print_json(record)
         return
     output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
@@ -343,23 +343,32 @@ def print_graded(
             ],
         )
     if listed and changed:
-        output.say()
-        columns = ["problem", "sample", "gold", "old", "new", "answer read then", "now"]
-        rows = [
-            [
-                change.position,
-                change.ordinal,
-                None if secret else change.gold,
-                f"{change.old} ({change.old_reason})",
-                f"{change.new} ({change.new_reason})",
-                None if secret else change.old_extracted,
-                None if secret else change.new_extracted,
-            ]
-            for change in changed
+        print_changes(changed, secret=secret)
+
+
+def print_changes(changed: "Sequence[Change]", *, secret: bool) -> None:
+    """Print the samples whose grades differ; of gated benchmarks without golds and answers."""
+    output.say()
+    columns = ["problem", "sample", "gold", "old", "new", "answer read then", "now"]
+    rows = [
+        [
+            change.position,
+            change.ordinal,
+            None if secret else change.gold,
+            f"{change.old} ({change.old_reason})",
+            f"{change.new} ({change.new_reason})",
+            None if secret else change.old_extracted,
+            None if secret else change.new_extracted,
         ]
-        output.table(columns, rows)
+        for change in changed
+    ]
+    output.table(columns, rows)
 
 
-def _hidden(row: dict[str, Any], secret: bool) -> dict[str, Any]:
+def changes_json(changed: "Sequence[Change]", *, secret: bool) -> list[dict[str, Any]]:
+    """Return them for JSON."""
     hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
-    return {name: None if name in hidden else value for name, value in row.items()}
+    return [
+        {name: None if name in hidden else value for name, value in asdict(change).items()}
+        for change in changed
+    ]
