@@ -40,7 +40,7 @@ _TOLERANCE = "\n- Numbers may differ from the reference by {tolerance}."
 _THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _THOUGHT_OF = re.compile(r".*</think(?:ing)?>", re.S | re.I)
 _VERDICT = re.compile(r"^\W*verdict\W+(\w+)\W*$", re.I)
-_BARE = re.compile(r"^\W*(correct|wrong|unsure)\W*$", re.I)
+_BARE = re.compile(r"^\W*(correct|wrong|incorrect|unsure)\W*$", re.I)
 _WORDS = {
     "correct": GradeValue.CORRECT,
     "wrong": GradeValue.WRONG,

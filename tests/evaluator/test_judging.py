@@ -16,6 +16,7 @@ from evaluator.judging.asking import LONGEST_SHOWN, Question, read_verdict, show
         ("VERDICT: unsure", "unknown"),
         ("correct", "correct"),
         ("`Wrong`.", "wrong"),
+        ("Incorrect", "wrong"),
         # What public judges say that is no verdict here, or says two things.
         ("", None),
         ("The answer is correct.", None),
