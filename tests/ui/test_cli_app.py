@@ -359,6 +359,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("db", "check"): ["--db", db],
         ("db", "backup"): [folder / "backup.db", "--db", db],
         ("db", "upgrade"): ["--db", db],
+        ("db", "copy"): [db, folder / "copied.db"],
         ("db", "vacuum"): ["--db", db],
     }
 

@@ -153,7 +153,13 @@ GROUPS = {
     "db": command_group(
         "Maintain the database: check, back up, upgrade and shrink it.",
         "tagrpo db backup /backups/tagrpo-monday.db",
-        {"check": db.check, "backup": db.backup, "upgrade": db.upgrade, "vacuum": db.vacuum},
+        {
+            "check": db.check,
+            "backup": db.backup,
+            "copy": db.copy,
+            "upgrade": db.upgrade,
+            "vacuum": db.vacuum,
+        },
     ),
     "sandbox": command_group(
         "A world of word problems for a laptop: questions, candidates of known truth, a policy.",

@@ -1,4 +1,4 @@
-"""`tagrpo db`: check, back up, upgrade and shrink the database."""
+"""`tagrpo db`: check, back up, copy, upgrade and shrink the database."""
 
 from pathlib import Path
 from typing import Annotated
@@ -65,6 +65,33 @@ def backup(
         raise InputError(f"{target}: is there already; name another file, or remove it first.") from None
     record = {"database": str(db.place), "backup": str(target), "bytes": copied}
     terminal.emit(record, output.say, f"{target}: {copied / 1e6:,.1f} MB, whole and sound")
+
+
+def copy(
+    source: Annotated[str, Argument(metavar="FROM", help="File or URL of the database to be copied.")],
+    target: Annotated[str, Argument(metavar="TO", help="File or URL of an empty database.")],
+    *,
+    terminal: Terminal,
+) -> None:
+    """Copy all rows from a file to a server, or back, and compare counts and contents. All of it or nothing.
+
+    End what works on it first: what is stored meanwhile is not in the copy.
+
+    Example: [bold]tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo[/bold]
+    """
+    from service.database.place import parse_place
+    from service.database.postgresql.copying import copy_database
+
+    with terminal.progress("copy") as bar:
+        rows = copy_database(source, target, report=lambda table, done: bar.update(done, None, table))
+    record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
+    tables = sum(count > 0 for count in rows.values())
+    terminal.emit(
+        record,
+        output.say,
+        f"{record['to']}: {plural(sum(rows.values()), 'row')} of {plural(tables, 'table')}, the same as in "
+        f"{record['from']}",
+    )
 
 
 def upgrade(*, db: Db, terminal: Terminal) -> None:

@@ -56,6 +56,7 @@ class PostgresDatabase:
                 "options": " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items()),
             },
         )
+        event.listen(self.engine, "connect", _read_numbers)
         # Rows of one INSERT go in one statement, so that what counts them runs once.
         self.engine.dialect.use_insertmanyvalues_wo_returning = True
 
@@ -170,6 +171,18 @@ class PostgresDatabase:
     def size(self, connection: Connection) -> int:
         """Return the bytes of the database."""
         return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+
+
+def _read_numbers(connection: Any, _: Any) -> None:
+    """Have sums of whole numbers, which the server calls numeric, read as such."""
+    from psycopg.adapt import Loader
+
+    class NumberLoader(Loader):  # type: ignore[misc]
+        def load(self, data: Any) -> int | float:
+            digits = bytes(data)
+            return int(digits) if digits.lstrip(b"-").isdigit() else float(digits)
+
+    connection.adapters.register_loader("numeric", NumberLoader)
 
 
 def watch_statements(connection: Connection, check: Any) -> None:

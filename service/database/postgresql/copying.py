@@ -1,0 +1,147 @@
+"""Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from sqlalchemy import Column, LargeBinary, MetaData, Table, func, insert, select, text
+from sqlalchemy.orm import Session
+
+from service.database.base import Base, CompressedText
+from service.database.engine import Database
+from service.database.place import Place, parse_place
+from service.database.schema import load_tables
+from service.errors import DatabaseError
+
+ROWS_PER_STATEMENT = 1_000
+_KEPT_BY_SEARCHES = "searched_texts"
+"""Of SQLite alone: triggers fill it, with the index that it numbers."""
+
+Report = Callable[[str, int], None]
+"""Told a table, and its rows that were copied so far."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """The rows of a table: how many, and the sum of their hashes, which knows no order."""
+
+    rows: int
+    sum: int
+
+
+def copy_database(source: str | Place, target: str | Place, *, report: Report) -> Mapping[str, int]:
+    """Copy all rows as they are at one moment into an empty database; return their number by table.
+
+    All of it or nothing: the target commits once each table has been read back, with as many rows of the same
+    content.
+
+    Raises:
+        DatabaseError: one of the two cannot be opened, the target holds rows, or cannot keep a text as it is.
+    """
+    source, target = parse_place(source), parse_place(target)
+    if source == target or source.absolute() == target.absolute():
+        raise DatabaseError(f"{target}: is the database to be copied; name another place.")
+    load_tables()
+    with (
+        Database.open(source, create=False, read_only=True) as reading,
+        Database.open(target) as writing,
+        reading.read() as rows,
+        writing.write() as copy,
+    ):
+        _check_empty(copy, target)
+        with _without_triggers(copy):
+            contents = {table.name: _copy(rows, copy, table, report) for table in _tables()}
+        for table in _tables():
+            if _content(copy, table) != contents[table.name]:
+                raise DatabaseError(
+                    f"{target}: {table.name} came back with other content than it has in {source}, and "
+                    "nothing was copied. PostgreSQL keeps no character 0 in a text: look for it there."
+                )
+        _go_on_numbering(copy)
+    return {name: content.rows for name, content in contents.items()}
+
+
+def _tables() -> Iterator[Table]:
+    """Yield the tables, parents first, with compressed texts as the bytes that they are."""
+    for table in Base.metadata.sorted_tables:
+        if table.name != _KEPT_BY_SEARCHES:
+            columns = (
+                Column(
+                    column.name,
+                    LargeBinary() if isinstance(column.type, CompressedText) else column.type,
+                    primary_key=column.primary_key,
+                    autoincrement=False,
+                )
+                for column in table.columns
+            )
+            yield Table(table.name, MetaData(), *columns)
+
+
+def _check_empty(session: Session, target: Place) -> None:
+    for table in _tables():
+        if session.execute(select(*table.primary_key).limit(1)).first() is not None:
+            raise DatabaseError(f"{target}: holds rows already ({table.name}); name an empty database.")
+
+
+def _copy(source: Session, target: Session, table: Table, report: Report) -> Content:
+    rows, total = 0, 0
+    # A set comes behind the one it was made from.
+    order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
+    names = [column.name for column in table.columns]
+    chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=ROWS_PER_STATEMENT))
+    for part in chosen.partitions():
+        target.connection().execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
+        rows, total = rows + len(part), total + sum(map(_hash, part))
+        report(table.name, rows)
+    return Content(rows, total)
+
+
+def _content(session: Session, table: Table) -> Content:
+    rows, total = 0, 0
+    for part in session.execute(select(table).execution_options(yield_per=ROWS_PER_STATEMENT)).partitions():
+        rows, total = rows + len(part), total + sum(map(_hash, part))
+    return Content(rows, total)
+
+
+def _hash(row: Any) -> int:
+    shown = repr([json.dumps(each) if isinstance(each, dict | list) else each for each in row])
+    return int.from_bytes(blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+
+
+@contextmanager
+def _without_triggers(session: Session) -> Iterator[None]:
+    """Let rows come with the counts that they have; SQLite's index of letters is filled all the same."""
+    if session.get_bind().dialect.name == "postgresql":
+        names = [table.name for table in Base.metadata.sorted_tables]
+        for name in names:
+            session.execute(text(f'ALTER TABLE "{name}" DISABLE TRIGGER USER'))
+        yield
+        session.execute(text("SET CONSTRAINTS ALL IMMEDIATE"))  # a table with checks to come is not altered
+        for name in names:
+            session.execute(text(f'ALTER TABLE "{name}" ENABLE TRIGGER USER'))
+        return
+    session.execute(text("PRAGMA defer_foreign_keys = ON"))
+    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    lifted = [row for row in session.execute(query).all() if not row.name.endswith("_searched")]
+    for name, _ in lifted:
+        session.execute(text(f"DROP TRIGGER {name}"))
+    yield
+    for _, statement in lifted:
+        session.connection().exec_driver_sql(statement)
+
+
+def _go_on_numbering(session: Session) -> None:
+    """Have the server number new rows from behind those that came with a number."""
+    if session.get_bind().dialect.name != "postgresql":
+        return
+    for table in Base.metadata.sorted_tables:
+        column = table.autoincrement_column
+        if column is not None:
+            highest = session.scalar(select(func.max(column)))
+            if highest is not None:
+                place = text("SELECT setval(pg_get_serial_sequence(:table, :column), :highest)")
+                values = {"table": f'"{table.name}"', "column": column.name, "highest": highest}
+                session.execute(place, values)
