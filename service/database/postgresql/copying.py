@@ -107,8 +107,8 @@ def _content(session: Session, table: Table) -> Content:
 
 
 def _hash(row: Any) -> int:
-    shown = repr([json.dumps(each) if isinstance(each, dict | list) else each for each in row])
-    return int.from_bytes(blake2b(shown.encode("utf-8", "surrogatepass"), digest_size=16).digest())
+    content = repr([json.dumps(each) if isinstance(each, dict | list) else each for each in row])
+    return int.from_bytes(blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest())
 
 
 @contextmanager
