@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import ColumnElement, Table, exists, func, select
 from sqlalchemy.orm import Session, aliased
@@ -18,6 +18,9 @@ from evaluator.evals.tables import (
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, upsert
+
+if TYPE_CHECKING:
+    from evaluator.grading.cluster import ClusterGraders
 
 Report = Callable[[int, int], None]
 """Told the number of graded samples and of all that had no grade."""
@@ -43,7 +46,12 @@ class Graded:
 
 
 def grade_run(
-    db: Database, run_id: str, grader: Grader, report: Report, *, version: str = GRADER_VERSION
+    db: Database,
+    run_id: str,
+    grader: "Grader | ClusterGraders",
+    report: Report,
+    *,
+    version: str = GRADER_VERSION,
 ) -> Graded:
     """Grade all samples of a run that have no grade of this version; each part is committed at once.
 
@@ -60,11 +68,11 @@ def grade_run(
     done = 0
     report(done, total)
     boxed_only = answers_of(version) == "boxed"
-    for part in _parts(db, problems, grader_row, boxed_only=boxed_only):
-        grades = grader.grade_many([case for _, case in part])
+    parts = _parts(db, problems, grader_row, boxed_only=boxed_only)
+    for part, grades in grader.grade_parts(parts):
         rows = [
             _row(sample_id, problem.id, grader_row, grade)
-            for ((sample_id, problem), _), grade in zip(part, grades, strict=True)
+            for (sample_id, problem), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
             session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
@@ -74,27 +82,29 @@ def grade_run(
     return Graded(values["correct"], values["wrong"], values["unknown"])
 
 
-_Part = list[tuple[tuple[int, RunProblem], GradeCase]]
+_Samples = list[tuple[int, RunProblem]]
+_Part = tuple[_Samples, list[GradeCase]]
 
 
 def _parts(
     db: Database, problems: Sequence[RunProblem], grader_row: int, *, boxed_only: bool
 ) -> Iterator[_Part]:
     """Yield samples without a grade, problem by problem; golds that repeat are parsed once."""
-    part: _Part = []
+    samples: _Samples = []
+    cases: list[GradeCase] = []
     characters = 0
     for problem in problems:
         waiting = _waiting(db, problem, grader_row)
         for start in range(0, len(waiting), SAMPLES_PER_COMMIT):
             for sample_id, text in _texts(db, waiting[start : start + SAMPLES_PER_COMMIT]):
-                case = GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only)
-                part.append(((sample_id, problem), case))
+                samples.append((sample_id, problem))
+                cases.append(GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only))
                 characters += len(text)
-                if len(part) >= SAMPLES_PER_COMMIT or characters >= CHARACTERS_PER_COMMIT:
-                    yield part
-                    part, characters = [], 0
-    if part:
-        yield part
+                if len(samples) >= SAMPLES_PER_COMMIT or characters >= CHARACTERS_PER_COMMIT:
+                    yield samples, cases
+                    samples, cases, characters = [], [], 0
+    if samples:
+        yield samples, cases
 
 
 def _waiting(db: Database, problem: RunProblem, grader_row: int) -> list[int]:

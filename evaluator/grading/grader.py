@@ -4,7 +4,7 @@ import atexit
 import math
 import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -146,6 +146,10 @@ class Grader:
             if outcome.lasting:
                 self._grades.keep(key, grade)
         return [grade for grade in grades if grade is not None]
+
+    def grade_parts(self, parts: Iterator[tuple[Key, list[GradeCase]]]) -> Iterator[tuple[Key, list[Grade]]]:
+        """Yields the grades of each part, one after another; `ClusterGraders` does so on many nodes."""
+        return ((key, self.grade_many(cases)) for key, cases in parts)
 
     def compare_many(self, answers: Sequence["Unsettled"], deadline: float = math.inf) -> list[Grade]:
         """Grades what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""

@@ -26,7 +26,11 @@ def grade(
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Annotated[
-        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
+        int | None, Option(min=1, help="Grading processes (of each node); default: one per CPU, at most 8.")
+    ] = None,
+    ray_address: Annotated[
+        str | None,
+        Option(help="Grade on all nodes of a running Ray cluster (auto on its head node, or HOST:PORT)."),
     ] = None,
     *,
     db: Db,
@@ -44,6 +48,7 @@ def grade(
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run, run_answers
     from evaluator.grading import Grader
+    from evaluator.grading.cluster import ClusterGraders
     from evaluator.grading.versions import VerdictCache, version_taking
     from ui.cli.eval import reports as eval_reports
 
@@ -51,10 +56,12 @@ def grade(
     with db.open() as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        with (
-            Grader(workers=workers, cache=VerdictCache(database), own=own_grader) as grader,
-            terminal.progress(chosen.name) as bar,
-        ):
+        grading: Grader | ClusterGraders = (
+            ClusterGraders(ray_address, workers, own_grader)
+            if ray_address
+            else Grader(workers=workers, cache=VerdictCache(database), own=own_grader)
+        )
+        with grading as grader, terminal.progress(chosen.name) as bar:
             version = grader.version if own_grader else version_taking(answers or run_answers(chosen))
             graded = grade_run(
                 database,
