@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.harness import ROOT, add_data
 from evaluator.grading import GradeCase, Grader
-from evaluator.grading.cluster import ClusterGraders
+from evaluator.grading.workers.cluster import ClusterGraders
 
 FILE = "rho_responses.jsonl"
 PART = 100

@@ -20,7 +20,7 @@ from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, upsert
 
 if TYPE_CHECKING:
-    from evaluator.grading.cluster import ClusterGraders
+    from evaluator.grading.workers.cluster import ClusterGraders
 
 Report = Callable[[int, int], None]
 """Told the number of graded samples and of all that had no grade."""

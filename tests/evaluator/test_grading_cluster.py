@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from evaluator.grading import GradeCase, Grader, GradeValue
-from evaluator.grading.cluster import ClusterGraders
+from evaluator.grading.workers.cluster import ClusterGraders
 from service.errors import InputError, PrerequisiteError
 
 SUPPORT = Path(__file__).parents[1] / "support"
@@ -76,7 +76,7 @@ def test_bad_input_of_a_case_is_told(cluster: Any) -> None:
 
 
 def test_another_version_on_a_node_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("evaluator.grading.cluster.GRADER_VERSION", "another")
+    monkeypatch.setattr("evaluator.grading.workers.cluster.GRADER_VERSION", "another")
     with (
         ClusterGraders(cluster.address) as graders,
         pytest.raises(InputError, match="install the same packages on all of them"),

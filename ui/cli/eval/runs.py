@@ -48,8 +48,8 @@ def grade(
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run, run_answers
     from evaluator.grading import Grader
-    from evaluator.grading.cluster import ClusterGraders
     from evaluator.grading.versions import VerdictCache, version_taking
+    from evaluator.grading.workers.cluster import ClusterGraders
     from ui.cli.eval import reports as eval_reports
 
     check_grader(own_grader, answers)
