@@ -110,7 +110,10 @@ def human_moves(
             & (GradeCountsRow.grader_id == GradeRow.grader_id),
         )
         .where(RunProblemRow.run_id.in_(run_ids), HumanGradeRow.id.in_(newest_grades()))
-        .group_by(GradeRow.run_problem_id, GradeRow.grader_id, GradeRow.value, HumanGradeRow.value)
+        .group_by(
+            *(GradeRow.run_problem_id, GradeRow.grader_id, GradeRow.value, HumanGradeRow.value),
+            *(RunProblemRow.id, GradeCountsRow.run_problem_id, GradeCountsRow.grader_id),
+        )
     )
     if grader_id is not None:
         query = query.where(GradeRow.grader_id == grader_id)

@@ -152,7 +152,7 @@ def test_sets_and_findings_are_counted(db: Database) -> None:
     )
     insert = text(
         "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at) "
-        "SELECT candidate_id, run_id, 'undecided', '', 1, :e, '' FROM proposals"
+        "SELECT candidate_id, run_id, 'undecided', '', true, :e, '' FROM proposals"
     )
     for _ in range(2):  # judged twice, found once
         with db.write() as session:

@@ -37,7 +37,7 @@ def _run(db: Database) -> None:
 
 
 def run_until_killed(db: Database, code: str, *arguments: str) -> None:
-    ended, _, errors = Forked(db.path, *arguments, code=KILLED_AT + code).end()
+    ended, _, errors = Forked(db.place, *arguments, code=KILLED_AT + code).end()
     assert ended == -signal.SIGKILL, errors
 
 

@@ -119,6 +119,7 @@ def test_random_parts_of_texts_are_found(db: Database) -> None:
             assert found(db, words) == read_through(words), words
 
 
+@pytest.mark.sqlite  # has the index
 def test_the_index_alone_leaves_few_texts_to_look_at(db: Database) -> None:
     with db.read() as session:
         query = may_hold(session, ["needle", "xx"])
@@ -128,6 +129,7 @@ def test_the_index_alone_leaves_few_texts_to_look_at(db: Database) -> None:
     assert search_terms("abc d\0def") == ["abc", "d"]
 
 
+@pytest.mark.sqlite
 def test_a_write_that_fails_leaves_nothing_in_the_index(tmp_path: Path) -> None:
     insert = text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 'vanishing', '', '')")
     with Database.open(tmp_path / "t.db") as db:

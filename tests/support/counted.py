@@ -7,7 +7,7 @@ from sqlalchemy import text
 
 from service.database import Database
 
-_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS INTEGER)"
+_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS BIGINT)"
 MADE: Mapping[str, str] = {
     "question_labels": """
         SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
@@ -19,13 +19,16 @@ MADE: Mapping[str, str] = {
     "run_spending": f"""
         SELECT paid_by, kind, COALESCE(model, '-'), SUM(attempts), COALESCE(SUM(prompt_tokens), 0),
                COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")}),
-               CAST(ROUND(SUM(COALESCE(doubtful_usd, 0)) * 1e12) AS INTEGER), SUM(cost_usd IS NULL)
+               CAST(ROUND(SUM(COALESCE(doubtful_usd, 0)) * 1e12) AS BIGINT),
+               COUNT(*) FILTER (WHERE cost_usd IS NULL)
         FROM cells WHERE attempts IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1, 2, 3""",
     "run_reserved": """
-        SELECT paid_by, SUM(CAST(ROUND(reserved_usd * 1e12) AS INTEGER)) FROM cells
+        SELECT paid_by, SUM(CAST(ROUND(reserved_usd * 1e12) AS BIGINT)) FROM cells
         WHERE reserved_usd IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1""",
     "run_minutes": f"""
-        SELECT paid_by, substr(filled_at, 1, 16), SUM(state = 'filled'), SUM(state <> 'filled'),
+        SELECT paid_by, substr(filled_at, 1, 16),
+               COUNT(*) FILTER (WHERE state = 'filled'),
+               COUNT(*) FILTER (WHERE state <> 'filled'),
                COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")})
         FROM cells
         WHERE state <> 'empty' AND paid_by IS NOT NULL AND filled_at IS NOT NULL
@@ -36,7 +39,10 @@ MADE: Mapping[str, str] = {
                COUNT(s.completion_tokens), COALESCE(SUM(s.completion_tokens), 0)
         FROM run_problems AS p LEFT JOIN samples AS s ON s.run_problem_id = p.id GROUP BY p.id""",
     "grade_counts": """
-        SELECT run_problem_id, grader_id, SUM(value = 'correct'), SUM(value = 'wrong'), SUM(value = 'unknown')
+        SELECT run_problem_id, grader_id,
+               COUNT(*) FILTER (WHERE value = 'correct'),
+               COUNT(*) FILTER (WHERE value = 'wrong'),
+               COUNT(*) FILTER (WHERE value = 'unknown')
         FROM grades GROUP BY 1, 2""",
     "standings": """
         SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
@@ -59,24 +65,39 @@ MADE: Mapping[str, str] = {
         SELECT DISTINCT s.run_id, m.key FROM train_steps AS s, json_each(s.metrics) AS m""",
     "rollout_groups": """
         SELECT s.run_id, s.step, p.question_id, COUNT(*), COUNT(DISTINCT p.variant),
-               SUM(r.grade = 'correct'), SUM(r.grade = 'wrong'), SUM(r.grade = 'unknown'),
-               SUM(p.variant = 0 AND r.grade = 'correct'), SUM(p.variant = 0 AND r.grade = 'wrong'),
-               SUM(p.variant = 0 AND r.grade = 'unknown'),
-               SUM(r.truncated), SUM(r.reason = 'timeout'), SUM(r.tokens), SUM(r.reward), MIN(r.reward),
+               COUNT(*) FILTER (WHERE r.grade = 'correct'),
+               COUNT(*) FILTER (WHERE r.grade = 'wrong'),
+               COUNT(*) FILTER (WHERE r.grade = 'unknown'),
+               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'correct'),
+               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'wrong'),
+               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'unknown'),
+               SUM(CAST(r.truncated AS INTEGER)),
+               COUNT(*) FILTER (WHERE r.reason = 'timeout'), SUM(r.tokens), SUM(r.reward), MIN(r.reward),
                MAX(r.reward),
-               CASE WHEN SUM(r.grade = 'correct') > 0 AND SUM(r.grade = 'wrong') > 0 THEN 'mixed'
-                    WHEN SUM(r.grade = 'unknown') > 0 THEN 'unclear'
-                    WHEN SUM(r.grade = 'correct') > 0 THEN 'all right' ELSE 'all wrong' END
+               CASE WHEN COUNT(*) FILTER (WHERE r.grade = 'correct') > 0
+                         AND COUNT(*) FILTER (WHERE r.grade = 'wrong') > 0 THEN 'mixed'
+                    WHEN COUNT(*) FILTER (WHERE r.grade = 'unknown') > 0 THEN 'unclear'
+                    WHEN COUNT(*) FILTER (WHERE r.grade = 'correct') > 0 THEN 'all right' ELSE 'all wrong' END
         FROM rollout_shards AS s JOIN rollouts AS r ON r.shard_id = s.id
         JOIN rollout_prompts AS p ON p.id = r.prompt_id GROUP BY s.run_id, s.step, p.question_id""",
     "grade_sources": """
-        SELECT run_problem_id, grader_id, COALESCE(source, ''), COUNT(*), SUM(value = 'correct')
+        SELECT run_problem_id, grader_id, COALESCE(source, ''), COUNT(*),
+               COUNT(*) FILTER (WHERE value = 'correct')
         FROM grades GROUP BY 1, 2, 3""",
 }
 """By table of counts the query that makes it anew.
 
 Of `run_spending` while no request goes over to another run: what the first spent on it stays its own.
 """
+
+ON_POSTGRESQL = {
+    "candidate_findings": """
+        SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
+        FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
+             json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
+        WHERE f.value ->> 'name' IS NOT NULL""",
+    "train_metric_names": "SELECT DISTINCT run_id, json_object_keys(metrics) FROM train_steps",
+}
 
 NO_ZEROS = {
     "question_set_counts": 1,
@@ -93,7 +114,8 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return for each table of counts its rows, and the rows it would have if it were made now."""
     found = {}
     with db.read() as session:
-        for table, query in MADE.items():
+        other = db.connections.engine.dialect.name == "postgresql"
+        for table, query in {**MADE, **(ON_POSTGRESQL if other else {})}.items():
             kept, made = (
                 [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]
                 for statement in (f"SELECT * FROM {table}", query)

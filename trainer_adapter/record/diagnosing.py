@@ -44,7 +44,7 @@ def load_visits(session: Session, run: Run, first: int, last: int) -> Checkpoint
         .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
         .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
         .where(RolloutShardRow.run_id == run.id, RolloutShardRow.step.between(first, last))
-        .group_by(RolloutShardRow.step, RolloutRow.prompt_id, RolloutRow.grade)
+        .group_by(RolloutShardRow.step, RolloutPromptRow.id, RolloutRow.grade)
     )
     visits: dict[tuple[int, str], dict[int, dict[str, int]]] = {}
     about: dict[tuple[str, int], tuple[str | None, str | None]] = {}

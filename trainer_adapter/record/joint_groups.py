@@ -170,10 +170,12 @@ def _counting() -> Insert:
         (correct > 0, ALL_RIGHT),
         else_=ALL_WRONG,
     )
+    run = bindparam("counted_run", type_=RolloutShardRow.run_id.type)
+    step = bindparam("counted_step", type_=RolloutShardRow.step.type)
     counted = (
         select(
-            RolloutShardRow.run_id,
-            RolloutShardRow.step,
+            run,
+            step,
             RolloutPromptRow.question_id,
             func.count(),
             func.count(RolloutPromptRow.variant.distinct()),
@@ -193,8 +195,8 @@ def _counting() -> Insert:
         .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
         .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
         .where(
-            RolloutShardRow.run_id == bindparam("counted_run"),
-            RolloutShardRow.step == bindparam("counted_step"),
+            RolloutShardRow.run_id == run,
+            RolloutShardRow.step == step,
         )
         .group_by(RolloutPromptRow.question_id)
     )
