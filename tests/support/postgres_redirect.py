@@ -7,6 +7,7 @@ same content (a copy) gets a copy of the database. Programs that tests start do 
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,17 @@ def _server(cluster: Cluster, path: Path, *, schema: bool) -> Server | None:
         url = marked["url"]
     else:
         url = cluster.empty() if marked is None else cluster.copy(marked["url"])
-        path.write_text(_MARK + json.dumps({"path": str(path), "url": url}))
+        made = path.with_name(f".{path.name}.{os.getpid()}.{threading.get_ident()}")
+        made.write_text(_MARK + json.dumps({"path": str(path), "url": url}))
+        if content:
+            made.replace(path)
+        else:
+            try:
+                os.link(made, path)  # of several programs one makes it
+            except FileExistsError:
+                return _server(cluster, path, schema=schema)
+            finally:
+                made.unlink()
     place = parse_place(url)
     assert isinstance(place, Server)
     return place

@@ -194,10 +194,7 @@ def _counting() -> Insert:
         .select_from(RolloutShardRow)
         .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
         .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
-        .where(
-            RolloutShardRow.run_id == run,
-            RolloutShardRow.step == step,
-        )
+        .where(RolloutShardRow.run_id == run, RolloutShardRow.step == step)
         .group_by(RolloutPromptRow.question_id)
     )
     table = cast(Table, RolloutGroupRow.__table__)
