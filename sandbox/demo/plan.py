@@ -10,10 +10,13 @@ from trainer_adapter.methods.recipes import RECIPES
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
-RECIPES_SHOWN = ("grpo_matched", "ta_grpo")
+RECIPES_SHOWN = ("grpo", "ta_grpo", "ta_rescue")
+LEARNING_RATES = {"grpo": 2e-4, "ta_rescue": 1e-4}
+"""Of the recipes that were tuned in world A (`docs/sandbox-study.md`); others train at `LEARNING_RATE`."""
+LEARNING_RATE = 3e-4
 NEIGHBORS = 3
 KS = (1, 2, 4, 8, 16, 32)
 
@@ -25,30 +28,28 @@ class DemoSize:
     Attributes:
         world: of the sandbox.
         train, heldout: questions.
-        steps: of each training.
+        responses: drawn by each training, so that recipes compare at equal responses.
         samples: responses to a held-out question.
         pilot: responses to a prompt of the neighbor set.
         questions_a_step, mini_batch: of the training, in questions.
-        learning_rate: constant; three times the study's, so that 20 steps show something.
     """
 
     world: str = "A"
     train: int = 192
     heldout: int = 200
-    steps: int = 20
+    responses: int = 7680
     samples: int = 48
     pilot: int = 8
     questions_a_step: int = 16
     mini_batch: int = 8
-    learning_rate: float = 3e-4
 
     def __post_init__(self) -> None:
-        if self.steps < 1:
-            raise InputError(f"--steps is {self.steps}; give 1 or more.")
+        if self.responses < 1:
+            raise InputError(f"--responses is {self.responses}; give 1 or more.")
 
 
 FULL = DemoSize()
-QUICK = DemoSize(train=64, heldout=60, steps=2, samples=32)
+QUICK = DemoSize(train=64, heldout=60, responses=512, samples=32)
 
 
 @dataclass(frozen=True)
@@ -109,9 +110,17 @@ class DemoPlan:
     def run_folder(self, training: "Training") -> Path:
         return self.folder / "runs" / training.name
 
+    def steps(self, recipe: str) -> int:
+        """Return the steps in which a recipe draws its responses, rounded; one at least."""
+        return max(1, round(self.size.responses / self.drawn_a_step(recipe)))
+
+    def drawn_a_step(self, recipe: str) -> int:
+        """Return the responses that a recipe draws in a step, where it drops no group."""
+        return self.size.questions_a_step * RECIPES[recipe].rollouts
+
     def model(self, training: "Training") -> Path:
         """Return the trained model, which verl writes beside its own checkpoint for transformers to read."""
-        last = f"global_step_{self.size.steps}"
+        last = f"global_step_{self.steps(training.recipe)}"
         return self.run_folder(training) / "checkpoints" / last / "actor" / "huggingface"
 
 

@@ -11,10 +11,13 @@ from sandbox.demo.plan import (
     CANDIDATES,
     HELDOUT,
     KS,
+    LEARNING_RATE,
+    LEARNING_RATES,
     NEIGHBORS,
     PILOT,
     QUESTIONS,
     DemoPlan,
+    Training,
     comparisons,
 )
 from trainer_adapter.methods.recipes import RECIPES
@@ -38,7 +41,7 @@ class Step:
         words: what it does and what to look at.
         arguments: behind `tagrpo`.
         attention: what exit code 3 means here, where the demo goes on after it; empty where it does not.
-        training: folder of the training run that it starts or goes on with; None for all others.
+        training: what it starts or goes on with; None for all others.
         makes: what it makes and does not make twice. Where all of it is there the step is done: it appears
             at one stroke. Where a kill left a part, that is removed before.
     """
@@ -48,7 +51,7 @@ class Step:
     words: str
     arguments: tuple[str, ...]
     attention: str = ""
-    training: Path | None = None
+    training: Training | None = None
     makes: tuple[Path, ...] = ()
 
     @property
@@ -244,7 +247,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
         "GPU; the demo trains without any.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
-            *("--pilot", run, *_overrides(plan, 1), *db),
+            *("--pilot", run, *_overrides(plan, Training("ta_grpo", 1)), *db),
         ),
         attention="the forecast has a warning",
     )
@@ -255,20 +258,21 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
     for training in plan.trainings():
         recipe = RECIPES[training.recipe]
         folder = plan.run_folder(training)
-        drawn = size.steps * size.questions_a_step * recipe.rollouts
+        steps = plan.steps(training.recipe)
+        drawn = steps * plan.drawn_a_step(training.recipe)
         yield Step(
             CHAPTERS[3],
             f"Train {training.recipe}, seed {training.seed}",
-            f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {size.steps} steps of {size.questions_a_step} "
+            f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {steps} steps of {size.questions_a_step} "
             f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
             f"{' and more, until every group is mixed' if recipe.filter == 'dynamic' else ''}. verl itself "
             "trains, on Ray, without a GPU; starting it takes a minute.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
                 *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
-                *("--folder", str(folder), *db, *_overrides(plan, training.seed)),
+                *("--folder", str(folder), *db, *_overrides(plan, training)),
             ),
-            training=folder,
+            training=training,
         )
         yield Step(
             CHAPTERS[3],
@@ -278,20 +282,21 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
         )
 
 
-def _overrides(plan: DemoPlan, seed: int) -> tuple[str, ...]:
-    size = plan.size
-    epochs = -(-size.steps * size.questions_a_step // size.train)
+def _overrides(plan: DemoPlan, training: Training) -> tuple[str, ...]:
+    size, steps, seed = plan.size, plan.steps(training.recipe), training.seed
+    epochs = -(-steps * size.questions_a_step // size.train)
+    rate = LEARNING_RATES.get(training.recipe, LEARNING_RATE)
     actor = "actor_rollout_ref.actor"
     return (
         f"data.train_batch_size={size.questions_a_step}",
         f"{actor}.ppo_mini_batch_size={size.mini_batch}",
-        f"{actor}.optim.lr={size.learning_rate:g}",
+        f"{actor}.optim.lr={rate:g}",
         f"{actor}.optim.lr_scheduler_type=constant",
         f"{actor}.optim.lr_warmup_steps_ratio=0",
         f"{actor}.ppo_max_token_len_per_gpu=16384",
         f"data.max_response_length={LONGEST_RESPONSE}",
         f"trainer.total_epochs={epochs}",
-        f"trainer.total_training_steps={size.steps}",
+        f"trainer.total_training_steps={steps}",
         "trainer.save_freq=10",
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={seed}",

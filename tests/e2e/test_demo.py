@@ -21,7 +21,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     for text in (html, markdown):
         assert "one seed a recipe proves nothing" in text
         assert "ta_grpo-s1" in text
-        assert "grpo_matched-s1" in text
+        assert "ta_rescue-s1" in text
     pictures = list((folder / "report" / "pictures").glob("*.svg"))
     assert len(pictures) == 6
     assert html.count("<svg") == 12
@@ -29,9 +29,9 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
         kinds = dict(database.execute("SELECT kind, count(*) FROM runs GROUP BY kind"))
         [(rollouts,)] = database.execute("SELECT count(*) FROM rollouts")
         [(graded,)] = database.execute("SELECT count(*) FROM grades")
-    assert kinds == {"propose": 1, "eval": 6, "train": 2}
-    assert rollouts == 2 * 2 * 16 * 32
-    assert graded > 3 * 60 * 32
+    assert kinds == {"propose": 1, "eval": 8, "train": 3}
+    assert rollouts == 3 * 512
+    assert graded > 4 * 60 * 32
 
     again = run_installed(installed, home, "demo", "--quick")
     assert again.returncode == 0

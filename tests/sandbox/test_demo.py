@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.core import TyperGroup
 
-from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, comparisons
+from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, Training, comparisons
 from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
 from ui.cli.app import commands
@@ -48,36 +48,51 @@ def test_no_step_asks_a_network_or_a_gpu() -> None:
     assert all("--cpu" in step.arguments for step in steps_of(LARGE, "train", "run"))
 
 
-def test_each_recipe_is_trained_once_a_seed_for_the_same_steps() -> None:
+def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
     trained = steps_of(LARGE, "train", "run")
     assert [step.arguments[2] for step in trained] == 2 * ["grpo_matched", "ta_grpo", "ta_grpo_star"]
     for place, step in enumerate(trained):
         seed = 1 + place // 3
-        assert f"trainer.total_training_steps={FULL.steps}" in step.arguments
+        assert f"trainer.total_training_steps={FULL.responses // (16 * 32)}" in step.arguments
         assert {f"tagrpo_run.seed={seed}", f"data.seed={seed}"} <= set(step.arguments)
-        assert step.training == PLAN.folder / "runs" / f"{step.arguments[2]}-s{seed}"
+        assert step.training == Training(step.arguments[2], seed)
     assert len(steps_of(LARGE, "rollouts", "import")) == 6
     assert len(steps_of(LARGE, "eval", "run")) == 1 + 7 + 3  # pilot; held-out; neighbors of the first seed
 
 
 def test_the_epochs_hold_all_steps() -> None:
-    for size, epochs in ((DemoSize(train=64, steps=6), 2), (DemoSize(train=256, steps=16), 1)):
-        [step, _] = steps_of(replace(PLAN, size=size), "train", "run")
-        assert f"trainer.total_epochs={epochs}" in step.arguments
+    for size, epochs in ((DemoSize(train=64, responses=768), 2), (DemoSize(train=256, responses=2048), 1)):
+        [grpo, ta_grpo, _] = steps_of(replace(PLAN, size=size), "train", "run")
+        assert f"trainer.total_epochs={epochs}" in grpo.arguments
+        assert "trainer.total_epochs=1" in ta_grpo.arguments
+
+
+def test_a_step_of_fewer_responses_is_taken_more_often() -> None:
+    assert [PLAN.steps(recipe) for recipe in ("grpo", "ta_grpo", "ta_rescue")] == [60, 15, 60]
+    assert {PLAN.steps(recipe) * PLAN.drawn_a_step(recipe) for recipe in PLAN.recipes} == {FULL.responses}
+    assert replace(PLAN, size=DemoSize(responses=1)).steps("ta_grpo") == 1
+
+
+def test_recipes_train_at_the_rates_that_the_study_chose() -> None:
+    words = [word for step in steps_of(PLAN, "train", "run") for word in step.arguments]
+    rates = [word for word in words if "optim.lr=" in word]
+    assert [rate.split("=")[1] for rate in rates] == ["0.0002", "0.0003", "0.0001"]
 
 
 def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:
     assert comparisons(PLAN) == [
-        ("grpo_matched-s1", "base"),
+        ("grpo-s1", "base"),
         ("ta_grpo-s1", "base"),
-        ("ta_grpo-s1", "grpo_matched-s1"),
+        ("ta_rescue-s1", "base"),
+        ("ta_grpo-s1", "grpo-s1"),
+        ("ta_rescue-s1", "grpo-s1"),
     ]
     assert ("ta_grpo_star-s2", "grpo_matched-s2") in comparisons(LARGE)
     assert ("ta_grpo_star-s2", "grpo_matched-s1") not in comparisons(LARGE)
 
 
 def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() -> None:
-    small, large = step_keys(PLAN), step_keys(LARGE)
+    small, large = step_keys(replace(PLAN, recipes=("grpo_matched", "ta_grpo"))), step_keys(LARGE)
     kept = [key for key in small if key in large]
     left = [key for key in small if key not in large]
     assert [key for key in left if " train run " in key] == []
@@ -104,6 +119,6 @@ def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, object], said: 
         replace(PLAN, **change)  # type: ignore[arg-type]
 
 
-def test_no_steps_are_refused() -> None:
-    with pytest.raises(InputError, match="--steps is 0; give 1 or more"):
-        DemoSize(steps=0)
+def test_no_responses_are_refused() -> None:
+    with pytest.raises(InputError, match="--responses is 0; give 1 or more"):
+        DemoSize(responses=0)

@@ -35,9 +35,9 @@ def test_what_is_done_is_there_the_next_time(plan: DemoPlan) -> None:
 def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
     with open_demo_folder(plan) as held:
         held.finish("a step", 1)
-    other = replace(plan, size=replace(QUICK, steps=60))
+    other = replace(plan, size=replace(QUICK, responses=60))
     with (
-        pytest.raises(InputError, match=r"begun with other settings \(steps was 2, now 60\)"),
+        pytest.raises(InputError, match=r"begun with other settings \(responses was 512, now 60\)"),
         open_demo_folder(other),
     ):
         pass

@@ -11,7 +11,7 @@ from command_line import CommandLine, words
 
 import sandbox.demo.steps
 import ui.demo_report
-from sandbox.demo.plan import DemoPlan
+from sandbox.demo.plan import DemoPlan, Training
 from sandbox.demo.steps import Step
 from service.errors import InputError
 from ui.cli import demo as command
@@ -209,15 +209,15 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
             return 0
 
     monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
-    plan = DemoPlan(tmp_path)
-    folder = RunFolder(tmp_path / "runs" / "x")
-    step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=folder.path)
+    plan, training = DemoPlan(tmp_path), Training("grpo", 1)
+    folder, steps = RunFolder(plan.run_folder(training)), plan.steps("grpo")
+    step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=training)
     command._carry_out(plan, step, "step 1 of 1")
     folder.write_config({"name": "x"})
     command._carry_out(plan, step, "step 1 of 1")
     folder.checkpoints.mkdir()
-    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(plan.size.steps))
-    folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, plan.size.steps, plan.size.steps))
+    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(steps))
+    folder.add_attempt(Attempt(1, "2026-01-01", 1.0, 0, None, steps, steps))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
 

@@ -9,7 +9,8 @@ from evaluator.reports.documents.document import Commands, Document, Heading, Pi
 from evaluator.reports.documents.html import STYLE, render_html
 from ui.charts.saving import draw
 from ui.charts.theme import DARK_PAPER, FONT, GRID, INK, MUTED, PAPER, in_dark
-from ui.demo_report.pictures import share_chart, training_chart, window
+from ui.demo_report.findings import Trained
+from ui.demo_report.pictures import share_chart, training_chart
 
 CHART = share_chart(
     [
@@ -54,17 +55,16 @@ def test_html_loads_nothing_and_holds_each_picture_twice() -> None:
 
 def test_a_training_is_drawn_as_means_of_steps() -> None:
     steps = [{"tagrpo/correct/mean": step / 40, "tagrpo/zero/group/share": 0.25} for step in range(40)]
-    spec = training_chart({"a": steps, "b": steps[:5]})
+    spec = training_chart({"a": Trained(tuple(steps), 400), "b": Trained(tuple(steps[:5]), 400)})
     values = [
         row
         for layer in spec["concat"][0]["layer"]
         for row in (layer.get("data") or {}).get("values", [])
-        if row.get("label") == "a" and "step" in row
+        if row.get("label") == "a" and "responses" in row
     ]
-    assert window(40) == 4
-    drawn = {row["step"]: row["value"] for row in values}
-    assert drawn[2.5] == pytest.approx((0 + 1 + 2 + 3) / 4 / 40)
-    assert max(drawn) == 38.5
+    drawn = {row["responses"]: row["value"] for row in values}
+    assert drawn[20] == pytest.approx((0 + 1 + 2 + 3) / 4 / 40)
+    assert max(drawn) == 380
     assert len(drawn) == 10
 
 

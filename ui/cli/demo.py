@@ -34,18 +34,20 @@ def demo(
         str | None,
         Option(
             help="Recipes to train and compare, separated by commas (`tagrpo recipes list`); the first is "
-            "the baseline. Default: grpo_matched,ta_grpo."
+            "the baseline. Default: grpo,ta_grpo,ta_rescue."
         ),
     ] = None,
     seeds: Annotated[int, Option(min=1, help="Number of trainings of each recipe.")] = 1,
-    steps: Annotated[int | None, Option(min=1, help="Steps of each training.")] = None,
+    responses: Annotated[
+        int | None, Option(min=1, help="Number of responses that each training draws.")
+    ] = None,
 ) -> None:
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no key, no network.
 
     Neighbors are checked and verified by answers, published and exported; a pilot forecasts the training
-    signal; verl trains GRPO and TA-GRPO on the CPU; models are evaluated and compared; a report says what
-    came out. Most of the time is spent in verl. Every step is an ordinary command, printed so that you can
-    repeat it. The same command continues where an earlier one stopped.
+    signal; verl trains three recipes on the CPU, with as many responses each; models are evaluated and
+    compared; a report says what came out. Most of the time is spent in verl. Every step is an ordinary
+    command, printed so that you can repeat it. The same command continues where an earlier one stopped.
 
     Example: tagrpo demo --quick
     """
@@ -65,8 +67,8 @@ def demo(
     from sandbox.demo.plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
 
     size = QUICK if quick else FULL
-    if steps is not None:
-        size = replace(size, steps=steps)
+    if responses is not None:
+        size = replace(size, responses=responses)
     names = RECIPES_SHOWN if recipes is None else tuple(name.strip() for name in recipes.split(","))
     plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
     check_installed()
@@ -138,9 +140,10 @@ def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
         output.say(f"{done} of {steps} steps are done in {plan.folder}; going on with the next.")
         return
     output.say(
-        f"{steps} steps, each an ordinary command behind a $. {len(plan.trainings())} trainings of "
-        f"{size.steps} steps by {', '.join(plan.recipes)}; everything is kept in {plan.folder}. Stop it at "
-        f"any time: the same command goes on. Steps run under {speed_settings()}, which changes speed alone."
+        f"{steps} steps, each an ordinary command behind a $. {len(plan.trainings())} trainings by "
+        f"{', '.join(plan.recipes)}, {size.responses:,} responses each; everything is kept in "
+        f"{plan.folder}. Stop it at any time: the same command goes on. Steps run under "
+        f"{speed_settings()}, which changes speed alone."
     )
 
 
@@ -156,13 +159,14 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     from ui.cli.app import commands
 
     arguments = step.arguments
-    if step.training is not None and is_trained(step.training, plan.size.steps):
+    training = step.training
+    if training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe)):
         output.say("This training came to its end already.")
         return
     if step.makes and clear_part(step.makes):
         output.say(f"{step.makes[0]} is there already.")
         return
-    if step.training is not None and is_begun(step.training):
+    if training is not None and is_begun(plan.run_folder(training)):
         output.say("It goes on from its last checkpoint.")
     output.say(f"$ {shell_lines(arguments)}")
     output.say()

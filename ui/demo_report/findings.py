@@ -44,10 +44,15 @@ class Trained:
     steps: tuple[Mapping[str, float], ...]
     rollouts: int
 
-    def mean(self, metric: str, *, first: int | None = None) -> float | None:
-        """Return a metric's mean over the steps, or over the first of them; None where it is not there."""
-        values = [step[metric] for step in self.steps[:first] if metric in step]
+    def mean(self, metric: str, part: slice = slice(None)) -> float | None:
+        """Return a metric's mean over the steps, or over a part of them; None where it is not there."""
+        values = [step[metric] for step in self.steps[part] if metric in step]
         return sum(values) / len(values) if values else None
+
+    @property
+    def quarter(self) -> int:
+        """Steps in a quarter of the training, one at least."""
+        return max(1, len(self.steps) // 4)
 
 
 @dataclass(frozen=True)

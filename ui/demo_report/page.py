@@ -72,9 +72,10 @@ def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float
     return [
         Text(
             f"World {size.world} of the sandbox: {size.train} training and {size.heldout} held-out word "
-            f"problems, a policy of a few hundred thousand weights, {size.steps} steps of verl on the CPU. "
-            f"Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo {version('tagrpo')} on "
-            f"{platform.machine()} with {os.cpu_count()} cores; the steps took {minutes:.1f} minutes."
+            f"problems, a policy of a few hundred thousand weights, {size.responses:,} responses a training "
+            f"by verl on the CPU. Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo "
+            f"{version('tagrpo')} on {platform.machine()} with {os.cpu_count()} cores; the steps took "
+            f"{minutes:.1f} minutes."
         ),
         Text("On the held-out questions, with 95% intervals:"),
         _scores(findings, (1, 8, 32)),
@@ -165,8 +166,6 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
 
 def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
     charted = dict(list(findings.trained.items())[:LINES_SHOWN])
-    part = max(1, min(5, plan.size.steps // 2))
-    steps = "step" if part == 1 else f"{part} steps"
     rows = []
     for training in plan.trainings():
         trained = findings.trained[training.name]
@@ -174,9 +173,10 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
             (
                 training.name,
                 f"{trained.rollouts:,}",
-                percent(trained.mean("tagrpo/correct/mean", first=part)),
-                percent(_last(trained.steps, "tagrpo/correct/mean", part)),
-                percent(trained.mean("tagrpo/zero/group/share", first=part)),
+                f"{len(trained.steps):,}",
+                percent(trained.mean("tagrpo/correct/mean", slice(trained.quarter))),
+                percent(trained.mean("tagrpo/correct/mean", slice(-trained.quarter, None))),
+                percent(trained.mean("tagrpo/zero/group/share", slice(trained.quarter))),
                 percent(trained.mean("tagrpo/zero/group/share")),
                 number(trained.mean("perf/time_per_step") or trained.mean("timing_s/step")),
             )
@@ -185,17 +185,18 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         Picture(
             "training",
-            "Correct responses and groups without a gradient over the steps of training",
-            training_chart({name: trained.steps for name, trained in charted.items()}),
+            "Correct responses and groups without a gradient over the responses drawn in training",
+            training_chart(charted),
         ),
         *_left_out(len(findings.trained), "trainings"),
         Table(
             (
                 "run",
                 "responses",
-                f"correct, first {steps}",
-                f"correct, last {steps}",
-                f"no gradient, first {steps}",
+                "steps",
+                "correct, first quarter",
+                "correct, last quarter",
+                "no gradient, first quarter",
                 "no gradient, all steps",
                 "seconds a step",
             ),
@@ -205,12 +206,21 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
             "Shares of correct responses are those of the training prompts: of neighbors too, where a recipe "
             "draws them, so they do not compare recipes. The held-out questions do."
         ),
+        *_rescued(findings),
     ]
 
 
-def _last(steps: Sequence[Any], metric: str, last: int) -> float | None:
-    values = [step[metric] for step in steps[-last:] if metric in step]
-    return sum(values) / len(values) if values else None
+def _rescued(findings: Findings) -> list[Block]:
+    """Say whom neighbors rescued, of the trainings that sample in stages."""
+    lines = []
+    for name, trained in findings.trained.items():
+        dead, revived = (trained.mean(f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
+        if dead is not None:
+            lines.append(
+                f"`{name}`: for {percent(dead)} of the questions the first half of the responses was all "
+                f"wrong. Where neighbors were asked then, one was answered rightly in {percent(revived)}."
+            )
+    return [Points(tuple(lines))] if lines else []
 
 
 def _left_out(there: int, what: str) -> list[Block]:

@@ -1,73 +1,71 @@
-"""Pictures of a demo's report that no command draws: training step by step, shares with intervals."""
+"""Pictures of a demo's report that no command draws: training as it went, shares with intervals."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ui.charts.drawing.panels import dot_panels, line_panels, panel_size, titled
 from ui.charts.theme import altair, colours, themed
+
+if TYPE_CHECKING:
+    from ui.demo_report.findings import Trained
 
 WINDOWS = 10
 """Points of a line: steps are averaged, since a step has few questions."""
 
 
-def training_chart(runs: Mapping[str, Sequence[Mapping[str, float]]]) -> dict[str, Any]:
-    """Return success and groups without a gradient over the steps of trainings.
-
-    Args:
-        runs: by name the metrics of each step in order.
-    """
+def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
+    """Return success and groups without a gradient over the responses that trainings drew, by name."""
     wanted = (
         ("tagrpo/correct/mean", "Correct responses"),
         ("tagrpo/zero/group/share", "Groups without a gradient"),
     )
     palette, alt, size = colours(list(runs)), altair(), panel_size(len(wanted))
     panels = [
-        [row for label, steps in runs.items() for row in _windows(label, steps, metric)]
+        [row for label, trained in runs.items() for row in _windows(label, trained, metric)]
         for metric, _ in wanted
     ]
-    last = max(len(steps) for steps in runs.values())
+    last = max(trained.rollouts for trained in runs.values())
     tooltip = [
         alt.Tooltip("label:N"),
-        alt.Tooltip("step:Q", format=".1f"),
+        alt.Tooltip("responses:Q", format=",.0f"),
         alt.Tooltip("value:Q", format=".1%"),
     ]
 
     def x(place: int) -> Any:
         return alt.X(
-            "step:Q",
-            title="step" if place + size.columns >= len(panels) else None,
+            "responses:Q",
+            title="responses drawn" if place + size.columns >= len(panels) else None,
             scale=alt.Scale(domain=[0, last], nice=False),
             axis=alt.Axis(tickCount=size.x_ticks, tickMinStep=1, labelFlush=False),
         )
 
-    drawn = line_panels(panels, palette, size, at="step", x=x, y_title="share", tooltip=tooltip)
-    width = window(last)
-    width_in_words = "each point a step" if width == 1 else f"each point the mean of {width} steps"
+    drawn = line_panels(panels, palette, size, at="responses", x=x, y_title="share", tooltip=tooltip)
     chart = alt.concat(
         *titled(drawn, [title for _, title in wanted], ["" for _ in wanted]),
         columns=size.columns,
         spacing=28,
-    ).properties(title=alt.TitleParams("Training", subtitle=f"Responses drawn in training; {width_in_words}"))
+    ).properties(
+        title=alt.TitleParams(
+            "Training",
+            subtitle="Responses drawn in training; each point the mean of a tenth of the steps, or a step",
+        )
+    )
     return dict(themed(chart).to_dict())
 
 
-def window(steps: int) -> int:
-    """Return how many steps a point of the training chart stands for."""
-    return max(1, round(steps / WINDOWS))
-
-
-def _windows(label: str, steps: Sequence[Mapping[str, float]], metric: str) -> list[dict[str, Any]]:
-    width = window(len(steps))
+def _windows(label: str, trained: "Trained", metric: str) -> list[dict[str, Any]]:
+    steps = trained.steps
+    width, a_step = max(1, round(len(steps) / WINDOWS)), trained.rollouts / max(1, len(steps))
     rows = []
     for start in range(0, len(steps), width):
         values = [step[metric] for step in steps[start : start + width] if metric in step]
         if values:
             mean = sum(values) / len(values)
-            middle = start + (1 + min(width, len(steps) - start)) / 2
+            middle = a_step * (start + min(width, len(steps) - start) / 2)
             rows.append(
                 {
                     "label": label,
-                    "step": middle,
+                    "responses": middle,
                     "value": mean,
                     "value_high": mean,
                     "low": None,
