@@ -7,7 +7,7 @@ the result; what is finished is not done again, what was interrupted goes on fro
 `--jobs 2` works on two trainings at a time. The neighbors are true ones (other phrasings of the problem), so
 nothing is verified here.
 
-    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then `confirm`, then `ablate`
+    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, ablate, scale
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
 
 `--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that
@@ -56,7 +56,15 @@ ABLATIONS = {
     "grpo_kl": ("grpo", "loss.kl_coef=0.001"),
     "max_rl": ("max_rl",),
 }
-ALL = {**RECIPES, **ABLATIONS}
+SCALING = {
+    **{
+        f"grpo_{share}": ("grpo", f"data.train_max_samples={round(256 * share)}")
+        for share in (1, 1.5, 2, 2.5)
+    },
+    "ta_rescue_1": ("ta_rescue", "data.train_max_samples=256"),
+}
+"""So many times 256 questions, chosen at random by the seed of the data (arXiv 2601.22478, section 5.5)."""
+ALL = {**RECIPES, **ABLATIONS, **SCALING}
 RATES = (1e-4, 2e-4, 3e-4)
 QUESTIONS, GROUP, MINI_BATCH = 16, 8, 8
 KS = (1, 2, 4, 8, 16, 32)
@@ -71,6 +79,7 @@ class Stage:
     rates: tuple[float, ...] | None
     seeds: tuple[int, ...]
     points: tuple[int, ...]
+    worlds: tuple[str, ...] = ("A", "C", "E")
 
 
 TUNING = (101, 102)
@@ -78,6 +87,7 @@ STAGES = {
     "rates": Stage(tuple(RECIPES), RATES, TUNING, (120,)),
     "confirm": Stage(tuple(RECIPES), None, tuple(range(1, 9)), (60, 120, 240)),
     "ablate": Stage(tuple(ABLATIONS), None, tuple(range(1, 6)), (120,)),
+    "scale": Stage(tuple(SCALING), None, tuple(range(1, 6)), (120,), ("A640",)),
 }
 
 
@@ -127,9 +137,11 @@ def cells(stage: Stage, worlds: list[str], rows: Rows) -> Iterator[Cell]:
 def best_rate(world: str, recipe: str, rows: Rows) -> float:
     """Return the rate of the highest mean pass@1 over the tuning seeds of that world.
 
-    An ablation has the rate of the recipe that it changes. Raises ValueError where a tuning run is missing.
+    What is changed has the rate of the recipe that it changes, a world of another size that of its letter.
+    Raises ValueError where a tuning run is missing.
     """
-    tuned = recipe if recipe in RECIPES else ABLATIONS[recipe][0].replace("max_rl", "grpo")
+    world = world[0]
+    tuned = recipe if recipe in RECIPES else ALL[recipe][0].replace("max_rl", "grpo")
     steps = STAGES["rates"].points[-1]
     means = {}
     for rate in RATES:
@@ -268,7 +280,7 @@ def write_summary(results: Rows, target: Path) -> None:
     write_file(target, write, overwrite=True)
 
 
-_PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]|cells)/)")
+_PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]\d*|cells)/)")
 """Where a study's folder lay, before what is in it; one that was moved has had several places."""
 
 
@@ -295,7 +307,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="where everything is kept; a second run goes on there")
     parser.add_argument("stage", nargs="?", choices=STAGES)
-    parser.add_argument("--worlds", default="A,C,E")
+    parser.add_argument("--worlds", help="in place of the stage's")
     parser.add_argument("--recipes", help=f"in place of the stage's: {', '.join(ALL)}")
     parser.add_argument("--seeds", help="the first of the stage's seeds, as a number of them", type=int)
     parser.add_argument("--points", help="steps after which to evaluate, in place of the stage's")
@@ -319,7 +331,8 @@ def main() -> int:
 
 def _run(given: argparse.Namespace) -> list[str]:
     """Run what is missing of a stage; return what failed."""
-    stage, worlds = STAGES[given.stage], given.worlds.split(",")
+    stage = STAGES[given.stage]
+    worlds = given.worlds.split(",") if given.worlds else list(stage.worlds)
     stage = Stage(
         tuple(given.recipes.split(",")) if given.recipes else stage.recipes,
         stage.rates,

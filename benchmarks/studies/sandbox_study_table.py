@@ -27,7 +27,8 @@ from evaluator.passk.curves import values_over_k
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 SHOWN = (1, 8, 32)
-COMPARED = "grpo"
+COMPARED = ("grpo", "grpo_1")
+"""With whom the others of a world are compared."""
 
 Rows = Mapping[Point, Mapping[str, Any]]
 Group = tuple[str, str, float, int]
@@ -84,13 +85,13 @@ def table(rows: Rows) -> list[str]:
     """Return the lines of a Markdown table: one a world, number of steps and recipe."""
     groups = grouped(rows, tuning=False)
     head = ["world", "responses", "recipe", "rate", "seeds", "dead groups", "minutes"]
-    head += [f"pass@{k}" for k in SHOWN] + [f"to {COMPARED} @{k}" for k in SHOWN]
+    head += [f"pass@{k}" for k in SHOWN] + [f"to {COMPARED[0]} @{k}" for k in SHOWN]
     lines = [_line(*head), _line(*["---"] * len(head))]
-    order = sorted(groups, key=lambda who: (who[0], who[3], who[1] != COMPARED, who[1], who[2]))
+    order = sorted(groups, key=lambda who: (who[0], who[3], who[1] not in COMPARED, who[1], who[2]))
     for who in order:
         world, recipe, rate, steps = who
-        others = [group for group in groups if (group[0], group[1], group[3]) == (world, COMPARED, steps)]
-        theirs = groups[others[0]] if others and recipe != COMPARED else None
+        others = [each for each in groups if (each[0], each[3]) == (world, steps) and each[1] in COMPARED]
+        theirs = groups[others[0]] if others and recipe not in COMPARED else None
         lines.append(
             _line(
                 world,

@@ -18,7 +18,9 @@ class World:
     """A world's folder: questions, policy, neighbor set, export for verl."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self.folder, self.name = folder / f"world-{name}", name
+        """Name a world by its letter, and by the number of training questions where it is not 256: `A640`."""
+        self.letter, self.train = name[0], name[1:]
+        self.folder = folder / f"world-{name}"
         self.policy, self.export = self.folder / "policy", self.folder / "verl"
         self.heldout = self.folder / "questions" / "heldout.jsonl"
 
@@ -29,12 +31,13 @@ class World:
         log = folder / "commands.sh"
         questions, candidates = folder / "questions", folder / "candidates.jsonl"
         if not self.policy.exists():
-            if self.name in SHIPPED:
-                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.name)
+            if self.letter in SHIPPED:
+                tagrpo(log, "sandbox", "policy", str(self.policy), "--world", self.letter)
             else:
-                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.name, "--threads", "1")
+                tagrpo(log, "sandbox", "pretrain", str(self.policy), "--world", self.letter, "--threads", "1")
         if not questions.exists():
-            tagrpo(log, "sandbox", "questions", str(questions), "--world", self.name)
+            size = ("--train", self.train) if self.train else ()
+            tagrpo(log, "sandbox", "questions", str(questions), "--world", self.letter, *size)
         if not candidates.exists():
             truth = ("--truth", str(folder / "truth.jsonl"))
             options = ("--per-question", "3", "--broken", "0", *truth)

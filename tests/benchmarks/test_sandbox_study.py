@@ -41,6 +41,23 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
     ]
 
 
+def test_more_questions_are_trained_on_at_the_rate_of_their_world_in_a_part_of_the_set() -> None:
+    rates = {"grpo": 2e-4, "ta_rescue": 1e-4}
+    rows = {
+        point: row(point, 0.8 if rate == best else 0.2)
+        for recipe, best in rates.items()
+        for rate in study.RATES
+        for seed in study.TUNING
+        for point in [Point("A", recipe, rate, seed, 120)]
+    }
+    planned = [cell for cell in study.cells(STAGES["scale"], ["A640"], rows) if cell.seed == 1]
+    changes = [(cell.rate, study.ALL[cell.recipe]) for cell in planned]
+    assert changes == [
+        *((2e-4, ("grpo", f"data.train_max_samples={size}")) for size in (256, 384, 512, 640)),
+        (1e-4, ("ta_rescue", "data.train_max_samples=256")),
+    ]
+
+
 def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
     assert not set(STAGES["confirm"].seeds) & set(study.TUNING)
     assert len(STAGES["confirm"].seeds) == 8
