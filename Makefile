@@ -31,7 +31,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts pytest vllm gpu-check chromium clean
+.PHONY: demo test lint types contracts pytest vllm gpu-check chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
@@ -102,11 +102,13 @@ NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
 QUICK = -m "not vllm and not inspect and not mlflow and not trl" --ignore tests/e2e --ignore tests/ui/browser
 
-pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium)
+pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql)
 	@echo "make: tests, 8 minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
+	@echo "make: the ground floor on PostgreSQL, 2 minutes"
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql tests/service
 	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 endif
@@ -118,6 +120,14 @@ chromium:
 	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; } || { \
 	  echo "make: the pages are tested in Chromium; install it (Debian: apt-get install chromium)," >&2; \
 	  echo "      or name one: make test FULL=1 TAGRPO_CHROMIUM=/path/to/chrome" >&2; exit 2; }
+
+# The server that tests start for themselves.
+postgresql:
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null || { \
+	  echo "make: installing PostgreSQL by apt-get" >&2; command -v apt-get >/dev/null && test "$$(id -u)" = 0 \
+	    && apt-get update -qq && apt-get install -y -qq --no-install-recommends postgresql >/dev/null; } || { \
+	  echo "make: databases on a server are tested with PostgreSQL; install it (Debian: apt-get install postgresql)" >&2; \
+	  exit 2; }
 
 clean:
 	rm -rf $(VENV) $(VLLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
