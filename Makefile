@@ -107,8 +107,8 @@ pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql)
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
-	@echo "make: the ground floor on PostgreSQL, 2 minutes"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql tests/service
+	@echo "make: the ground floor on PostgreSQL, a minute"
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" tests/service
 	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 endif

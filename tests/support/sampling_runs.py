@@ -78,7 +78,8 @@ def cells_of(work: CellsToDraw) -> list[CellRow]:
 
 
 def bodies_of(work: CellsToDraw) -> list[str]:
-    """Return the raw answers of a run's cells."""
+    """Return the raw answers of a run's cells, in order of their ids."""
     ids = [cell.id for cell in cells_of(work)]
+    wanted = select(CellBodyRow.body).where(CellBodyRow.cell_id.in_(ids)).order_by(CellBodyRow.cell_id)
     with work.db.read() as session:
-        return list(session.scalars(select(CellBodyRow.body).where(CellBodyRow.cell_id.in_(ids))))
+        return list(session.scalars(wanted))
