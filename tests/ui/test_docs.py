@@ -167,6 +167,10 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
             # What TRL has trained: test_trl.py runs the script of the page.
             follows |= page == "docs/trl.md" and words[0] == "eval"
+            # On a cluster of Ray: test_grading_cluster.py starts one.
+            follows |= words[:2] == ("eval", "grade") and "--ray-address" in words
+            # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
+            follows |= page == "docs/databases.md"
             assert from_hub or measured or trains or serves or follows or "--push" in words, (page, words)
 
 
