@@ -169,6 +169,10 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= page == "docs/trl.md" and words[0] == "eval"
             # On a cluster of Ray: test_grading_cluster.py starts one.
             follows |= words[:2] == ("eval", "grade") and "--ray-address" in words
+            # To trackers that log elsewhere: test_exchange_trackers.py logs offline.
+            follows |= "--log-to" in words
+            # A judge model: test_cli_eval_judge.py has a server.
+            follows |= words[:2] == ("eval", "judge") or "--judge" in words
             # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
             follows |= page == "docs/databases.md"
             assert from_hub or measured or trains or serves or follows or "--push" in words, (page, words)
