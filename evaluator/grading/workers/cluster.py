@@ -77,7 +77,7 @@ class ClusterGraders:
 
     Args:
         address: of the cluster: `auto`, or HOST:PORT of its head.
-        workers: processes of each node (default: as many CPUs as Ray has there, at most 8).
+        workers: processes of each node at most (default: 8), and no more than Ray has CPUs there.
         own: the user's grader, as in `Grader`.
 
     Raises:
@@ -193,7 +193,7 @@ class ClusterGraders:
         for node_id, resources in alive.items():
             cpus = int(resources.get("CPU", 0))
             if cpus and node_id not in self._nodes:
-                self._nodes[node_id] = self._start(node_id, self._workers or min(cpus, 8))
+                self._nodes[node_id] = self._start(node_id, min(cpus, self._workers or 8))
         return parts
 
     def _start(self, node_id: str, workers: int) -> _Node:
