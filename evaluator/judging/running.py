@@ -3,21 +3,29 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Table, exists, select
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import Table
+from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.runs import model_slug
 from evaluator.evals.samples import read_texts
-from evaluator.evals.tables import GradeRow, SampleRow
+from evaluator.evals.tables import GradeRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
-from evaluator.judging.asking import PROMPT_VERSION, Question, read_verdict, shown_response, system_prompt
+from evaluator.judging.asking import PROMPT_VERSION, system_prompt
+from evaluator.judging.samples import (
+    JUDGE,
+    SAMPLES_AT_ONCE,
+    Pending,
+    question_about,
+    read_pending,
+    read_verdicts,
+)
 from service.database import Database, upsert
 from service.errors import InputError
 from service.hashing import content_id
@@ -29,24 +37,18 @@ from service.runs.cells import (
     add_cells,
     fill_cell,
     open_cells,
-    read_bodies,
     reopen_failed_cells,
 )
 from service.runs.leases import release_dead_leases
 from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
-from service.runs.tables import FILLED, FINAL, CellRow
-
-JUDGE = "judge"
-"""The kind of these runs, and of their cells: one request each about one response."""
 
 Asked = Literal["unknown", "wrong", "all"]
-_KINDS: Mapping[Asked, tuple[str, ...]] = {
+KINDS: Mapping[Asked, tuple[str, ...]] = {
     "unknown": ("unknown",),
     "wrong": ("unknown", "wrong"),
     "all": ("unknown", "wrong", "correct"),
 }
 OTHERS_POLL_S = 1.0
-_SAMPLES_AT_ONCE = 500
 _GRADES = cast(Table, GradeRow.__table__)
 
 Report = Callable[[str, int, int | None, str], None]
@@ -111,16 +113,6 @@ class Judged:
         return self.by_outcome["waiting"]
 
 
-@dataclass(frozen=True)
-class _Pending:
-    """A sample with its base grade and without one of the judge's version; `asked` is what it is asked."""
-
-    sample_id: int
-    run_problem_id: int
-    row: Mapping[str, Any]
-    asked: str | None
-
-
 def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Run:
     """Return the run that holds the judge's requests about an eval run, made if there is none.
 
@@ -166,7 +158,7 @@ def judge_run(
         finish_run(session, judging.id, finished=False)
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
-    pending = list(_pending(db, problems, base_row, judge_row, _KINDS[spec.asked]))
+    pending = list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
     samples: dict[str, int] = {}
     for sample in pending:
         if sample.asked is not None:
@@ -244,7 +236,7 @@ class _JudgeCells(CellsToDraw):
         sample_id = self.samples[cell.subject_id]
         with self.db.read() as session:
             text = read_texts(session, [sample_id])[sample_id]
-        asked = _question(self.of[self.places[sample_id]], text)
+        asked = question_about(self.of[self.places[sample_id]], text)
         assert asked is not None
         place = _Place(sample_id, 0, asked.id, asked.text)
         return LeasedCell(cell, place, 1, (sample_seed(0, asked.id, 0),))
@@ -258,70 +250,15 @@ class _JudgeCells(CellsToDraw):
         fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
 
 
-def _question(problem: RunProblem, text: str) -> Question | None:
-    """Return what is asked about a response; None where there is nothing to compare."""
-    answer = shown_response(text)
-    if not answer or not problem.answer.strip():
-        return None
-    return Question(problem.text, problem.answer, problem.kind, problem.tolerance, answer)
-
-
-def _pending(
-    db: Database, problems: Mapping[int, RunProblem], base_row: int, judge_row: int, kinds: Sequence[str]
-) -> Iterator[_Pending]:
-    """Yield the samples of a run without a grade in the judge's version, problem by problem."""
-    for problem in problems.values():
-        after = -1
-        while True:
-            with db.read() as session:
-                rows = session.execute(_base_grades(problem.id, base_row, judge_row, after)).all()
-                asked_about = [row[0] for row in rows if row[2] in kinds]
-                texts = read_texts(session, asked_about)
-            if not rows:
-                break
-            for sample_id, _, value, reason, extracted, source in rows:
-                question = _question(problem, texts[sample_id]) if sample_id in texts else None
-                kept = {"value": value, "reason": reason, "extracted": extracted, "source": source}
-                kept["asked_about"] = sample_id in texts
-                yield _Pending(sample_id, problem.id, kept, None if question is None else question.id)
-            after = rows[-1][1]
-
-
-def _base_grades(run_problem_id: int, base_row: int, judge_row: int, after: int) -> Any:
-    judged = aliased(GradeRow)
-    has_judged: ColumnElement[bool] = exists().where(
-        judged.sample_id == SampleRow.id, judged.grader_id == judge_row
-    )
-    return (
-        select(
-            SampleRow.id,
-            SampleRow.ordinal,
-            GradeRow.value,
-            GradeRow.reason,
-            GradeRow.extracted,
-            GradeRow.source,
-        )
-        .join(GradeRow, GradeRow.sample_id == SampleRow.id)
-        .where(
-            SampleRow.run_problem_id == run_problem_id,
-            SampleRow.ordinal > after,
-            GradeRow.grader_id == base_row,
-            ~has_judged,
-        )
-        .order_by(SampleRow.ordinal)
-        .limit(_SAMPLES_AT_ONCE)
-    )
-
-
 def _store(
-    db: Database, judging: Run, spec: JudgeSpec, judge_row: int, pending: Sequence[_Pending]
+    db: Database, judging: Run, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]
 ) -> Counter[str]:
     """Write the grades of those samples whose reply is there; return how many got which."""
     counts: Counter[str] = Counter()
-    for start in range(0, len(pending), _SAMPLES_AT_ONCE):
-        part = pending[start : start + _SAMPLES_AT_ONCE]
+    for start in range(0, len(pending), SAMPLES_AT_ONCE):
+        part = pending[start : start + SAMPLES_AT_ONCE]
         with db.write() as session:
-            verdicts = _verdicts(session, spec, [sample.asked for sample in part if sample.asked])
+            verdicts = read_verdicts(session, spec.id, [sample.asked for sample in part if sample.asked])
             rows = []
             for sample in part:
                 row, outcome = _grade(sample, spec, verdicts)
@@ -335,7 +272,7 @@ def _store(
 
 
 def _grade(
-    sample: _Pending, spec: JudgeSpec, verdicts: Mapping[str, GradeValue | None]
+    sample: Pending, spec: JudgeSpec, verdicts: Mapping[str, GradeValue | None]
 ) -> tuple[dict[str, Any] | None, str]:
     kept = {name: value for name, value in sample.row.items() if name != "asked_about"}
     if sample.asked is None:
@@ -348,25 +285,3 @@ def _grade(
     if verdict is GradeValue.UNKNOWN:
         return {**kept, "reason": f"{kept['reason']}; unsure: {spec.reason}"}, "unsure"
     return {**kept, "value": verdict.value, "reason": spec.reason}, verdict.value
-
-
-def _verdicts(session: Session, spec: JudgeSpec, asked: Sequence[str]) -> dict[str, GradeValue | None]:
-    """Return by question what was replied; None without a verdict, nothing while no reply is there."""
-    cells = session.execute(
-        select(CellRow.id, CellRow.subject_id, CellRow.state).where(
-            CellRow.scope == spec.id,
-            CellRow.kind == JUDGE,
-            CellRow.subject_id.in_(set(asked)),
-            CellRow.state.in_([FILLED, FINAL]),
-        )
-    ).all()
-    bodies = read_bodies(session, [cell_id for cell_id, _, state in cells if state == FILLED])
-    verdicts: dict[str, GradeValue | None] = {}
-    for cell_id, subject, _ in cells:
-        replies = json.loads(bodies[cell_id])["replies"] if cell_id in bodies else []
-        verdicts[subject] = (
-            read_verdict(replies[0]["text"], truncated=replies[0]["stop_reason"] == "length")
-            if replies
-            else None
-        )
-    return verdicts

@@ -72,6 +72,12 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
 
     judging = ("judge", "m.rows", "--model", MODEL, "--api-base", server.url)
     price = ("--price", f"{MODEL}=1000,1000")
+    (stage,) = json.loads(cli(*judging, *price, "--max-tokens", "100", "--dry-run", "--json").out)["stages"]
+    assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("judge", [6, 6], [24, 600])
+    assert 6 * 250 < stage["prompt_tokens"][0] < stage["prompt_tokens"][1] < 6 * 500
+    spent = (stage["prompt_tokens"][1] + stage["completion_tokens"][1]) / 1000
+    assert stage["usd"][1] == pytest.approx(spent, rel=0.01)
+    assert cli.within("runs")("list", "--kind", "judge", "--json").out.count("judge-") == 0
     stopped = cli(*judging, *price, "--max-usd", "0.000001", "--json")
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still wait for the judge" in stopped.err
@@ -89,6 +95,8 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert {line["kind"] for line in record["ledger"]} == {"judge"}
     paid = dict(server.paid)
     assert set(paid.values()) == {1}
+    rest = json.loads(cli(*judging, "--for", "all", "--dry-run", "--json").out)
+    assert (rest["questions"], rest["trial_questions"], rest["trial"]) == (1, 5, record["judge_run"])
     again = json.loads(cli(*judging, *price, "--changes", "--json").out)
     assert (again["correct"], again["judged"]["correct"]) == (0, 3)
     turned = {(change["ordinal"], change["old"], change["new"]) for change in again["changes"]}

@@ -10,12 +10,14 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.eval.settings import (
     AnswersChoice,
+    AnswersName,
     Engine,
     EvalRequests,
     OwnGrader,
     check_grader,
     open_sampler,
 )
+from ui.cli.neighbors.estimates import print_cap, print_estimate
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import print_ledger
 from ui.cli.runs.resuming import keep
@@ -24,6 +26,7 @@ from ui.cli.settings import Db, SettingsFile
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
     from evaluator.judging.running import Judged
+    from service.models.estimate import Estimate
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
@@ -45,6 +48,9 @@ def judge(
     ] = 2048,
     temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
     changes: Annotated[bool, Option(help="List the samples whose grade the judge turned.")] = False,
+    dry_run: Annotated[
+        bool, Option("--dry-run", help="Only say what it will be asked and cost; nothing is sent or stored.")
+    ] = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Annotated[
@@ -68,9 +74,10 @@ def judge(
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.grading import grade_changes, grade_run
     from evaluator.evals.results import load_result
-    from evaluator.evals.runs import find_eval_run, run_answers, run_version
+    from evaluator.evals.runs import find_eval_run
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache, version_taking
+    from evaluator.grading.versions import VerdictCache
+    from evaluator.judging.estimating import estimate_judging
     from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
     from service.models.stopping import INTERRUPTED, deliver_signal
     from service.runs.spending import read_ledger
@@ -81,6 +88,14 @@ def judge(
     if requests.retry_final:
         raise typer.BadParameter("what a judge refused for good keeps its grade; leave out --retry-final")
     spec = JudgeSpec(model, about, max_tokens, temperature)
+    if dry_run:
+        with db.open(read_only=True) as database:
+            with database.read() as session:
+                chosen = find_eval_run(session, run)
+            base = _base(chosen, own_grader, answers)
+            estimate = estimate_judging(database, chosen, spec, base, requests.prices_in_force())
+        terminal.emit({"run": chosen.name, **estimate.to_json()}, _print_estimate, estimate, requests.max_usd)
+        return
     with closing(open_sampler("remote", model, requests, Engine())) as sampler, db.open() as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
@@ -90,11 +105,7 @@ def judge(
             Grader(workers=workers, cache=VerdictCache(database), own=own_grader or _own(chosen)) as grader,
             terminal.progress(chosen.name) as bar,
         ):
-            base = run_version(chosen)
-            if own_grader is not None:
-                base = grader.version
-            elif answers is not None and answers != run_answers(chosen):
-                base = version_taking(answers)
+            base = _base(chosen, own_grader, answers)
             grade_run(
                 database,
                 chosen.id,
@@ -137,6 +148,19 @@ def _own(run: "Run") -> str | None:
     return own_name(run_version(run))
 
 
+def _base(run: "Run", own_grader: str | None, answers: "AnswersName | None") -> str:
+    """Return the version of the grades that the judge's stand beside."""
+    from evaluator.evals.runs import run_answers, run_version
+    from evaluator.grading.versions import version_taking
+    from evaluator.grading.workers.own import own_version
+
+    if own_grader is not None:
+        return own_version(own_grader)
+    if answers is not None and answers != run_answers(run):
+        return version_taking(answers)
+    return run_version(run)
+
+
 def _record(
     run: "Run",
     judged: "Judged",
@@ -157,6 +181,12 @@ def _record(
         "judged": None if after is None or after.judged is None else asdict(after.judged),
         "ledger": [asdict(line) for line in ledger],
     }
+
+
+def _print_estimate(estimate: "Estimate", max_usd: float | None) -> None:
+    print_estimate(estimate, "response", "the verdict alone to replies as long as --max-tokens allows")
+    print_cap([estimate], max_usd)
+    output.say("Nothing was sent or stored.")
 
 
 _COUNTS = {

@@ -1,0 +1,58 @@
+"""What a judge will be asked and cost, before anything is sent."""
+
+from sqlalchemy import func, select
+
+from evaluator.evals.problems import run_problems
+from evaluator.grading.versions import find_grader
+from evaluator.judging.asking import system_prompt
+from evaluator.judging.running import KINDS, JudgeSpec
+from evaluator.judging.samples import JUDGE, SAMPLES_AT_ONCE, read_pending, read_verdicts
+from service.database import Database
+from service.errors import InputError
+from service.models.estimate import Estimate, PriceOf, priced, scaled, times, tokens
+from service.runs.store import Run, find_run
+from service.runs.tables import FILLED, CellRow
+
+SHORTEST_REPLY = 4  # tokens: the verdict alone
+
+
+def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_of: PriceOf) -> Estimate:
+    """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
+
+    Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
+    verdict alone to ones as long as `max_tokens` allows. Nothing is written. Samples without a grade by
+    `base` are not counted.
+
+    Raises:
+        InputError: nothing of the run is graded by `base`.
+    """
+    with db.read() as session:
+        base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
+        problems = {problem.id: problem for problem in run_problems(session, run.id)}
+    if base_row is None:
+        raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
+    lengths = {
+        sample.asked: sample.characters
+        for sample in read_pending(db, problems, base_row, judge_row or -1, KINDS[spec.asked])
+        if sample.asked is not None
+    }
+    asked = list(lengths)
+    with db.read() as session:
+        for start in range(0, len(asked), SAMPLES_AT_ONCE):
+            for replied in read_verdicts(session, spec.id, asked[start : start + SAMPLES_AT_ONCE]):
+                del lengths[replied]
+        replies = func.count()
+        largest = session.execute(
+            select(CellRow.paid_by, replies)
+            .where(CellRow.scope == spec.id, CellRow.kind == JUDGE, CellRow.state == FILLED)
+            .group_by(CellRow.paid_by)
+            .order_by(replies.desc())
+        ).first()
+        if largest is not None and lengths:
+            trial, count = largest
+            return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
+    characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
+    completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
+    requests = (float(len(lengths)), float(len(lengths)))
+    stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, price_of)
+    return Estimate(len(lengths), (stage,))
