@@ -6,8 +6,11 @@
         train_dataset=load_export("out/verl"), args=GRPOConfig(num_generations=32, ...))
 
 TRL measures an advantage against the `num_generations` responses of a question; so drawing some of them for
-its neighbors makes its groups joint (arXiv 2601.22478, Eq. 3). Written for TRL 1.16, whose `rollout_func` is
-marked experimental and whose methods for tokenising and drawing are private.
+its neighbors makes its groups joint (arXiv 2601.22478, Eq. 3). Anchors that weigh these responses take a
+trainer of two lines: `class Trainer(NeighborWeights, GRPOTrainer): pass`.
+
+Written for TRL 1.16, whose `rollout_func` is marked experimental and whose methods for tokenising, drawing
+and scoring are private.
 """
 
 from __future__ import annotations
@@ -18,10 +21,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+import torch
+
 from service.errors import InputError
+from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.verl.reward import compute_score
 
-Anchor: TypeAlias = Literal["question", "own", "corrected"]
+Anchor: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
+_ANCHORS: tuple[Anchor, ...] = ("question", "own", "corrected", "tapered", "dropped")
 Messages: TypeAlias = list[dict[str, str]]
 
 
@@ -72,18 +79,23 @@ class NeighborRollout:
     """Draw a question's responses for itself and its neighbors in turn: TRL's `rollout_func`.
 
     Args:
-        anchor: what a response is conditioned on when it is trained: the question (TA-GRPO); the prompt that
-            it was drawn for (own, as in the paper's first version); or the question, weighed by the sampling
-            mismatch (corrected), which TRL does itself with vLLM, `vllm_importance_sampling_correction=True`
-            and `vllm_importance_sampling_mode="sequence_truncate"`.
+        anchor: what a response is conditioned on in training: the prompt that it was drawn for (own, as in
+            the paper's first version), or the question (TA-GRPO). The other three take the question and
+            weigh responses to neighbors, by a trainer that is a `NeighborWeights`: each token by
+            min(ratio, `threshold`) of its probabilities under both prompts (corrected), or a whole response,
+            where it is not better than its group, by min(1, ratio) (tapered) or 0 (dropped).
+        threshold: where the weights of `corrected` are truncated.
 
     Where the model is evaluated, the question alone is asked.
     """
 
-    def __init__(self, anchor: Anchor = "question") -> None:
-        if anchor not in ("question", "own", "corrected"):
-            raise InputError(f"anchor {anchor!r} is none of question, own, corrected.")
+    def __init__(self, anchor: Anchor = "question", *, threshold: float = 2.0) -> None:
+        if anchor not in _ANCHORS:
+            raise InputError(f"anchor {anchor!r} is none of {', '.join(_ANCHORS)}.")
+        if not threshold > 0:
+            raise InputError(f"threshold is {threshold}; say more than 0.")
         self.anchor = anchor
+        self.threshold = threshold
         self._neighbors: dict[str, list[Messages]] | None = None
 
     def __call__(self, prompts: list[Messages], trainer: Any) -> dict[str, Any]:
@@ -106,7 +118,9 @@ class NeighborRollout:
             "prompt_ids": anchored,
             "completion_ids": responses,
             "logprobs": log_probs,
-            "asked": ["".join(message["content"] for message in messages) for messages in asked],
+            "asked": [_text(messages) for messages in asked],
+            "asked_ids": asked_ids,
+            "rollout": self,
         }
 
     def _check(self, trainer: Any, neighbors: int) -> None:
@@ -116,17 +130,83 @@ class NeighborRollout:
                 f"num_generations is {group}; with {neighbors} neighbors a question has {neighbors + 1} "
                 f"phrasings: say a multiple of {neighbors + 1}."
             )
-        weighed = bool(trainer.use_vllm and trainer.vllm_importance_sampling_correction)
-        if self.anchor == "question" and weighed:
+        if self.anchor != "own" and trainer.use_vllm and trainer.vllm_importance_sampling_correction:
             raise InputError(
                 "vllm_importance_sampling_correction=True would weigh responses to neighbors by the mismatch "
-                'of prompts; say False, or NeighborRollout("corrected").'
+                "of prompts; say False."
             )
-        if self.anchor == "corrected" and not weighed:
+        if self.anchor not in ("question", "own") and not isinstance(trainer, NeighborWeights):
             raise InputError(
-                "the anchor `corrected` needs use_vllm=True and vllm_importance_sampling_correction=True, as "
-                "TRL has the probabilities that it drew with from vLLM alone."
+                f"the anchor {self.anchor} weighs responses, and GRPOTrainer has no place for that; take "
+                "`class Trainer(NeighborWeights, GRPOTrainer): pass` in its place."
             )
+
+
+class NeighborWeights:
+    """Mix-in before `GRPOTrainer`: weighs responses to neighbors as the anchor of `NeighborRollout` says.
+
+    A weight multiplies the advantage, which is the same as weighing the clipped loss. Log-probs under both
+    prompts are the trainer's own: two more passes over the batch, none for `dropped`. Logged, of responses to
+    neighbors, are `tagrpo/anchor/log_ratio/neighbors` and, of those that may be weighed,
+    `tagrpo/response_weights/mean`.
+    """
+
+    def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        rollout = inputs[0]["rollout"]
+        if self.model.training and rollout.anchor not in ("question", "own"):  # type: ignore[attr-defined]
+            batch["advantages"] = self._weighed(batch, inputs, rollout)
+        return batch
+
+    def _weighed(
+        self: Any, batch: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]], rollout: NeighborRollout
+    ) -> Any:
+        """Return advantages times weights: [B], or [B, T] with the anchor `corrected`."""
+        advantages_B, mask_BT = batch["advantages"], batch["completion_mask"]
+        foreign_B = torch.tensor(
+            [_text(row["prompt"]) != row["asked"] for row in inputs], device=advantages_B.device
+        )
+        ratio_BT = None
+        if rollout.anchor != "dropped":
+            anchored_BT = batch.get("old_per_token_logps")
+            if anchored_BT is None:
+                anchored_BT = self._log_probs(batch, batch["prompt_ids"], batch["prompt_mask"])
+            asked_BT = self._log_probs(batch, *self._padded([row["asked_ids"] for row in inputs]))
+            ratio_BT = (anchored_BT - asked_BT).double() * mask_BT * foreign_B[:, None]
+            self._log_mean("tagrpo/anchor/log_ratio/neighbors", ratio_BT.sum(-1)[foreign_B])
+        if rollout.anchor == "corrected":
+            weights_BT = ratio_BT.exp().clamp(max=rollout.threshold)
+            return (advantages_B[:, None] * weights_BT).to(advantages_B.dtype)
+        weights_B = anchor_weights(
+            rollout.anchor, advantages_B, foreign_B, None if ratio_BT is None else ratio_BT.sum(-1)
+        )
+        self._log_mean("tagrpo/response_weights/mean", weights_B[foreign_B & (advantages_B < 0)])
+        return (advantages_B * weights_B).to(advantages_B.dtype)
+
+    def _log_probs(self: Any, batch: Mapping[str, Any], prompt_ids: Any, prompt_mask: Any) -> Any:
+        """Return the log-probs [B, T] of the responses behind other prompts."""
+        ids = torch.cat([prompt_ids, batch["completion_ids"]], 1)
+        mask = torch.cat([prompt_mask, batch["completion_mask"]], 1)
+        width, at_once = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
+        with torch.no_grad():
+            return self._get_per_token_logps_and_entropies(self.model, ids, mask, width, batch_size=at_once)[
+                0
+            ]
+
+    def _padded(self: Any, prompts: Sequence[Sequence[int]]) -> tuple[Any, Any]:
+        """Return prompts as TRL pads them: ids and mask, shape [B, P]."""
+        from trl.trainer.utils import pad
+
+        device = self.accelerator.device
+        ids = [torch.tensor(prompt, device=device) for prompt in prompts]
+        padded = pad(ids, padding_value=self._tokenizer.pad_token_id, padding_side="left")
+        return padded, pad([torch.ones_like(each) for each in ids], padding_value=0, padding_side="left")
+
+    def _log_mean(self: Any, name: str, values: Any) -> None:
+        sums = torch.stack([values.double().sum(), torch.tensor(float(len(values)), device=values.device)])
+        total, count = self.accelerator.gather(sums).view(-1, 2).sum(0).tolist()
+        if count:
+            self._metrics["train"][name].append(total / count)
 
 
 def _neighbors(dataset: Any) -> dict[str, list[Messages]]:
@@ -137,3 +217,7 @@ def _neighbors(dataset: Any) -> dict[str, list[Messages]]:
 
 def _key(prompt: Messages) -> str:
     return json.dumps([[message["role"], message["content"]] for message in prompt])
+
+
+def _text(messages: Messages) -> str:
+    return "".join(message["content"] for message in messages)

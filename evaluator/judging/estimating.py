@@ -48,7 +48,7 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
             .group_by(CellRow.paid_by)
             .order_by(replies.desc())
         ).first()
-        if largest is not None and lengths:
+        if largest is not None and largest[0] and lengths:
             trial, count = largest
             return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
     characters = sum(lengths.values()) + len(lengths) * len(system_prompt())

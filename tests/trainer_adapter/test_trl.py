@@ -11,7 +11,8 @@ from service.errors import InputError
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.trl import NeighborRollout, correctness, load_export
+from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.trl import NeighborRollout, NeighborWeights, correctness, load_export
 
 pytestmark = [
     pytest.mark.trl,
@@ -30,7 +31,9 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 class Step:
     """What TRL made of one batch, and what it asked and drew."""
 
-    def __init__(self, world: World, anchor: Any = "question", **settings: Any) -> None:
+    def __init__(
+        self, world: World, anchor: Any = "question", *, weighs: bool = False, **settings: Any
+    ) -> None:
         from trl import GRPOConfig, GRPOTrainer
 
         self.rewards: list[float | None] = []
@@ -47,7 +50,11 @@ class Step:
             bf16=False,
             seed=3,
         )
-        self.trainer = GRPOTrainer(
+
+        class Weighing(NeighborWeights, GRPOTrainer):
+            pass
+
+        self.trainer = (Weighing if weighs else GRPOTrainer)(
             model=str(world.policy),
             reward_funcs=self.reward,
             rollout_func=self.rollout,
@@ -96,30 +103,99 @@ def test_responses_are_anchored_to_the_question(step: Step) -> None:
 
 
 def test_advantages_loss_and_gradient_are_those_of_the_plug_in(step: Step) -> None:
-    made, model = step.made, step.trainer.model
+    made = step.made
     assert 0 < sum(step.rewards) < len(step.rewards)  # type: ignore[arg-type]
     groups = [row // GROUP for row in range(len(step.rows))]
     ours = grpo_advantages(step.rewards, groups, ddof=1, epsilon=1e-4)
     torch.testing.assert_close(made["advantages"].double(), ours, atol=1e-5, rtol=1e-5)
 
+    theirs, gradients = trl_loss(step)
+    log_probs = score(step, made["prompt_ids"], made["prompt_mask"])
+    loss = our_loss(step, log_probs, ours.float())
+    assert float(loss.detach()) == pytest.approx(theirs, abs=1e-6)
+    assert_same_gradients(step, gradients, loss)
+
+
+def trl_loss(step: Step) -> tuple[float, dict[str, Any]]:
+    """Return the loss of the batch as TRL has it, with its gradients."""
+    model = step.trainer.model
     step.trainer.current_gradient_accumulation_steps = 1  # set by the loop that is not run here
-    theirs = step.trainer.compute_loss(model, made)
-    theirs.backward()
+    loss = step.trainer.compute_loss(model, step.made)
+    loss.backward()
     gradients = {name: each.grad.clone() for name, each in model.named_parameters()}
     model.zero_grad()
+    return float(loss.detach()), gradients
 
-    ids = torch.cat([made["prompt_ids"], made["completion_ids"]], 1)
-    mask = torch.cat([made["prompt_mask"], made["completion_mask"]], 1)
+
+def score(step: Step, prompts: Any, prompt_mask: Any) -> Any:
+    """Return the log-probs of the responses behind these prompts, by the model itself."""
+    made = step.made
+    ids = torch.cat([prompts, made["completion_ids"]], 1)
+    mask = torch.cat([prompt_mask, made["completion_mask"]], 1)
     width = made["completion_ids"].shape[1]
-    logits = model(ids, attention_mask=mask).logits[:, -width - 1 : -1]
-    log_probs = logits.log_softmax(-1).gather(-1, made["completion_ids"][..., None])[..., 0]
-    surrogate = clipped_surrogate(log_probs, log_probs.detach(), ours.float())
-    loss = aggregate(surrogate.loss_BT, made["completion_mask"], "seq-mean-token-mean")
+    logits = step.trainer.model(ids, attention_mask=mask).logits[:, -width - 1 : -1]
+    return logits.log_softmax(-1).gather(-1, made["completion_ids"][..., None])[..., 0]
+
+
+def our_loss(step: Step, log_probs: Any, advantages: Any) -> Any:
+    surrogate = clipped_surrogate(log_probs, log_probs.detach(), advantages)
+    return aggregate(surrogate.loss_BT, step.made["completion_mask"], "seq-mean-token-mean")
+
+
+def assert_same_gradients(step: Step, gradients: dict[str, Any], loss: Any) -> None:
     loss.backward()
-    assert float(loss.detach()) == pytest.approx(float(theirs.detach()), abs=1e-6)
     assert max(float(gradient.abs().max()) for gradient in gradients.values()) > 1e-3
-    for name, parameter in model.named_parameters():
+    for name, parameter in step.trainer.model.named_parameters():
         torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-3)
+    step.trainer.model.zero_grad()
+
+
+@pytest.mark.parametrize("anchor", ["tapered", "dropped", "corrected"])
+def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world: World, anchor: Any) -> None:
+    step = Step(world, anchor, weighs=True)
+    step.made = made = step.batch()
+    groups = [row // GROUP for row in range(len(step.rows))]
+    advantages = grpo_advantages(step.rewards, groups, ddof=1, epsilon=1e-4)
+    foreign = torch.tensor(
+        [
+            row["prompt"][0]["content"] != text
+            for row, text in zip(step.rows, step.drawn["asked"], strict=True)
+        ]
+    )
+    assert foreign.double().mean() == 3 / 4
+    tokenizer = step.trainer.processing_class
+    asked = [[{"role": "user", "content": text}] for text in step.drawn["asked"]]
+    prompts = tokenizer.apply_chat_template(
+        asked,
+        add_generation_prompt=True,
+        return_dict=True,
+        return_tensors="pt",
+        padding=True,
+        tokenizer_kwargs={"padding_side": "left"},
+    )
+    anchored = score(step, made["prompt_ids"], made["prompt_mask"])
+    drawn = score(step, prompts["input_ids"], prompts["attention_mask"])
+    ratio = ((anchored - drawn) * made["completion_mask"]).detach()
+    if anchor == "corrected":
+        weighed = advantages[:, None] * torch.where(foreign[:, None], ratio.exp().clamp(max=2.0), 1.0)
+        assert (ratio[foreign].exp() > 2).any()
+    else:
+        weights = anchor_weights(anchor, advantages, foreign, ratio.sum(-1))
+        weighed = advantages * weights
+        assert (weights[foreign] < 0.9).any()
+        assert (weights[~foreign] == 1).all()
+    torch.testing.assert_close(made["advantages"].double(), weighed.double(), atol=1e-4, rtol=1e-3)
+
+    theirs, gradients = trl_loss(step)
+    loss = our_loss(step, anchored, weighed.float())
+    assert float(loss.detach()) == pytest.approx(theirs, abs=1e-5)
+    assert_same_gradients(step, gradients, loss)
+    logged = step.trainer._metrics["train"]
+    name = "tagrpo/anchor/log_ratio/neighbors"
+    if anchor != "dropped":
+        assert logged[name][-1] == pytest.approx(float(ratio.sum(-1)[foreign].mean()), abs=1e-3)
+    if anchor == "dropped":
+        assert logged["tagrpo/response_weights/mean"] == [0.0]
 
 
 def test_own_prompts_are_trained_on_where_that_is_asked_for(world: World) -> None:
@@ -150,12 +226,14 @@ def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: 
         Step(world, num_generations=2).batch()
     step = Step(world)
     step.trainer.use_vllm = step.trainer.vllm_importance_sampling_correction = True
-    with pytest.raises(InputError, match="say False, or NeighborRollout"):
+    with pytest.raises(InputError, match="say False"):
         step.draw([row["prompt"] for row in step.rows], step.trainer)
-    with pytest.raises(InputError, match="needs use_vllm=True"):
+    with pytest.raises(InputError, match="no place for that"):
         Step(world, "corrected").batch()
-    with pytest.raises(InputError, match="none of question, own, corrected"):
+    with pytest.raises(InputError, match="none of question, own, corrected, tapered, dropped"):
         NeighborRollout("neighbor")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="more than 0"):
+        NeighborRollout("corrected", threshold=0)
     with pytest.raises(InputError, match="is not there"):
         load_export(tmp_path)
 
