@@ -166,20 +166,20 @@ class NeighborWeights:
         foreign_B = torch.tensor(
             [_text(row["prompt"]) != row["asked"] for row in inputs], device=advantages_B.device
         )
-        ratio_BT = None
+        log_ratio_B = None
         if rollout.anchor != "dropped":
             anchored_BT = batch.get("old_per_token_logps")
             if anchored_BT is None:
                 anchored_BT = self._log_probs(batch, batch["prompt_ids"], batch["prompt_mask"])
             asked_BT = self._log_probs(batch, *self._padded([row["asked_ids"] for row in inputs]))
             ratio_BT = (anchored_BT - asked_BT).double() * mask_BT * foreign_B[:, None]
-            self._log_mean("tagrpo/anchor/log_ratio/neighbors", ratio_BT.sum(-1)[foreign_B])
-        if rollout.anchor == "corrected":
-            weights_BT = ratio_BT.exp().clamp(max=rollout.threshold)
-            return (advantages_B[:, None] * weights_BT).to(advantages_B.dtype)
-        weights_B = anchor_weights(
-            rollout.anchor, advantages_B, foreign_B, None if ratio_BT is None else ratio_BT.sum(-1)
-        )
+            log_ratio_B = ratio_BT.sum(-1)
+            self._log_mean("tagrpo/anchor/log_ratio/neighbors", log_ratio_B[foreign_B])
+            if rollout.anchor == "corrected":
+                weights_BT = ratio_BT.exp().clamp(max=rollout.threshold)
+                return (advantages_B[:, None] * weights_BT).to(advantages_B.dtype)
+        weights_B = anchor_weights(rollout.anchor, advantages_B, foreign_B, log_ratio_B)
+        assert weights_B is not None
         self._log_mean("tagrpo/response_weights/mean", weights_B[foreign_B & (advantages_B < 0)])
         return (advantages_B * weights_B).to(advantages_B.dtype)
 

@@ -48,8 +48,9 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
             .group_by(CellRow.paid_by)
             .order_by(replies.desc())
         ).first()
-        if largest is not None and largest[0] and lengths:
+        if largest is not None and lengths:
             trial, count = largest
+            assert trial is not None  # what was asked was paid by a run
             return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
     characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
