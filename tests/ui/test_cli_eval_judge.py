@@ -117,6 +117,9 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert any("4 grades, 3 of them correct" in note for note in compared["notes"])
     by_name = json.loads(cli("report", "m.rows", "--k", "1", "--grader", "doubting:grade", "--json").out)
     assert by_name["scores"][0]["value"] == plain["value"]
+    graded = cli("compare", "a=m.rows", "b=m.rows", "--grader", "doubting:grade", "--k", "1", "--json")
+    assert graded.code == 0, graded.err
+    assert f'"value_a": {plain["value"]}' in graded.out
     assert "--grader doubting:other" in cli("report", "m.rows", "--grader", "doubting:other").err
 
     measured = json.loads(cli("agreement", "m.rows", "--judge", MODEL, "--json").out)
