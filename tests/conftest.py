@@ -93,7 +93,7 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs the real vLLM, TRL, inspect_ai or MLflow where there is none, and SQLite elsewhere."""
+    """Skip what needs a package that is not there (vLLM, TRL, inspect_ai, ...), and SQLite elsewhere."""
     if config.getoption("db") == "postgresql":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
@@ -101,6 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
         ("trl", "trl", "`make test` installs it in a folder of its own"),
         ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
+        ("verifiers", "verifiers", "the extra `verifiers` has it, in an environment of its own"),
         ("mlflow", "mlflow", "the extra `tracking` has it"),
     ):
         if find_spec(package) is None:

@@ -18,7 +18,7 @@ from rephraser.tables import CandidateRow
 from service.database import Database, upsert, utc_now
 from service.errors import InputError
 from service.json_lines import read_objects
-from service.questions import Question
+from service.questions import Question, hub
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
@@ -46,19 +46,7 @@ def import_set(
             hash, or a question that this database has with another level or subject.
     """
     check_name(name)
-    rows, described = read_export(path)
-    entries = _entries(rows, path)
-    content = set_hash(entries)
-    edited = described is not None and (
-        described["content_hash"] != content
-        or described.get("counts", {}).get("successes") != count_successes(entries).get("successes")
-    )
-    if described is not None and edited and not accept_changes:
-        raise InputError(
-            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}, or "
-            "their success counts differ: the rows were changed after the export. Export again, or pass "
-            "--accept-changes to take them as they are."
-        )
+    entries, described, edited = _read_checked(path, accept_changes=accept_changes)
     origin: dict[str, Any] = {"file": path.name, "edited": edited}
     spec: dict[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
@@ -73,6 +61,26 @@ def import_set(
         _store_questions(session, [entry.question for entry in entries], path)
         _store_candidates(session, entries)
         return write_set(session, name, entries, spec=spec, counts=counts)
+
+
+def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
+    """Return the questions of an exported set with their neighbors, without a database.
+
+    Args:
+        source: a file or folder of `tagrpo sets export`, or the data set on the Hub that one was pushed to.
+        revision: commit, branch or tag on the Hub.
+
+    Raises:
+        InputError: no such export, or one whose rows no longer give its hash.
+        PrerequisiteError: the Hub cannot be reached, or gives no access.
+    """
+    path = Path(source).expanduser()
+    if path.exists() or not hub.is_id(source):
+        if revision is not None:
+            raise InputError(f"{source}: a revision is of a data set on the Hub; leave it out.")
+    else:
+        path = hub.fetch_files(source, [SPLIT_FILE, MANIFEST_NAME], revision)
+    return _read_checked(path, accept_changes=False)[0]
 
 
 def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
@@ -95,6 +103,24 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
         rows = [row for _, row in read_objects(path)]
         return rows, _read_manifest(beside) if beside.is_file() else None
     raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
+
+
+def _read_checked(path: Path, *, accept_changes: bool) -> tuple[list[SetEntry], dict[str, Any] | None, bool]:
+    """Return entries, manifest, and whether the rows were changed after the export."""
+    rows, described = read_export(path)
+    entries = _entries(rows, path)
+    content = set_hash(entries)
+    edited = described is not None and (
+        described["content_hash"] != content
+        or described.get("counts", {}).get("successes") != count_successes(entries).get("successes")
+    )
+    if described is not None and edited and not accept_changes:
+        raise InputError(
+            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}, or "
+            "their success counts differ: the rows were changed after the export. Export again, or take them "
+            "as they are with `tagrpo sets import --accept-changes`."
+        )
+    return entries, described, edited
 
 
 def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:

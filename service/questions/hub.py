@@ -61,6 +61,34 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
     )
 
 
+def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path:
+    """Return the folder in the Hub's cache that holds these files of a data set, as they are there.
+
+    Raises:
+        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        InputError: no such data set or revision.
+    """
+    from huggingface_hub import snapshot_download
+
+    name = source.removeprefix(PREFIX)
+    commit, outage = _commit(name, revision)
+    try:
+        folder = snapshot_download(
+            name,
+            repo_type="dataset",
+            revision=commit or revision,
+            allow_patterns=list(names),
+            local_files_only=bool(outage),
+        )
+    except Exception as error:
+        reason = outage or f"{type(error).__name__}: {_first_line(error)}"
+        raise PrerequisiteError(
+            f"{name}: there is no such file, and the Hub's data set cannot be loaded ({reason}). Check the "
+            "network and HF_ENDPOINT, or give a local file."
+        ) from error
+    return Path(folder)
+
+
 def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
     """Return the commit that a revision means now; or None, and why the Hub could not be asked."""
     import huggingface_hub
