@@ -85,7 +85,9 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tm
     ids = [entry.question.id for entry in read_published(str(exports / "set"))]
     apples, pears = "me/apples", "me/pears"
     with serve_hub(apples, exports / "set") as address:
-        newest, tagged, old, other = read(address, tmp_path, [apples], [apples, "v1"], [apples, "v9"], [pears])
+        newest, tagged, old, other = read(
+            address, tmp_path, [apples], [apples, "v1"], [apples, "v9"], [pears]
+        )
     assert (newest, tagged) == (ids, ids)
     assert 'the Hub has no revision "v9"' in old
     assert "no such data set on the Hub" in other
@@ -93,4 +95,6 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tm
     assert not list(tmp_path.rglob("README.md"))  # nothing but what is read
     cached, other = read(address, tmp_path, [apples, COMMIT], [pears])
     assert cached == ids
-    assert other.startswith("PrerequisiteError: me/pears: there is no such file, and the Hub's data set cannot")
+    assert other.startswith(
+        "PrerequisiteError: me/pears: there is no such file, and the Hub's data set cannot"
+    )
