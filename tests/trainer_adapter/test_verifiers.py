@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -104,7 +105,7 @@ def traces(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
                 *(str(Path(sys.executable).parent / "vf-eval"), "tagrpo", "-m", "policy"),
                 *("--env.taskset.source", str(exported / "set.jsonl"), "--client.base-url", server.url),
                 *("-r", "2", "--env.responses", "2", "--env.taskset.task.time-limit-s", "1"),
-                *("--no-push", "--no-rich", "--run.name", "run"),
+                *("--no-push", "--no-rich", "--run.name", "first"),
                 cwd=folder,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.STDOUT,
@@ -114,7 +115,7 @@ def traces(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
 
     code, output = asyncio.run(both())
     assert code == 0, output
-    return folder / "outputs" / "run" / "traces.jsonl", asked
+    return folder / "outputs" / "first" / "traces.jsonl", asked
 
 
 def test_an_episode_holds_a_question_and_its_neighbors_with_the_grader_s_rewards(
@@ -157,6 +158,16 @@ def test_the_mean_that_verifiers_prints_leaves_unknown_grades_out(traces: tuple[
         stats = {trace.id: TraceStats(trace) for slot in slots for trace in slot.traces}
         console.print(Progress(slots, 0.0, stats))
     assert re.search(r"reward 0\.60\b", capture.get())  # 3 of 5 right, the sixth response has no grade
+
+
+def test_the_page_s_script_counts_what_has_no_grade(traces: tuple[Path, list[str]]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "verifiers.md").read_text(encoding="utf-8")
+    (script,) = re.findall(r"^```python unknown\.py\n(.*?)^```$", page, re.M | re.S)
+    folder = traces[0].parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "4.0 of 24 responses have no grade\n"
 
 
 def test_the_first_neighbor_without_an_instruction_and_answers_outside_of_boxes(
