@@ -100,7 +100,7 @@ gpu-check:
 	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 
 TOOLS = inspect or mlflow or verifiers
-TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/evaluator/test_exchange_trackers.py
+TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/evaluator/test_exchange_trackers.py tests/trainer_adapter/test_verifiers.py
 READY = $(VENV)/.dev
 
 lint: $(READY)
