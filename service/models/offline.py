@@ -222,7 +222,12 @@ class Speed:
 
     def words(self) -> str:
         """Return as in `12.5 samples/s, 3,210 tokens/s`."""
-        since, samples, tokens = self._marks[0]
-        seconds = max(self._clock() - since, 1e-9)
-        per_s = (self._samples - samples) / seconds, (self._tokens - tokens) / seconds
-        return f"{per_s[0]:.1f} samples/s, {per_s[1]:,.0f} tokens/s"
+        return f"{self._per_s(1, self._samples):.1f} samples/s, {self.tokens_per_s():,.0f} tokens/s"
+
+    def tokens_per_s(self) -> float:
+        """Return the rate of tokens."""
+        return self._per_s(2, self._tokens)
+
+    def _per_s(self, place: int, count: int) -> float:
+        first = self._marks[0]
+        return (count - first[place]) / max(self._clock() - first[0], 1e-9)

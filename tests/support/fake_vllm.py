@@ -132,6 +132,7 @@ class Behaviour:
     most_in_flight: int = 0
     ended: int = 0  # engines that were shut down
     device: str = "cuda"
+    devices: int = 2
 
 
 def text_of(prompt: Sequence[int], seed: int | None) -> str:
@@ -198,6 +199,12 @@ class _Engine:
 
 def install(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
     """Make `import vllm` give this module."""
+    for name, module in modules(behaviour).items():
+        monkeypatch.setitem(sys.modules, name, module)
+
+
+def modules(behaviour: Behaviour) -> dict[str, types.ModuleType]:
+    """Return the modules that stand for vLLM's, by name."""
 
     class LLM:
         def __init__(
@@ -229,7 +236,7 @@ def install(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
             behaviour.llms.append({key: value for key, value in locals().items() if key != "self"})
             if behaviour.fails_to_start:
                 raise RuntimeError(behaviour.fails_to_start)
-            assert set(kwargs) <= {"enable_prefix_caching", "max_model_len"}
+            assert set(kwargs) <= {"enable_prefix_caching", "max_model_len", "distributed_executor_backend"}
             self.llm_engine = _Engine(behaviour, kwargs.get("max_model_len"))
             self._counter = 0
 
@@ -262,6 +269,10 @@ def install(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
         def get_device_name(cls, device_id: int = 0) -> str:
             return "Fake H100" if cls.device_type == "cuda" else cls.device_type
 
+        @classmethod
+        def device_count(cls) -> int:
+            return behaviour.devices
+
     vllm: Any = types.ModuleType("vllm")
     vllm.__version__ = "0.24.0"
     vllm.LLM, vllm.SamplingParams, vllm.TokensPrompt = LLM, SamplingParams, TokensPrompt
@@ -270,6 +281,4 @@ def install(monkeypatch: pytest.MonkeyPatch, behaviour: Behaviour) -> None:
     vllm.exceptions = types.ModuleType("vllm.exceptions")
     vllm.exceptions.VLLMClientError = VLLMClientError
     vllm.exceptions.VLLMValidationError = VLLMValidationError
-    monkeypatch.setitem(sys.modules, "vllm", vllm)
-    monkeypatch.setitem(sys.modules, "vllm.exceptions", vllm.exceptions)
-    monkeypatch.setitem(sys.modules, "vllm.platforms", platforms)
+    return {"vllm": vllm, "vllm.exceptions": vllm.exceptions, "vllm.platforms": platforms}

@@ -1,8 +1,5 @@
 """Grading on a Ray cluster: a grader on each node, with its own processes and limits, fed by one driver."""
 
-import logging
-import os
-import socket
 import time
 from collections import deque
 from collections.abc import Iterator
@@ -13,6 +10,7 @@ from evaluator.grading.grader import Grader
 from evaluator.grading.types import CRASHED, GRADER_VERSION, Grade, GradeCase, GradeValue
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError, PrerequisiteError
+from service.ray_cluster import join_cluster
 
 PARTS_AHEAD = 2
 """Of a node: one that it grades, one that waits there."""
@@ -23,7 +21,6 @@ TRIES = 3
 _LOOK_S = 5.0
 """How often the cluster is asked for nodes that came or went."""
 
-_CONNECT_S = 10.0
 _PAUSE_S = 0.2
 _START_S = 120.0
 """How long the cluster may have no node that grades."""
@@ -62,13 +59,6 @@ class _Node:
     ready: bool = False
 
 
-def _check_reachable(address: str) -> None:
-    """Raise OSError where nobody listens at HOST:PORT: Ray itself would try for minutes."""
-    host, colon, port = address.rpartition(":")
-    if colon and port.isdecimal() and "/" not in host:
-        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_S).close()
-
-
 class ClusterGraders:
     """Graders on all nodes of a Ray cluster; a context manager.
 
@@ -85,23 +75,8 @@ class ClusterGraders:
     """
 
     def __init__(self, address: str, workers: int | None = None, own: str | None = None) -> None:
-        try:
-            import ray
-        except ImportError:
-            raise PrerequisiteError(
-                "grading on several nodes needs Ray: pip install 'tagrpo[train]'."
-            ) from None
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
-            _check_reachable(address)
-            ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
-        except (OSError, ValueError, RuntimeError) as error:
-            reason = str(error).strip().splitlines()[0]
-            raise PrerequisiteError(
-                f"--ray-address {address}: no Ray cluster can be reached ({reason}). On its first node start "
-                "one by `ray start --head`, on the others `ray start --address HOST:PORT`."
-            ) from None
-        self._ray, self._workers, self._own = ray, workers, own
+        self._ray = join_cluster(address, "grading on several nodes")
+        self._workers, self._own = workers, own
         self.version = own_version(own) if own else GRADER_VERSION
         self._nodes: dict[str, _Node] = {}
         self._looked = -_LOOK_S

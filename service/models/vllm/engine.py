@@ -22,7 +22,7 @@ _CLAIM = 64
 LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
 
-_ENDING_S = 3.0
+ENDING_S = 3.0
 _PROCESS = "EngineCore"
 """How the names of the engine's processes begin (`CoreEngineProcManager` in vllm/v1/engine/utils.py)."""
 
@@ -162,7 +162,7 @@ class Engine:
         Python waits at exit for processes of multiprocessing, and those of an engine end only when told.
         """
         try:
-            self._engine.engine_core.shutdown(timeout=_ENDING_S)
+            self._engine.engine_core.shutdown(timeout=ENDING_S)
         finally:  # a signal in between leaves none behind either
             for process in multiprocessing.active_children():
                 if process.name.startswith(_PROCESS):

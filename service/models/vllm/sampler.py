@@ -10,6 +10,7 @@ from service.models.offline import CheckpointSampler, OfflineFilling
 from service.models.settings import DrawingSpec
 from service.models.stopping import GRACE_S, stop_on_signals
 from service.models.vllm.engine import LEAST_TEMPERATURE, Engine, EngineDiedError, find_device, find_vllm
+from service.models.vllm.parallel import ParallelEngines, look_at_device, start_cluster
 from service.runs.filling import Filled
 
 DIED = "engine"
@@ -22,7 +23,8 @@ class VllmSampler(CheckpointSampler):
     A cell is one request of n samples; prompts are rendered here and given as token ids, and prefix caching
     reads each prompt once. vLLM draws sample i of a request with its seed plus i: that is the seed stored.
     `tensor_parallel` GPUs share the model; `max_model_len` None takes the model's own context. After SIGTERM
-    a step that takes longer than `grace_s` seconds is given up.
+    a step that takes longer than `grace_s` seconds is given up. With `gpus`, or `ray_address` of a cluster,
+    engines draw side by side, on so many GPUs in all (None: all that the cluster has).
     """
 
     def __init__(
@@ -34,6 +36,8 @@ class VllmSampler(CheckpointSampler):
         dtype: str = "auto",
         gpu_memory_utilization: float = 0.9,
         max_model_len: int | None = None,
+        gpus: int | None = None,
+        ray_address: str | None = None,
         grace_s: float = GRACE_S,
     ) -> None:
         if tensor_parallel < 1:
@@ -44,12 +48,18 @@ class VllmSampler(CheckpointSampler):
             )
         if max_model_len is not None and max_model_len < 2:
             raise InputError(f"max-model-len is {max_model_len}; give at least 2 tokens.")
+        if gpus is not None and (gpus < 1 or gpus % tensor_parallel):
+            raise InputError(
+                f"gpus is {gpus}; give a multiple of the {tensor_parallel} that each engine takes."
+            )
         super().__init__(model, revision)
+        self._gpus, self._ray_address = gpus, ray_address
+        self._ray: Any = None
         self._tensor_parallel, self._dtype = tensor_parallel, dtype
         self._memory, self._max_model_len = gpu_memory_utilization, max_model_len
         self._grace_s = grace_s
         self._checkpoint: Checkpoint | None = None
-        self._engine: Engine | None = None
+        self._engine: Engine | ParallelEngines | None = None
 
     def describe(self) -> Mapping[str, Any]:
         """Return engine, versions, weights, dtype, GPUs and chat template; the engine is not started.
@@ -70,7 +80,7 @@ class VllmSampler(CheckpointSampler):
             "torch": torch.__version__,
             "weights": checkpoint.weights,
             "dtype": self._dtype,
-            **find_device(),
+            **self._device(),
             "tensor_parallel": self._tensor_parallel,
             "max_model_len": self._max_model_len,
             "seeds": "first of the request, plus its place",
@@ -125,8 +135,11 @@ class VllmSampler(CheckpointSampler):
     def close(self) -> None:
         """End the engine and its processes; the next `fill` starts another."""
         engine, self._engine = self._engine, None
+        ray, self._ray = self._ray, None
         if engine is not None:
             engine.close()
+        elif ray is not None:
+            ray.shutdown()
 
     def _open(self) -> Checkpoint:
         if self._checkpoint is None:
@@ -134,16 +147,42 @@ class VllmSampler(CheckpointSampler):
             self._checkpoint = open_checkpoint(self._name, self._revision, "vllm")
         return self._checkpoint
 
-    def _started(self) -> Engine:
+    @property
+    def _is_parallel(self) -> bool:
+        return self._gpus is not None or self._ray_address is not None
+
+    def _cluster(self) -> Any:
+        if self._ray is None:
+            self._ray = start_cluster(self._ray_address, self._gpus)
+        return self._ray
+
+    def _device(self) -> dict[str, str]:
+        if not self._is_parallel:
+            return find_device()
+        return look_at_device(self._cluster(), self._tensor_parallel)
+
+    def _started(self) -> Engine | ParallelEngines:
         if self._engine is None:
             commit = self._open().commit
-            self._engine = Engine(
+            options = {
+                "revision": commit,
+                "tokenizer_revision": commit,
+                "tensor_parallel_size": self._tensor_parallel,
+                "dtype": self._dtype,
+                "gpu_memory_utilization": self._memory,
+                "max_model_len": self._max_model_len,
+            }
+            if not self._is_parallel:
+                self._engine = Engine(self._name, **options)
+                return self._engine
+            if self._tensor_parallel > 1:
+                options["distributed_executor_backend"] = "mp"  # an engine's GPUs are those of its actor
+            self._engine = ParallelEngines(
+                self._cluster(),
                 self._name,
-                revision=commit,
-                tokenizer_revision=commit,
-                tensor_parallel_size=self._tensor_parallel,
-                dtype=self._dtype,
-                gpu_memory_utilization=self._memory,
-                max_model_len=self._max_model_len,
+                options,
+                gpus_each=self._tensor_parallel,
+                most=None if self._gpus is None else self._gpus // self._tensor_parallel,
+                device=self._device(),
             )
         return self._engine

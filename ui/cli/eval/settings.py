@@ -17,7 +17,15 @@ AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 ENGINE_OPTIONS: dict[str, set[str]] = {
     "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
-    "vllm": {"dtype", "tensor_parallel", "max_model_len", "gpu_memory_utilization", "revision"},
+    "vllm": {
+        "dtype",
+        "tensor_parallel",
+        "max_model_len",
+        "gpu_memory_utilization",
+        "revision",
+        "gpus",
+        "ray_address",
+    },
     "remote": set(),
 }
 """Which sampler knows which option of an engine."""
@@ -105,7 +113,16 @@ class Engine:
 
     device: Annotated[str | None, Option(help="local: cpu, cuda, cuda:1, ...")] = None
     dtype: Annotated[str | None, Option(help="local, vllm: float32, bfloat16, ...")] = None
-    tensor_parallel: Annotated[int | None, Option(min=1, help="vllm: GPUs that share the model.")] = None
+    gpus: Annotated[
+        int | None,
+        Option(min=1, help="vllm: GPUs in all, with an engine for each --tensor-parallel of them."),
+    ] = None
+    ray_address: Annotated[
+        str | None, Option(help="vllm: engines on the GPUs of this Ray cluster: auto, or HOST:PORT.")
+    ] = None
+    tensor_parallel: Annotated[
+        int | None, Option(min=1, help="vllm: GPUs that share the model, in each engine.")
+    ] = None
     max_model_len: Annotated[
         int | None, Option(min=2, help="vllm: tokens of prompt and response together.")
     ] = None
