@@ -178,7 +178,7 @@ def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
             driver = subprocess.Popen(
                 [sys.executable, "-c", DRIVER, str(path), model, cluster.address], stderr=subprocess.PIPE
             )
-            until = time.monotonic() + 60
+            until = time.monotonic() + 240
             while sum(cell.state == FILLED for cell in cells_of(work)) < before + 6:
                 assert time.monotonic() < until
                 assert driver.poll() is None, driver.stderr and driver.stderr.read().decode()
@@ -213,7 +213,7 @@ def test_what_cannot_be_drawn_there_is_refused(
         VllmSampler(model, gpus=4).describe()
     wide = VllmSampler(model, ray_address=cluster.address, tensor_parallel=2)
     try:
-        with pytest.raises(PrerequisiteError, match="no node has more than 1"):
+        with pytest.raises(PrerequisiteError, match="has more than 1"):
             wide.describe()
     finally:
         wide.close()
