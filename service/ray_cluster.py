@@ -15,7 +15,7 @@ _CONNECT_S = 10.0
 
 
 def join_cluster(address: str | None, work: str, **options: Any) -> Any:
-    """Return the module `ray`, connected to a cluster; `ray.shutdown()` leaves it.
+    """Return the module `ray`, connected to a cluster until `leave_cluster`.
 
     Args:
         address: `auto`, or HOST:PORT of its head; None starts one of this machine, which ends with this
@@ -51,9 +51,15 @@ def join_cluster(address: str | None, work: str, **options: Any) -> Any:
     return ray
 
 
+def leave_cluster(ray: Any) -> None:
+    """Leave the cluster; one of this machine alone ends."""
+    with _keeping_sigterm():
+        ray.shutdown()
+
+
 @contextlib.contextmanager
 def _keeping_sigterm() -> Iterator[None]:
-    """Keep the handler that Ray would put its own in place of, which exits with 15."""
+    """Keep the handler of SIGTERM: Ray sets its own when it comes and the system's default when it goes."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         yield

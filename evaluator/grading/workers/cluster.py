@@ -10,7 +10,7 @@ from evaluator.grading.grader import Grader
 from evaluator.grading.types import CRASHED, GRADER_VERSION, Grade, GradeCase, GradeValue
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError, PrerequisiteError
-from service.ray_cluster import join_cluster
+from service.ray_cluster import join_cluster, leave_cluster
 
 PARTS_AHEAD = 2
 """Of a node: one that it grades, one that waits there."""
@@ -92,7 +92,7 @@ class ClusterGraders:
         for node in self._nodes.values():
             self._ray.kill(node.actor)
         self._nodes.clear()
-        self._ray.shutdown()
+        leave_cluster(self._ray)
 
     def grade_parts(self, parts: Iterator[tuple[Key, list[GradeCase]]]) -> Iterator[tuple[Key, list[Grade]]]:
         """Yield the grades of each part as they come; a part is drawn when a node is free for it.

@@ -16,7 +16,7 @@ from service.models.vllm.engine import (
     find_device,
     find_vllm,
 )
-from service.ray_cluster import join_cluster
+from service.ray_cluster import join_cluster, leave_cluster
 
 TRIES = 3
 """Engines that an order may lose before it fails, and a node while they start before it is left alone."""
@@ -209,7 +209,7 @@ class ParallelEngines:
         for node in self._nodes:
             self._ray.kill(node.actor)
         self._nodes.clear()
-        self._ray.shutdown()
+        leave_cluster(self._ray)
 
     def _ready(self) -> list[_Node]:
         return [node for node in self._nodes if node.is_ready]

@@ -11,6 +11,7 @@ from service.models.settings import DrawingSpec
 from service.models.stopping import GRACE_S, stop_on_signals
 from service.models.vllm.engine import LEAST_TEMPERATURE, Engine, EngineDiedError, find_device, find_vllm
 from service.models.vllm.parallel import ParallelEngines, look_at_device, start_cluster
+from service.ray_cluster import leave_cluster
 from service.runs.filling import Filled
 
 DIED = "engine"
@@ -139,7 +140,7 @@ class VllmSampler(CheckpointSampler):
         if engine is not None:
             engine.close()
         elif ray is not None:
-            ray.shutdown()
+            leave_cluster(ray)
 
     def _open(self) -> Checkpoint:
         if self._checkpoint is None:
