@@ -64,6 +64,8 @@ class OpenAIServer:
         batch_end: str = "completed",
         keep: bool = True,
         version: str | None = None,
+        max_model_len: int | None = None,
+        root: str | None = None,
         thinks: bool = False,
         reasoning_parser: bool = False,
     ) -> None:
@@ -83,6 +85,8 @@ class OpenAIServer:
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             keep: Whether `requests` keeps what was asked.
             version: What `/version` tells, as vLLM does; None: that page does not exist.
+            max_model_len: What the list of models tells, as vLLM's does.
+            root: The weights that the list names; None: those of the model's name.
             thinks: A chat's answer begins with a thought, unless chat_template_kwargs has enable_thinking
                 false; as Qwen3 does.
             reasoning_parser: The thought stands in `reasoning_content`, as with vLLM's --reasoning-parser.
@@ -91,6 +95,7 @@ class OpenAIServer:
         self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
         self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
         self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
+        self.max_model_len, self.root = max_model_len, root
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
@@ -162,7 +167,8 @@ class OpenAIServer:
             return _error(404, "not_found", "Not Found")
         owner = "test" if self.version is None else "vllm"
         data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": owner, "root": name}
+            {"id": name, "object": "model", "created": 0, "owned_by": owner, "root": self.root or name}
+            | ({} if self.max_model_len is None else {"max_model_len": self.max_model_len})
             for name in self.models
         ]
         return web.json_response({"object": "list", "data": data})
@@ -346,6 +352,7 @@ async def _serve(options: argparse.Namespace) -> None:
         batch_polls=options.batch_polls,
         keep=False,
         version=options.version,
+        max_model_len=options.max_model_len,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -368,6 +375,7 @@ def main() -> None:
     parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
     parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
     parser.add_argument("--version", help="what /version tells, as vLLM does")
+    parser.add_argument("--max-model-len", type=int, help="what the list of models tells, as vLLM's does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
     asyncio.run(_serve(parser.parse_args()))
 
