@@ -126,6 +126,7 @@ class OpenAIServer:
             "faults": dict(self.met),
             "batches": self.batches.created,
             "batch_lines": self.batches.lines,
+            "pid": os.getpid(),
         }
 
     async def __aenter__(self) -> "OpenAIServer":
