@@ -135,6 +135,7 @@ class OpenAIServer:
         app.router.add_post("/v1/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/version", self._version)
+        app.router.add_get("/health", self._health)
         app.router.add_get("/stats", self._stats)
         app.router.add_post("/faults", self._set_faults)
         self.batches.add_routes(app, self._refusal)
@@ -173,6 +174,9 @@ class OpenAIServer:
             for name in self.models
         ]
         return web.json_response({"object": "list", "data": data})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response()
 
     async def _version(self, request: web.Request) -> web.Response:
         if self.version is None:
@@ -367,6 +371,7 @@ async def _serve(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    parser.add_argument("--host", help="taken as vLLM takes it; this machine alone is served")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--answer", metavar="FILE.py:NAME", help="function (messages, n, seed) -> n texts")
     parser.add_argument("--fault", action="append", default=[], metavar="NAME=SHARE", help="may be repeated")
