@@ -59,6 +59,7 @@ class OpenAIServer:
         refuse_fields: Sequence[str] = (),
         key: str | None = None,
         capacity: int | None = None,
+        slots: int | None = None,
         port: int = 0,
         batch_polls: int = 1,
         batch_end: str = "completed",
@@ -80,6 +81,7 @@ class OpenAIServer:
             refuse_fields: Fields of the body that are refused with a 400, such as "seed".
             key: The only key that is let in; None: no key is asked for.
             capacity: With more requests than this at once, further ones are answered 429.
+            slots: So many requests are worked on at once, for the latency each; others wait, as with vLLM.
             port: 0 chooses a free one.
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
@@ -96,6 +98,7 @@ class OpenAIServer:
         self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
         self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
         self.max_model_len, self.root = max_model_len, root
+        self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
@@ -233,7 +236,8 @@ class OpenAIServer:
         if fault is not None and fault.name == "hang":
             await asyncio.Event().wait()
         if self.latency_s:
-            await asyncio.sleep(self.latency_s)
+            async with self._slots:
+                await asyncio.sleep(self.latency_s)
         if fault is None:
             return web.json_response(completed)
         if fault.name == "no_room":
@@ -353,6 +357,7 @@ async def _serve(options: argparse.Namespace) -> None:
         structured=not options.unstructured,
         key=os.environ.get("TEST_SERVER_KEY"),
         capacity=options.capacity,
+        slots=options.slots,
         port=options.port,
         batch_polls=options.batch_polls,
         keep=False,
@@ -380,6 +385,7 @@ def main() -> None:
     parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
     parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
     parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
+    parser.add_argument("--slots", type=int, help="work on so many requests at once, others wait")
     parser.add_argument("--version", help="what /version tells, as vLLM does")
     parser.add_argument("--max-model-len", type=int, help="what the list of models tells, as vLLM's does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
