@@ -6,8 +6,8 @@ Both sides draw the same samples, 8 a request as eval runs do, from a loopback s
 the database, asks through the client (retries, time-outs, adaptive concurrency, receipts) and commits every
 sample with its text before its place is free.
 
-Then the sampler draws some of the problems from one server, and from two like it, which work on 16 requests at
-once for 1 s each while others wait, as vLLM's do.
+Then the sampler draws a twelfth of the problems from one server, and from two like it, which work on 16
+requests at once for 1 s each while others wait, as vLLM's do.
 
     python -m benchmarks.speed.sampling_remote [--problems 500] [--samples 128] [--rounds 1]
 
@@ -161,7 +161,7 @@ def measure(problems: int, samples: int, rounds: int) -> dict[str, Any]:
         "ratio": round(rates["sampler"] / rates["bare"], 3),
         "sampler_peak_mb": round(max(peak for _, peak in found["sampler"]), 1),
         "bare_peak_mb": round(max(peak for _, peak in found["bare"]), 1),
-        **measure_servers(max(1, problems // 25), samples, rounds),
+        **measure_servers(max(1, problems // 12), samples, rounds),
     }
 
 
