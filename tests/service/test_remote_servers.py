@@ -111,6 +111,20 @@ def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     assert fast.stats["requests"] > 2 * slow.stats["requests"] > 0
 
 
+def test_requests_go_where_the_fewest_are_in_flight() -> None:
+    servers = [OpenAIServer(latency_s=0.3) for _ in range(3)]
+
+    async def main() -> None:
+        async with AsyncExitStack() as stack:
+            for server in servers:
+                await stack.enter_async_context(server)
+            client = await stack.enter_async_context(remote(servers))
+            await asyncio.gather(*(client.complete(question(key)) for key in range(12)))
+
+    asyncio.run(main())
+    assert [server.max_in_flight for server in servers] == [4, 4, 4]
+
+
 @pytest.mark.parametrize("fault", ["server_error", "unavailable", "cut_early", "no_model"])
 def test_a_server_that_fails_half_way_is_left_alone(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
