@@ -6,9 +6,13 @@ Both sides draw the same samples, 8 a request as eval runs do, from a loopback s
 the database, asks through the client (retries, time-outs, adaptive concurrency, receipts) and commits every
 sample with its text before its place is free.
 
+Then the sampler draws a twelfth of the problems from one server, and from two like it, which work on 16
+requests at once for 1 s each while others wait, as vLLM's do.
+
     python -m benchmarks.speed.sampling_remote [--problems 500] [--samples 128] [--rounds 1]
 
-The last line is one JSON object: samples per second of both, their ratio, peak memory of both in MB.
+The last line is one JSON object: samples per second of both, their ratio, peak memory of both in MB, and
+samples per second with one and with two servers.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import json
 import statistics
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +29,7 @@ from benchmarks.harness import peak_mb, run_apart
 
 LATENCY_S = 0.1
 CONCURRENCY = 64
+SLOTS, SLOT_LATENCY_S = 16, 1.0
 PER_REQUEST = 8
 WARM_UP = 64
 MODEL = "hosted_vllm/test-model"
@@ -72,7 +78,7 @@ async def bare(url: str, problems: int, samples: int) -> float:
     return time.perf_counter() - began
 
 
-def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
+def sampled(urls: Sequence[str], problems: int, samples: int, folder: Path) -> float:
     """Draw with the remote sampler into a database; return the seconds, planning included."""
     from evaluator.evals.missing import samples_missing
     from evaluator.evals.problems import PlacedProblem, make_problem, problems_hash, run_problems
@@ -84,7 +90,7 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     from service.models.settings import PromptSpec, SamplingSettings
 
     db = Database.open(folder / "sampling.db")
-    sampler = RemoteSampler(Endpoint(MODEL, url), max_concurrency=CONCURRENCY)
+    sampler = RemoteSampler(Endpoint.at(MODEL, urls), max_concurrency=CONCURRENCY)
 
     def draw(name: str, first: int, count: int, n: int) -> float:
         chosen = [make_problem(prompt(index), "1") for index in range(first, first + count)]
@@ -117,10 +123,10 @@ def sampled(url: str, problems: int, samples: int, folder: Path) -> float:
     return draw("measured", 0, problems, samples)
 
 
-def run_side(side: str, url: str, problems: int, samples: int) -> tuple[float, float]:
+def run_side(side: str, urls: Sequence[str], problems: int, samples: int) -> tuple[float, float]:
     """Run one side in a process of its own; return (seconds, peak MB)."""
     sizes = ("--problems", problems, "--samples", samples)
-    result = run_apart(__file__, "--side", side, "--url", url, *sizes)
+    result = run_apart(__file__, "--side", side, *(word for url in urls for word in ("--url", url)), *sizes)
     return result["seconds"], result["peak_mb"]
 
 
@@ -136,7 +142,7 @@ def measure(problems: int, samples: int, rounds: int) -> dict[str, Any]:
     with server_process("--latency", str(LATENCY_S), "--answer", f"{__file__}:answer") as url:
         for number in range(rounds):
             for side, results in found.items():
-                seconds, peak = run_side(side, url, problems, samples)
+                seconds, peak = run_side(side, [url], problems, samples)
                 results.append((seconds, peak))
                 rate = problems * samples / seconds
                 print(f"round {number + 1}, {side}: {rate:,.0f} samples/s, peak {peak:,.0f} MB", flush=True)
@@ -155,6 +161,30 @@ def measure(problems: int, samples: int, rounds: int) -> dict[str, Any]:
         "ratio": round(rates["sampler"] / rates["bare"], 3),
         "sampler_peak_mb": round(max(peak for _, peak in found["sampler"]), 1),
         "bare_peak_mb": round(max(peak for _, peak in found["bare"]), 1),
+        **measure_servers(max(1, problems // 12), samples, rounds),
+    }
+
+
+def measure_servers(problems: int, samples: int, rounds: int) -> dict[str, Any]:
+    """Return the samples per second with one server and with two, and their ratio."""
+    from openai_server import server_process
+
+    slow = ("--latency", str(SLOT_LATENCY_S), "--slots", str(SLOTS), "--answer", f"{__file__}:answer")
+    seconds: dict[int, list[float]] = {1: [], 2: []}
+    with server_process(*slow) as first, server_process(*slow) as second:
+        for number in range(rounds):
+            for count, results in seconds.items():
+                took_s, _ = run_side("sampler", [first, second][:count], problems, samples)
+                results.append(took_s)
+                rate = problems * samples / took_s
+                print(f"round {number + 1}, {count} of 2 servers: {rate:,.0f} samples/s", flush=True)
+    rates = {count: problems * samples / statistics.median(results) for count, results in seconds.items()}
+    return {
+        "server_slots": SLOTS,
+        "server_latency_s": SLOT_LATENCY_S,
+        "one_server_samples_per_second": round(rates[1], 1),
+        "two_servers_samples_per_second": round(rates[2], 1),
+        "servers_ratio": round(rates[2] / rates[1], 3),
     }
 
 
@@ -166,13 +196,13 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=128, help="of each problem, in requests of 8")
     parser.add_argument("--rounds", type=int, default=1, help="how often both sides are measured")
     parser.add_argument("--side", choices=["bare", "sampler"], help=argparse.SUPPRESS)
-    parser.add_argument("--url", help=argparse.SUPPRESS)
+    parser.add_argument("--url", action="append", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if not options.side:
         print(json.dumps(measure(options.problems, options.samples, options.rounds)))
         return
     if options.side == "bare":
-        seconds = asyncio.run(bare(options.url, options.problems, options.samples))
+        seconds = asyncio.run(bare(options.url[0], options.problems, options.samples))
     else:
         with tempfile.TemporaryDirectory() as folder:
             seconds = sampled(options.url, options.problems, options.samples, Path(folder))

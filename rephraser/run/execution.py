@@ -16,7 +16,8 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
-from service.models.remote.batch import WITHOUT_BATCH_JOBS
+from service.models.remote.batch import WITHOUT_BATCH_JOBS, check_jobs
+from service.models.remote.chat import split_bases
 from service.models.remote.endpoint import check_sampling
 from service.models.remote.sampler import RemoteSampler
 from service.models.settings import TOKENS_PER_S
@@ -53,19 +54,20 @@ class CandidateFile:
 class Execution:
     """How a run is carried out; another invocation of the same run may use other values.
 
-    `api_key_env` names the variable that holds the key of all that is asked at `api_base`.
-    `solver_api_bases` holds one address for all remote solvers, or one for each in their order;
-    `premises_api_base` is that of the model asked about premises. `max_usd`
+    `api_bases` are the addresses of the proposer's servers, `premises_api_bases` those of the model asked
+    about premises; `api_key_env` names the variable that holds the key of all that is asked at `api_bases`.
+    `solver_api_bases` holds those of the only remote solver; of several solvers one text of addresses,
+    separated by commas, for all or for each in their order. `max_usd`
     caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
     `max_requests` caps this invocation.
     `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
     `wave` and `stop_below` are those of `Waves`.
     """
 
-    api_base: str | None = None
+    api_bases: tuple[str, ...] = ()
     api_key_env: str | None = None
     solver_api_bases: tuple[str, ...] = ()
-    premises_api_base: str | None = None
+    premises_api_bases: tuple[str, ...] = ()
     max_usd: float | None = None
     max_requests: int | None = None
     prices: tuple[str, ...] = ()
@@ -124,18 +126,20 @@ def prepare(
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     addresses = _addresses(spec, execution)
     endpoints = {
-        model: Endpoint(
+        model: Endpoint.at(
             model,
-            base,
-            execution.timeout_s,
-            execution.tokens_per_s,
-            execution.api_key_env if base == execution.api_base else None,
+            bases,
+            timeout_s=execution.timeout_s,
+            tokens_per_s=execution.tokens_per_s,
+            key_env=execution.api_key_env if bases == split_bases(execution.api_bases) else None,
         )
-        for model, base in addresses.items()
+        for model, bases in addresses.items()
     }
-    if execution.max_usd is not None:
-        for model in endpoints:
+    for model, endpoint in endpoints.items():
+        if execution.max_usd is not None:
             prices.require(model)
+        if execution.batch:
+            check_jobs(endpoint)
     if spec.proposer == "llm" and spec.sampling is not None:
         check_sampling(endpoints[spec.model], spec.sampling)
     if spec.premises is not None:
@@ -169,13 +173,15 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
             stall_s=execution.stall_s,
         )
 
+    servers = max((len(endpoint.bases) for endpoint in prepared.endpoints.values()), default=1)
+    slots = execution.max_concurrency * max(1, servers)
     engine = Engine(
         db=db,
         run=run,
         spec=spec,
         report=report,
         open_client=open_client,
-        waves=Waves(db, run, execution.wave, execution.stop_below, execution.max_concurrency),
+        waves=Waves(db, run, execution.wave, execution.stop_below, slots),
         samplers=prepared.samplers,
         source=prepared.source,
         count_tokens=prepared.count_tokens,
@@ -210,33 +216,34 @@ def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sam
     return samplers
 
 
-def _addresses(spec: RunSpec, execution: Execution) -> dict[str, str | None]:
-    """Return the address of each model of the run, None for a provider's own."""
-    bases = execution.solver_api_bases
+def _addresses(spec: RunSpec, execution: Execution) -> dict[str, tuple[str, ...]]:
+    """Return the addresses of each model of the run, none for a provider's own."""
+    given = execution.solver_api_bases
     solvers = [solver for solver in spec.solvers if solver.engine is None]
-    if bases and spec.solvers and not solvers:
+    if given and spec.solvers and not solvers:
         raise InputError("--solver-api-base is for remote solvers; this run's draw on this machine.")
-    if len(bases) not in (0, 1, len(solvers)):
+    if len(solvers) > 1 and len(given) not in (0, 1, len(solvers)):
         raise InputError(
-            f"{len(bases)} addresses for {len(solvers)} solvers: give --solver-api-base once for all, "
-            "or once for each of them, in the order of --solver."
+            f"{len(given)} addresses for {len(solvers)} solvers: give --solver-api-base once for all, "
+            "or once for each of them, in the order of --solver; servers of one solver separated by commas."
         )
-    per_solver = bases * len(solvers) if len(bases) == 1 else bases or (None,) * len(solvers)
-    asked = [(spec.model, execution.api_base)] if spec.proposer == "llm" else []
+    shared = len(solvers) == 1 or len(given) < 2
+    per_solver = [split_bases(given if shared else given[place : place + 1]) for place in range(len(solvers))]
+    asked = [(spec.model, split_bases(execution.api_bases))] if spec.proposer == "llm" else []
     asked += zip([solver.model for solver in solvers], per_solver, strict=True)
     if spec.premises is not None:
-        asked.append((spec.premises.model, execution.premises_api_base))
-    elif execution.premises_api_base is not None:
+        asked.append((spec.premises.model, split_bases(execution.premises_api_bases)))
+    elif execution.premises_api_bases:
         raise InputError("--premises-api-base is for the model of --premises; this run asks none.")
-    addresses: dict[str, str | None] = {}
-    for model, base in asked:
-        address = addresses.setdefault(model, base)
-        if address is None and base is not None:
-            addresses[model] = base
-        elif base is not None and address != base:
+    addresses: dict[str, tuple[str, ...]] = {}
+    for model, bases in asked:
+        before = addresses.setdefault(model, bases)
+        if not before:
+            addresses[model] = bases
+        elif bases and before != bases:
             raise InputError(
-                f"{model} is given two addresses, {redact(str(address))} and {redact(base)}; one model is "
-                "asked at one place."
+                f"{model} is given two addresses, {redact(', '.join(before))} and "
+                f"{redact(', '.join(bases))}; one model is asked at one place, or at the same servers."
             )
     return addresses
 

@@ -144,7 +144,7 @@ async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:
     writer = CellWriter(cells, client.budget.ledger)
     result = Filled()
     finals: list[int] = []  # since the last answer
-    watchdog = Watchdog(client.where, this_process().words, client.stall_s)
+    watchdog = Watchdog(client.where, this_process().words, client.stall_s, others=client.complaints)
 
     def lease() -> list[ChatRequest]:
         return cells.build(

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 _LOG = logging.getLogger("tagrpo.watchdog")
 
@@ -12,7 +12,12 @@ class Watchdog:
     """Knows which requests are in flight and when the last answer came."""
 
     def __init__(
-        self, endpoint: str, worker: str, stall_s: float, clock: Callable[[], float] = time.monotonic
+        self,
+        endpoint: str,
+        worker: str,
+        stall_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        others: Callable[[], Iterable[str]] = tuple,
     ) -> None:
         """Set up.
 
@@ -21,7 +26,9 @@ class Watchdog:
             worker: the process that sends them, in words.
             stall_s: after how many seconds without an answer it speaks, and speaks again.
             clock: seconds that no correction moves.
+            others: gives the complaints of others, who speak when this one looks.
         """
+        self._others = others
         self._endpoint, self._worker, self._stall_s, self._clock = endpoint, worker, stall_s, clock
         self._sent: dict[str, float] = {}
         self._quiet_since = clock()
@@ -56,5 +63,6 @@ class Watchdog:
         """Look now and then, and warn; ends when it is cancelled."""
         while True:
             await asyncio.sleep(self._stall_s / 10)
-            if (complaint := self.complaint()) is not None:
-                _LOG.warning("%s", complaint)
+            for complaint in (self.complaint(), *self._others()):
+                if complaint is not None:
+                    _LOG.warning("%s", complaint)

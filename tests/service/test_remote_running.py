@@ -1,6 +1,7 @@
 """Many requests at once: lazily taken, capped, stopped for good reasons, nothing lost."""
 
 import asyncio
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -270,7 +271,7 @@ def test_interrupting_ends_a_pause_that_the_server_asked_for() -> None:
 
             async def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
                 got[request.key] = answer
-                remote._gate.pause(300.0)  # as of Retry-After
+                remote._pool.servers[0].limit.pause_until(time.monotonic() + 300.0)  # as of Retry-After
                 asyncio.get_running_loop().call_later(0.05, remote.interrupt)
 
             return await asyncio.wait_for(remote.run(questions(100), note), 5)

@@ -59,11 +59,14 @@ class OpenAIServer:
         refuse_fields: Sequence[str] = (),
         key: str | None = None,
         capacity: int | None = None,
+        slots: int | None = None,
         port: int = 0,
         batch_polls: int = 1,
         batch_end: str = "completed",
         keep: bool = True,
         version: str | None = None,
+        max_model_len: int | None = None,
+        root: str | None = None,
         thinks: bool = False,
         reasoning_parser: bool = False,
     ) -> None:
@@ -78,11 +81,14 @@ class OpenAIServer:
             refuse_fields: Fields of the body that are refused with a 400, such as "seed".
             key: The only key that is let in; None: no key is asked for.
             capacity: With more requests than this at once, further ones are answered 429.
+            slots: So many requests are worked on at once, for the latency each; others wait, as with vLLM.
             port: 0 chooses a free one.
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             keep: Whether `requests` keeps what was asked.
             version: What `/version` tells, as vLLM does; None: that page does not exist.
+            max_model_len: What the list of models tells, as vLLM's does.
+            root: The weights that the list names; None: those of the model's name.
             thinks: A chat's answer begins with a thought, unless chat_template_kwargs has enable_thinking
                 false; as Qwen3 does.
             reasoning_parser: The thought stands in `reasoning_content`, as with vLLM's --reasoning-parser.
@@ -91,6 +97,8 @@ class OpenAIServer:
         self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
         self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
         self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
+        self.max_model_len, self.root = max_model_len, root
+        self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
@@ -121,6 +129,7 @@ class OpenAIServer:
             "faults": dict(self.met),
             "batches": self.batches.created,
             "batch_lines": self.batches.lines,
+            "pid": os.getpid(),
         }
 
     async def __aenter__(self) -> "OpenAIServer":
@@ -129,6 +138,7 @@ class OpenAIServer:
         app.router.add_post("/v1/completions", self._chat)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/version", self._version)
+        app.router.add_get("/health", self._health)
         app.router.add_get("/stats", self._stats)
         app.router.add_post("/faults", self._set_faults)
         self.batches.add_routes(app, self._refusal)
@@ -162,10 +172,14 @@ class OpenAIServer:
             return _error(404, "not_found", "Not Found")
         owner = "test" if self.version is None else "vllm"
         data = [
-            {"id": name, "object": "model", "created": 0, "owned_by": owner, "root": name}
+            {"id": name, "object": "model", "created": 0, "owned_by": owner, "root": self.root or name}
+            | ({} if self.max_model_len is None else {"max_model_len": self.max_model_len})
             for name in self.models
         ]
         return web.json_response({"object": "list", "data": data})
+
+    async def _health(self, _: web.Request) -> web.Response:
+        return web.Response()
 
     async def _version(self, request: web.Request) -> web.Response:
         if self.version is None:
@@ -222,7 +236,8 @@ class OpenAIServer:
         if fault is not None and fault.name == "hang":
             await asyncio.Event().wait()
         if self.latency_s:
-            await asyncio.sleep(self.latency_s)
+            async with self._slots:
+                await asyncio.sleep(self.latency_s)
         if fault is None:
             return web.json_response(completed)
         if fault.name == "no_room":
@@ -342,10 +357,12 @@ async def _serve(options: argparse.Namespace) -> None:
         structured=not options.unstructured,
         key=os.environ.get("TEST_SERVER_KEY"),
         capacity=options.capacity,
+        slots=options.slots,
         port=options.port,
         batch_polls=options.batch_polls,
         keep=False,
         version=options.version,
+        max_model_len=options.max_model_len,
     )
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -359,6 +376,7 @@ async def _serve(options: argparse.Namespace) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=0, help="0 chooses a free one")
+    parser.add_argument("--host", help="taken as vLLM takes it; this machine alone is served")
     parser.add_argument("--latency", type=float, default=0.0, metavar="SECONDS")
     parser.add_argument("--answer", metavar="FILE.py:NAME", help="function (messages, n, seed) -> n texts")
     parser.add_argument("--fault", action="append", default=[], metavar="NAME=SHARE", help="may be repeated")
@@ -367,7 +385,9 @@ def main() -> None:
     parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
     parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
     parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
+    parser.add_argument("--slots", type=int, help="work on so many requests at once, others wait")
     parser.add_argument("--version", help="what /version tells, as vLLM does")
+    parser.add_argument("--max-model-len", type=int, help="what the list of models tells, as vLLM's does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")
     asyncio.run(_serve(parser.parse_args()))
 

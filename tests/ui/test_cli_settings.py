@@ -166,11 +166,14 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     (tmp_path / "more.toml").write_text("max-concurrency = 32\n")
     asked = ["eval", "run", "x.jsonl", "--db", "team/tagrpo.db", "--endpoint", "lab"]
     assert "seen" in command_line(*asked).err
-    assert seen == {"model": "hosted_vllm/m", "base": "http://lab/v1", "cap": 5.0, "at_once": 16}
+    assert seen == {"model": "hosted_vllm/m", "base": ("http://lab/v1",), "cap": 5.0, "at_once": 16}
     command_line(*asked, "--config", "more.toml")
     assert seen["at_once"] == 32
     command_line(*asked, "--config", "more.toml", "--max-concurrency", 64, "--max-usd", 1)
     assert (seen["at_once"], seen["cap"]) == (64, 1.0)
+    (tmp_path / "more.toml").write_text('api-base = ["http://a/v1", "http://b/v1"]\n')
+    command_line(*asked, "--config", "more.toml")
+    assert seen["base"] == ("http://a/v1", "http://b/v1")
     unknown = command_line(*asked[:-1], "other")
     assert (unknown.code, "there is no [endpoint.other]; there are: lab." in unknown.err) == (2, True)
     (tmp_path / "team" / "tagrpo.toml").write_text("[endpoint]\nlab = 1\n")

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 SHELLS = ("bash", "console", "sh")
-SERVER = "http://localhost:8000/v1"
+SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
@@ -214,10 +214,11 @@ def test_targets_and_scripts_that_a_page_names_exist(page: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    """Run the small world's server with the models of the pages; give its URL."""
-    with world_server("--model", "gpt-4-turbo", "--model", "Qwen/Qwen3-4B") as url:
-        yield url
+def servers() -> Iterator[dict[str, str]]:
+    """Run the small world's server twice, with the models of the pages; give their URLs by those of pages."""
+    models = ("--model", "gpt-4-turbo", "--model", "Qwen/Qwen3-4B")
+    with world_server(*models) as first, world_server(*models) as second:
+        yield {SERVER: first, SECOND: second}
 
 
 def prepare(page: str, folder: Path) -> None:
@@ -275,13 +276,13 @@ def existing(match: re.Match[str]) -> str:
     return str(found)
 
 
-def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
-    """Return the command with the test server's address, real ids, and sizes that fit a small world."""
-    sizes = {"3749": "2", SERVER: url}
+def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
+    """Return the command with the test servers' addresses, real ids, and sizes that fit a small world."""
+    sizes = {"3749": "2", **urls}
     adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
     asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
-        adapted += ["--api-base", url]
+        adapted += ["--api-base", urls[SERVER]]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
@@ -291,7 +292,7 @@ def at_the_server(words: tuple[str, ...], url: str) -> list[str]:
 
 @pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
 def test_the_commands_of_a_page_run(
-    page: str, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: str, servers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
@@ -311,7 +312,7 @@ def test_the_commands_of_a_page_run(
                 monkeypatch.setenv(name, value)
             found = command(line, runs=True)
             if found is not None:
-                done = run_here(*at_the_server(found.words, server), typed="a\n\n" * 50)
+                done = run_here(*at_the_servers(found.words, servers), typed="a\n\n" * 50)
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
 
 

@@ -16,6 +16,7 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from service.database import Place, Server
+    from service.models.remote import Endpoint
 
 State = Literal["ok", "missing", "problem"]
 
@@ -44,7 +45,9 @@ class Check:
 
 def doctor(
     model: Annotated[str | None, Option(help="Also try to reach this model, in litellm's spelling.")] = None,
-    api_base: Annotated[str | None, Option(help="Address of its server.")] = None,
+    api_base: Annotated[
+        list[str] | None, Option(help="Address of its server; may be given several times.")
+    ] = None,
     training: Annotated[
         bool, Option(help="Also hold verl and Ray against all that tagrpo extends in them.")
     ] = False,
@@ -61,7 +64,7 @@ def doctor(
     """
     checks = [_python(), *_packages(), *_extras(), _database(db.place), _disk(db.place), _keys(), _hub()]
     if model is not None:
-        checks.append(_endpoint(model, api_base))
+        checks += _endpoints(model, api_base or [])
     if training:
         checks += _contract()
     terminal.emit(
@@ -225,25 +228,37 @@ def _hub() -> Check:
     )
 
 
-def _endpoint(model: str, api_base: str | None) -> Check:
+def _endpoints(model: str, bases: list[str]) -> list[Check]:
+    """Look at each server by itself, then whether several serve the same."""
+    from service.models.remote import Endpoint
+    from service.models.remote.redaction import redact
+
+    endpoint = Endpoint.at(model, bases)
+    if len(endpoint.bases) < 2:
+        return [_endpoint(f"model {model}", endpoint)]
+    checks = [_endpoint(redact(f"server {alone.api_base}"), alone) for alone in endpoint.alone()]
+    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", endpoint)]
+
+
+def _endpoint(what: str, endpoint: "Endpoint") -> Check:
     import asyncio
 
     from service.errors import PrerequisiteError
-    from service.models.remote import Endpoint, EndpointCheck, RemoteClient
+    from service.models.remote import EndpointCheck, RemoteClient
 
     async def check() -> EndpointCheck:
-        async with RemoteClient(Endpoint(model, api_base)) as client:
+        async with RemoteClient(endpoint) as client:
             return await client.check()
 
     try:
         checked = asyncio.run(check())
     except PrerequisiteError as error:
-        return Check(f"model {model}", "problem", str(error), needed=True)
+        return Check(what, "problem", str(error), needed=True)
     if checked.problem is not None:
-        return Check(f"model {model}", "problem", checked.problem, "", needed=True)
+        return Check(what, "problem", checked.problem, "", needed=True)
     details = [
         "reachable",
         "structured output" if checked.structured else "no structured output",
         "price known" if checked.price_known else "price not known: give one with --price to use --max-usd",
     ]
-    return Check(f"model {model}", "ok", ", ".join(details))
+    return Check(what, "ok", ", ".join(details))

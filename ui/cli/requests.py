@@ -72,9 +72,9 @@ class Requests:
         Option(help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
     ] = ()
     prices: Annotated[Path | None, Option(help="TOML or JSON file of prices, same units.")] = None
-    max_concurrency: Annotated[int, Option(min=1, max=4096, help="Most requests in flight to one model.")] = (
-        64
-    )
+    max_concurrency: Annotated[
+        int, Option(min=1, max=4096, help="Most requests in flight to one server.")
+    ] = 64
     timeout: Annotated[
         float | None,
         Option(

@@ -257,7 +257,13 @@ def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> Non
         if key not in keys:
             raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}.")
     layers = context.meta.setdefault("layers", {})
-    layers[layer] = {keys[key]: value for key, value in values.items()}
+    several = {
+        parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
+    }
+    layers[layer] = {
+        keys[key]: [value] if keys[key] in several and not isinstance(value, list) else value
+        for key, value in values.items()
+    }
     context.default_map = {name: value for each in _LAYERS for name, value in layers.get(each, {}).items()}
 
 

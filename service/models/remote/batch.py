@@ -20,11 +20,12 @@ from service.models.remote.chat import (
     SERVER_ERROR,
     ChatRequest,
     ChatResponse,
+    Endpoint,
     Failure,
     InvalidAnswerError,
     read_body,
 )
-from service.models.remote.client import EndpointClient
+from service.models.remote.connection import EndpointClient
 from service.models.remote.faults import Fault, blame, classify, kind_of_status, shorten
 from service.models.remote.money import Bill
 from service.models.remote.redaction import redact
@@ -47,6 +48,18 @@ Result = TypeVar("Result")
 
 class NotSentError(PrerequisiteError):
     """A job was refused, or could not be sent, and it is certain that the provider has none of it."""
+
+
+def check_jobs(endpoint: Endpoint) -> None:
+    """See that batch jobs of an endpoint have one place.
+
+    Raises:
+        InputError: they would go to several servers.
+    """
+    if endpoint.other_bases and not endpoint.model.startswith(WITHOUT_BATCH_JOBS):
+        raise InputError(
+            f"{endpoint.model}: a batch job lies at one server; give --api-base once, or leave --batch out."
+        )
 
 
 @dataclass(frozen=True)
@@ -75,9 +88,11 @@ class BatchClient(EndpointClient):
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price: see `EndpointClient`.
 
-        Raises:
-            PrerequisiteError: the provider has no batch jobs of this kind.
+            Raises:
+                InputError: the endpoint has several servers.
+        PrerequisiteError: the provider has no batch jobs of this kind.
         """
+        check_jobs(self.endpoint)
         await super().__aenter__()
         backend = self._ready()
         self._price = None if self._price is None else self._price.scaled(BATCH_PRICE)

@@ -1,9 +1,9 @@
 """A chat with a remote model: what is asked, what comes back or goes wrong, and how an answer is read."""
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 from service.errors import InputError
@@ -36,8 +36,9 @@ class Endpoint:
     """Where a model answers. The key comes from the environment: from `key_env`, else where litellm looks.
 
     `model` is litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`), `api_base` the address of an
-    own server (`http://localhost:8000/v1`). `timeout_s` is the time one attempt may take from its start to
-    the last byte; None: `SHORTEST_TIMEOUT_S` and what the longest response takes at `tokens_per_s`.
+    own server (`http://localhost:8000/v1`), `other_bases` those of further servers of the same model, which
+    share the requests. `timeout_s` is the time one attempt may take from its start to the last byte; None:
+    `SHORTEST_TIMEOUT_S` and what the longest response takes at `tokens_per_s`.
     """
 
     model: str
@@ -45,25 +46,56 @@ class Endpoint:
     timeout_s: float | None = None
     tokens_per_s: float = TOKENS_PER_S
     key_env: str | None = None
+    other_bases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse an address that holds a name or password: the key is sent in the header that they need.
 
         Raises:
-            InputError: it does.
+            InputError: it does, or an address is given twice.
         """
-        address = urlsplit(self.api_base or "")
-        if address.username is not None:
-            raise InputError(
-                f"{self.model}: the address of {address.hostname} holds a name or password, which no request "
-                "can carry beside a key; leave it out, and let a proxy of yours add it where one is needed."
-            )
+        for base in self.bases:
+            address = urlsplit(base)
+            if address.username is not None:
+                raise InputError(
+                    f"{self.model}: the address of {address.hostname} holds a name or password, which no "
+                    "request can carry beside a key; leave it out, and let a proxy of yours add it where one "
+                    "is needed."
+                )
+        plain = [base.rstrip("/") for base in self.bases]
+        for base in plain:
+            if plain.count(base) > 1:
+                raise InputError(f"{self.model}: {base} is given twice; name each server once.")
+
+    @classmethod
+    def at(cls, model: str, bases: Sequence[str], **settings: Any) -> Self:
+        """Return the endpoint of a model at servers of one's own; without any, at its provider.
+
+        Raises:
+            InputError: an address holds a password, or is given twice.
+        """
+        addresses = split_bases(bases)
+        return cls(model, next(iter(addresses), None), other_bases=addresses[1:], **settings)
+
+    @property
+    def bases(self) -> tuple[str, ...]:
+        """The addresses of own servers."""
+        return () if self.api_base is None else (self.api_base, *self.other_bases)
+
+    def alone(self) -> tuple["Endpoint", ...]:
+        """Return each server as an endpoint of its own; a provider is the only one."""
+        return tuple(replace(self, api_base=base, other_bases=()) for base in self.bases) or (self,)
 
     def attempt_s(self, max_tokens: int) -> float:
         """Return the seconds that one attempt may take for responses of at most `max_tokens`."""
         if self.timeout_s is not None:
             return self.timeout_s
         return SHORTEST_TIMEOUT_S + max_tokens / self.tokens_per_s
+
+
+def split_bases(bases: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses that were given, several in one text separated by commas."""
+    return tuple(base.strip() for text in bases for base in text.split(",") if base.strip())
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
 """The client of every remote model call: retries, time-outs, concurrency, budget and receipts."""
 
 import asyncio
-import random
 import time
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from service.models.remote.chat import (
     BAD_REQUEST,
@@ -13,10 +13,9 @@ from service.models.remote.chat import (
     FINAL_KINDS,
     INTERRUPTED,
     INVALID_ANSWER,
-    RATE_LIMITED,
     RETRYABLE_KINDS,
+    SERVER_ERROR,
     TIME_OUT,
-    Answer,
     ChatRequest,
     ChatResponse,
     Endpoint,
@@ -24,111 +23,26 @@ from service.models.remote.chat import (
     InvalidAnswerError,
     read_answer,
 )
-from service.models.remote.endpoint import EndpointCheck, check_endpoint, load_backend
+from service.models.remote.connection import EndpointClient
+from service.models.remote.endpoint import EndpointCheck, check_endpoint, find_serving, load_backend
 from service.models.remote.fates import Fates
 from service.models.remote.faults import Fault, RetryPolicy, blame, classify
-from service.models.remote.limit import AdaptiveLimit, Gate, LimitSettings
-from service.models.remote.money import Bill, Budget, Price, PriceTable, Reservation
-from service.models.remote.redaction import redact, redact_values, secret_values
+from service.models.remote.money import Bill, Budget, PriceTable, Reservation
+from service.models.remote.redaction import redact
+from service.models.remote.servers.limit import AdaptiveLimit, LimitSettings
+from service.models.remote.servers.looking import Look, Serving
+from service.models.remote.servers.pool import PASSING, REFUSING, Pool
+from service.models.remote.servers.server import Server
 from service.models.remote.stream import OnResult, RunOutcome, Source, Stream
 from service.models.stopping import HALT_AFTER, STALL_S
+from service.process import this_process
+from service.runs.watchdog import Watchdog
 
-if TYPE_CHECKING:
-    from service.models.remote.backend import Backend
-
-OVERLOADED = (503, 529)
 OPTIONAL_FIELDS = 2  # response_format and seed; see `Backend.forget_refused`
 
 
-class EndpointClient:
-    """What the clients of an endpoint share: budget, price, retries, and litellm once it is opened.
-
-    Use as an asynchronous context manager, within one event loop.
-    """
-
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        budget: Budget | None = None,
-        prices: PriceTable | None = None,
-        retries: RetryPolicy | None = None,
-        seed: int | None = None,
-        run_name: str = "",
-    ) -> None:
-        """Set up; nothing is imported or sent before the context is entered.
-
-        Args:
-            endpoint: Where to ask.
-            budget: Caps and totals; default: no cap. It can be shared by the clients of several endpoints.
-            prices: The user's prices; default: litellm's local map.
-            retries: When and how often to try again.
-            seed: Seed of the jitter between attempts; it has no influence on answers.
-            run_name: What the log names beside the requests.
-        """
-        self.endpoint = endpoint
-        self.budget = budget if budget is not None else Budget()
-        self.retries = retries if retries is not None else RetryPolicy()
-        self._prices = prices if prices is not None else PriceTable()
-        self._rng = random.Random(seed)
-        self._price: Price | None = None
-        self._backend: Backend | None = None
-        self._secrets: tuple[str, ...] = ()
-        self._fates = Fates(self.where, run_name)
-
-    async def __aenter__(self) -> Self:
-        """Load litellm and look up the price.
-
-        Raises:
-            BudgetError: the price is not known although the budget has a cap on money.
-            PrerequisiteError: litellm does not understand the model's spelling.
-        """
-        self._backend = await load_backend(self.endpoint)
-        self._price = self.budget.price_of(self.endpoint.model, self._prices)
-        self._secrets = secret_values()
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        backend, self._backend = self._backend, None
-        if backend is not None:
-            await backend.close()
-
-    @property
-    def where(self) -> str:
-        """The endpoint in words, without a password."""
-        endpoint = self.endpoint
-        return redact(
-            endpoint.model if endpoint.api_base is None else f"{endpoint.model} at {endpoint.api_base}"
-        )
-
-    @property
-    def price(self) -> Price | None:
-        """The price in force; None: not known."""
-        return self._price
-
-    def _ready(self) -> "Backend":
-        if self._backend is None:
-            name = type(self).__name__
-            raise RuntimeError(f"{name} is used outside of its context: async with {name}(...)")
-        return self._backend
-
-    def _response(self, answer: Answer, bill: Bill, latency_s: float) -> ChatResponse:
-        prompt_tokens, completion_tokens = answer.usage or (0, 0)
-        return ChatResponse(
-            choices=answer.choices,
-            prompt_tokens=prompt_tokens,
-            completion_tokens=completion_tokens,
-            cost_usd=bill.total_usd,
-            model=answer.model or self.endpoint.model,
-            raw=redact_values(answer.raw, self._secrets),
-            attempts=bill.attempts,
-            latency_s=latency_s,
-            doubtful_usd=bill.doubtful_usd,
-        )
-
-
 class RemoteClient(EndpointClient):
-    """Asks one endpoint, each request by itself.
+    """Asks one endpoint, each request by itself, at the least loaded of its servers.
 
     One owner of retries, time-outs and concurrency: litellm's own are off.
     """
@@ -149,27 +63,89 @@ class RemoteClient(EndpointClient):
         """Set up, as `EndpointClient` does.
 
         Args:
-            max_concurrency: The most requests in flight; the limit adapts below it.
+            max_concurrency: The most requests in flight at a server; its limit adapts below it.
             halt_after: `run` stops after this many failed requests in a row.
             stall_s: Whoever runs it says what it waits for after as many seconds without an answer.
         """
         super().__init__(
             endpoint, budget=budget, prices=prices, retries=retries, seed=seed, run_name=run_name
         )
-        self.limit = AdaptiveLimit(LimitSettings(largest=max_concurrency))
         self.halt_after, self.stall_s = halt_after, stall_s
-        self._gate = Gate(self.limit)
+        self._max_concurrency = max_concurrency
+        self._pool = Pool((), 0.0)
+        self._look: Look | None = None
         self._streams: set[Stream] = set()
 
     async def __aenter__(self) -> Self:
-        """Load litellm, as it loads more at a first call too, and look up the price: see `EndpointClient`."""
+        """Load litellm, as it loads more at a first call too, and look up the price: see `EndpointClient`.
+
+        Several servers are asked what they serve.
+
+        Raises:
+            PrerequisiteError: servers serve different things, or one refuses the key or lacks the model.
+        """
         await super().__aenter__()
-        await self._ready().warm_up()
+        first = self._ready()
+        others = [await load_backend(endpoint) for endpoint in self.endpoint.alone()[1:]]
+        servers = []
+        for backend in (first, *others):
+            backend.refused = first.refused  # what one of them does not take is sent to none
+            where = redact(backend.endpoint.api_base or self.endpoint.model)
+            whole = self.where if not others else redact(f"{self.endpoint.model} at {where}")
+            servers.append(
+                Server(
+                    backend,
+                    AdaptiveLimit(LimitSettings(largest=self._max_concurrency)),
+                    Fates(whole, self._run_name),
+                    where,
+                    Watchdog(whole, this_process().words, self.stall_s) if others else None,
+                )
+            )
+        self._pool = Pool(servers, self.retries.longest_retry_after_s)
+        await first.warm_up()
+        if self._pool.several:
+            try:
+                self._look = await self._pool.survey()
+            except BaseException:
+                await self.__aexit__()
+                raise
         return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self._pool.close()
+        await super().__aexit__(*error)
 
     async def check(self) -> EndpointCheck:
         """Find out whether the endpoint answers, knows the model and what it supports. Costs nothing."""
-        return await check_endpoint(self._ready(), price_known=self._price is not None)
+        backend, price_known = self._ready(), self._price is not None
+        if not self._pool.several:
+            return await check_endpoint(backend, price_known=price_known)
+        problem = None
+        if self._look is None:
+            faults = [each.fault.message for each in self._pool.servers if each.fault is not None]
+            problem = f"none of {len(faults)} servers answers: {'; '.join(faults)}"
+        models = None if self._look is None else self._look.models
+        return EndpointCheck(
+            reachable=problem is None,
+            model_listed=True if models else None,
+            models=models or (),
+            structured=backend.sends("response_format"),
+            supports_n=backend.sends("n"),
+            price_known=price_known,
+            problem=problem,
+        )
+
+    async def serving(self) -> Serving:
+        """Return what an own server tells of itself; several servers serve the same.
+
+        Raises:
+            PrerequisiteError: the server cannot be reached.
+        """
+        return await find_serving(self.endpoint) if self._look is None else self._look.serving
+
+    def complaints(self) -> list[str]:
+        """Return what is to be said now about each of several servers that has requests and is silent."""
+        return self._pool.complaints()
 
     async def complete(self, request: ChatRequest) -> ChatResponse | Failure:
         """Ask until there is an answer, retrying is pointless or the attempts are used up.
@@ -197,10 +173,11 @@ class RemoteClient(EndpointClient):
         Raises:
             Exception: the first exception of `on_result` or of the source, once all in flight has ended.
         """
+        self._pool.announce()
         stream = Stream(
             self._ask,
             self.budget,
-            lambda: self.limit.value,
+            lambda: self._pool.room,
             on_result,
             self.halt_after,
             answered_before=answered_before,
@@ -218,7 +195,7 @@ class RemoteClient(EndpointClient):
         """
         for stream in self._streams:
             stream.stop(INTERRUPTED, "interrupted")
-        self._gate.wake_all()  # else they would wait out a pause that the server asked for
+        self._pool.wake_all()  # else they would wait out a pause that the server asked for
         return bool(self._streams)
 
     def sends(self, field: str) -> bool:
@@ -240,17 +217,19 @@ class RemoteClient(EndpointClient):
     async def _ask_until_answered(
         self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
     ) -> ChatResponse | Failure | None:
-        backend = self._ready()
+        pool = self._pool
         fault: Fault | None = None
+        failed: set[Server] = set()  # servers, in this round
         tries = time_outs = left_out = 0
         while True:
             began = time.monotonic()
-            tried = await self._attempt(request, bill, stopping)
-            if tried is None:
+            attempt = await self._attempt(request, bill, stopping, failed)
+            if attempt is None:
                 return None if fault is None else self._failure(fault, bill)
+            server, tried = attempt
             took_s = tried.latency_s if isinstance(tried, ChatResponse) else tried.took_s
             tell = partial(
-                self._fates.tell,
+                server.fates.tell,
                 request.key,
                 bill.attempts,
                 took_s=took_s,
@@ -263,11 +242,17 @@ class RemoteClient(EndpointClient):
             if (
                 fault.kind == BAD_REQUEST
                 and left_out < OPTIONAL_FIELDS  # a complaint may name a field that was not sent any more
-                and backend.forget_refused(request, fault.message)
+                and server.backend.forget_refused(request, fault.message)
             ):
                 left_out += 1
                 tell(fault, next_step="again without the field that the server refused")
                 continue
+            if pool.several:
+                fault = self._of_one(server, fault)
+                failed.add(server)
+                if fault.kind in PASSING and pool.others(failed):
+                    tell(fault, next_step="again at another server")
+                    continue
             tries += 1
             time_outs += fault.kind == TIME_OUT
             pause = self.retries.delay(fault.kind, tries, self._rng, fault.retry_after_s)
@@ -278,23 +263,46 @@ class RemoteClient(EndpointClient):
             tell(fault, next_step=f"again in {pause:.1f} s")
             if not await _sleep(pause, stopping):
                 return self._failure(fault, bill)
+            if not pool.others(failed):
+                failed.clear()
+
+    def _of_one(self, server: Server, fault: Fault) -> Fault:
+        """Return the fault with the server's name; what one of several refuses, another may answer."""
+        kind = SERVER_ERROR if fault.kind in REFUSING and not self._pool.refusing else fault.kind
+        named = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
+        return replace(fault, kind=kind, message=named)
 
     async def _attempt(
-        self, request: ChatRequest, bill: Bill, stopping: asyncio.Event | None
-    ) -> ChatResponse | Fault | None:
+        self,
+        request: ChatRequest,
+        bill: Bill,
+        stopping: asyncio.Event | None,
+        failed: Collection[Server],
+    ) -> tuple[Server, ChatResponse | Fault] | None:
         """Send one HTTP request; None where the budget has no room for it or `stopping` is set."""
-        # Before the gate: who waits for another one's bill must not keep that one out.
+        # Before the pool: who waits for another one's bill must not keep that one out.
         reservation = await self._reserve(request, bill)
         if reservation is None:
             return None
-        await self._gate.enter(stopping)
+        server = await self._pool.enter(stopping, failed)
+        if server is None:
+            await self._release(request, bill, reservation)
+            return None
         try:
             if stopping is not None and stopping.is_set():
                 await self._release(request, bill, reservation)
                 return None
-            return await self._send(request, bill, reservation)
+            # All are left alone: whether this one is the same server still is found out before it is asked.
+            if server.fault is not None and (fault := await self._pool.try_again(server)) is not None:
+                await self._release(request, bill, reservation)
+                return server, fault
+            if server.watchdog is not None:
+                server.watchdog.sent(str(request.key))
+            return server, await self._send(request, bill, reservation, server)
         finally:
-            self._gate.leave()
+            if server.watchdog is not None:
+                server.watchdog.came(str(request.key))
+            self._pool.leave(server)
 
     async def _reserve(self, request: ChatRequest, bill: Bill) -> Reservation | None:
         """Reserve what one more attempt may cost beside those before it, on disk where there is a ledger."""
@@ -311,8 +319,9 @@ class RemoteClient(EndpointClient):
         if self.budget.ledger is not None and not bill.attempts:
             await self.budget.ledger.release(request.key)
 
-    async def _send(self, request: ChatRequest, bill: Bill, reservation: Reservation) -> ChatResponse | Fault:
-        backend = self._ready()
+    async def _send(
+        self, request: ChatRequest, bill: Bill, reservation: Reservation, server: Server
+    ) -> ChatResponse | Fault:
         started = time.monotonic()
         bill.attempts += 1
         settled = False
@@ -325,31 +334,25 @@ class RemoteClient(EndpointClient):
 
         try:
             response = await asyncio.wait_for(
-                backend.complete(request), self.endpoint.attempt_s(request.max_tokens)
+                server.backend.complete(request), self.endpoint.attempt_s(request.max_tokens)
             )
             answer = read_answer(response)
             settle(answer.usage)
         except InvalidAnswerError as error:
             settle(error.usage)
-            return Fault(INVALID_ANSWER, str(error), billed=True, took_s=time.monotonic() - started)
+            fault = Fault(INVALID_ANSWER, str(error), billed=True, took_s=time.monotonic() - started)
+            self._pool.on_fault(server, fault, started)
+            return fault
         except Exception as error:
             fault = replace(classify(error), took_s=time.monotonic() - started)
             settle(None, billed=fault.billed)
-            self._note_overload(fault, started)
+            self._pool.on_fault(server, fault, started)
             return fault
         finally:
             if not settled:  # cancelled
                 settle(None)
-        self.limit.on_success(self._gate.in_flight)
+        self._pool.on_answer(server)
         return self._response(answer, bill, time.monotonic() - started)
-
-    def _note_overload(self, fault: Fault, started: float) -> None:
-        if fault.kind == RATE_LIMITED or fault.status in OVERLOADED:
-            self.limit.on_overload(started, time.monotonic())
-        elif fault.kind == TIME_OUT:
-            self.limit.on_time_out(started, time.monotonic())
-        if fault.retry_after_s is not None:
-            self._gate.pause(min(fault.retry_after_s, self.retries.longest_retry_after_s))
 
     @staticmethod
     def _failure(fault: Fault, bill: Bill, *, final: bool = False) -> Failure:

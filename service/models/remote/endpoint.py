@@ -3,21 +3,18 @@
 import asyncio
 import importlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.errors import PrerequisiteError
-from service.models.remote.chat import Endpoint
-from service.models.remote.faults import shorten
-from service.models.remote.redaction import redact
+from service.models.remote.chat import CONNECTION, Endpoint
+from service.models.remote.faults import Fault
+from service.models.remote.servers.looking import Look, Serving, list_models, look_at, not_listed
 from service.models.settings import NEUTRAL, Sampling
 
 if TYPE_CHECKING:
-    import httpx
-
     from service.models.remote.backend import Backend
 
-CHECK_TIMEOUT_S = 15.0
 _UNSENT: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
 """What a provider draws with where it takes no such setting."""
 
@@ -38,24 +35,6 @@ class EndpointCheck:
     supports_n: bool
     price_known: bool
     problem: str | None
-
-
-@dataclass(frozen=True)
-class Serving:
-    """What serves a model. None stands for what the server does not tell.
-
-    `model` is the name without litellm's provider. `engine` is the owner that the list of models names (vllm,
-    sglang, ...), `version` what vLLM's `/version` says, `root` the weights behind the served name.
-    """
-
-    provider: str
-    model: str
-    engine: str | None = None
-    version: str | None = None
-    root: str | None = None
-
-    def to_json(self) -> dict[str, str | None]:
-        return asdict(self)
 
 
 async def load_backend(endpoint: Endpoint) -> "Backend":
@@ -146,9 +125,8 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
     if problem is None and base is not None:
         models, problem = await _list_models(base, backend.key())
     listed = backend.model in models if models else None
-    if listed is False:
-        names = ", ".join((models or ())[:10])
-        problem = redact(f"{base} does not list the model {backend.model!r}, only: {names}")
+    if base is not None and models and listed is False:
+        problem = not_listed(base, backend.model, models)
     return EndpointCheck(
         reachable=problem is None or listed is False,
         model_listed=listed,
@@ -167,69 +145,18 @@ async def find_serving(endpoint: Endpoint) -> Serving:
         PrerequisiteError: the server cannot be reached, or litellm does not understand the model's spelling.
     """
     backend = await load_backend(endpoint)
-    if backend.base is None:
-        return Serving(backend.provider, backend.model)
-    base = backend.base.rstrip("/")
-    version = await _read_page(f"{base.removesuffix('/v1')}/version", backend.key())
-    models = await _read_page(f"{base}/models", backend.key())
-    entries = models.get("data")
-    named = (
-        entry
-        for entry in (entries if isinstance(entries, list) else [])
-        if isinstance(entry, dict) and entry.get("id") == backend.model
-    )
-    entry = next(named, {})
-    return Serving(
-        backend.provider,
-        backend.model,
-        engine=_text(entry.get("owned_by")),
-        version=_text(version.get("version")),
-        root=_text(entry.get("root")),
-    )
+    look = None if backend.base is None else await look_at(backend)
+    if isinstance(look, Fault) and look.kind == CONNECTION:
+        raise PrerequisiteError(look.message)
+    return look.serving if isinstance(look, Look) else Serving(backend.provider, backend.model)
 
 
 async def _list_models(base: str, key: str | None) -> tuple[tuple[str, ...] | None, str | None]:
     """Return (ids of the models or None where there is no such page, problem)."""
-    url = f"{base.rstrip('/')}/models"
     try:
-        response = await _get(url, key)
+        entries = await list_models(base, key)
     except PrerequisiteError as error:
         return None, str(error)
-    if response.status_code in (401, 403):
-        return None, redact(f"{url} refuses the key ({response.status_code}): {shorten(response.text)}")
-    if response.status_code == 404:
-        return None, None
-    try:
-        return tuple(str(entry["id"]) for entry in response.json()["data"]), None
-    except (ValueError, KeyError, TypeError):
-        return None, redact(
-            f"{url} does not speak OpenAI's protocol (status {response.status_code}): "
-            f"{shorten(response.text)}"
-        )
-
-
-async def _read_page(url: str, key: str | None) -> dict[str, Any]:
-    """Return the JSON object of a page, empty where it is not there or no such object."""
-    response = await _get(url, key)
-    try:
-        page = response.json() if response.status_code == 200 else None
-    except ValueError:
-        return {}
-    return page if isinstance(page, dict) else {}
-
-
-async def _get(url: str, key: str | None) -> "httpx.Response":
-    import httpx  # comes with litellm
-
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with httpx.AsyncClient(timeout=CHECK_TIMEOUT_S) as http:
-            return await http.get(url, headers=headers)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise PrerequisiteError(
-            redact(f"{url} cannot be reached: {str(error) or type(error).__name__}")
-        ) from error
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
+    if isinstance(entries, Fault):
+        return None, entries.message
+    return None if entries is None else tuple(entry["id"] for entry in entries), None

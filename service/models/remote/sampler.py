@@ -24,7 +24,9 @@ from service.models.remote import (
     RemoteClient,
     RetryPolicy,
 )
-from service.models.remote.endpoint import Serving, check_abilities, check_sampling, find_serving, supports_n
+from service.models.remote.batch import check_jobs
+from service.models.remote.endpoint import check_abilities, check_sampling, supports_n
+from service.models.remote.servers.looking import Serving
 from service.models.settings import DrawingSpec
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
 from service.runs.batching import fill_by_batch
@@ -104,12 +106,15 @@ class RemoteSampler:
         """See that the endpoint takes prompts of this kind, before a run is made.
 
         Raises:
+            InputError: batch jobs would go to several servers.
             PrerequisiteError: it takes no raw text, no chat-template arguments or no batch jobs of them.
         """
         raw = spec.prompt.form == "raw"
         extra = {"chat_template_kwargs": spec.prompt.chat_template_kwargs}
         check_abilities(self.endpoint, raw_text=raw, extra=extra if spec.prompt.chat_template_kwargs else {})
         check_sampling(self.endpoint, spec.sampling)
+        if self._batch:
+            check_jobs(self.endpoint)
         if raw and self._sends_jobs:
             raise PrerequisiteError("batch jobs hold chats only; leave --batch or the raw text out.")
 
@@ -133,9 +138,9 @@ class RemoteSampler:
         client = RemoteClient(self.endpoint, budget=self._budget, prices=self._prices)
         async with client:
             check = await client.check()
-        if check.problem is not None:
-            raise PrerequisiteError(f"{self.endpoint.model}: {check.problem}")
-        return await find_serving(self.endpoint)
+            if check.problem is not None:
+                raise PrerequisiteError(f"{self.endpoint.model}: {check.problem}")
+            return await client.serving()
 
     async def _fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
         filling = _Filling(work, report)

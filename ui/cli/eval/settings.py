@@ -147,7 +147,13 @@ class EvalRequests(Requests):
             help="Hard cap on the cost of all runs of this command together; they keep it.",
         ),
     ] = None
-    api_base: Annotated[str | None, Option(help="Address of the server (vLLM: http://HOST:8000/v1).")] = None
+    api_base: Annotated[
+        tuple[str, ...],
+        Option(
+            help="Address of the server (vLLM: http://HOST:8000/v1); given several times, its servers share "
+            "the requests."
+        ),
+    ] = ()
     api_key_env: KeyVariable = None
 
 
@@ -176,12 +182,12 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
         if requests.max_usd is not None:
             prices.require(model)
         return RemoteSampler(
-            Endpoint(
+            Endpoint.at(
                 model,
                 requests.api_base,
-                requests.timeout,
-                requests.tokens_per_second,
-                requests.api_key_env,
+                timeout_s=requests.timeout,
+                tokens_per_s=requests.tokens_per_second,
+                key_env=requests.api_key_env,
             ),
             prices=prices,
             max_requests=requests.max_requests,

@@ -106,7 +106,7 @@ def propose(
             content_attempts=proposer.content_attempts,
             seed=run_seed,
             sampling=proposer.drawing(),
-            output=choose_output(proposer.reply, proposer.model, requests.api_base),
+            output=choose_output(proposer.reply, proposer.model, next(iter(requests.api_base), None)),
             solvers=specs,
             rule=verdict_rule,
             premises=None if premises is None else PremiseSpec(premises, seed=shared_seed),

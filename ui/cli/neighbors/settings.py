@@ -199,14 +199,23 @@ class RunRequests(Requests):
     """How a run is carried out; another invocation of the same run may use other values."""
 
     api_base: Annotated[
-        str | None, Option(help="Address of the proposer's server (vLLM: http://HOST:8000/v1).")
-    ] = None
+        tuple[str, ...],
+        Option(
+            help="Address of the proposer's server (vLLM: http://HOST:8000/v1); given several times, its "
+            "servers share the requests."
+        ),
+    ] = ()
     api_key_env: KeyVariable = None
     solver_api_base: Annotated[
         tuple[str, ...],
-        Option(help="Address of a solver's server, once for all or once for each remote --solver."),
+        Option(
+            help="Address of a solver's server, once for all or once for each remote --solver; several "
+            "servers of one are separated by commas."
+        ),
     ] = ()
-    premises_api_base: Annotated[str | None, Option(help="Address of the server of --premises.")] = None
+    premises_api_base: Annotated[
+        tuple[str, ...], Option(help="Address of the server of --premises, or of several.")
+    ] = ()
     solver_batch_size: Annotated[
         int | None, Option(min=1, help="Local solvers: most answers drawn at once.")
     ] = None
@@ -241,10 +250,10 @@ class RunRequests(Requests):
                 "--stop-below is looked at behind each wave; give its size too, as --wave 200"
             )
         return Execution(
-            api_base=self.api_base,
+            api_bases=self.api_base,
             api_key_env=self.api_key_env,
             solver_api_bases=self.solver_api_base,
-            premises_api_base=self.premises_api_base,
+            premises_api_bases=self.premises_api_base,
             max_usd=self.max_usd,
             max_requests=self.max_requests,
             prices=self.price,

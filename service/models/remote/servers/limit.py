@@ -1,8 +1,5 @@
-"""Adaptive concurrency: how many requests may be in flight, learnt from how they fare, and the gate there."""
+"""Adaptive concurrency: how many requests may be in flight at a server, learnt from how they fare."""
 
-import asyncio
-import time
-from collections import deque
 from dataclasses import dataclass
 
 
@@ -65,60 +62,3 @@ class AdaptiveLimit:
     def on_time_out(self, started: float, now: float) -> bool:
         """Note a time-out: a sign of overload only where the server refused others in the meantime."""
         return self._overloaded_at >= started and self.on_overload(started, now)
-
-
-class Gate:
-    """Waiting around an `AdaptiveLimit`. One event loop only."""
-
-    def __init__(self, limit: AdaptiveLimit) -> None:
-        self.limit = limit
-        self.in_flight = 0
-        self._waiting: deque[asyncio.Future[None]] = deque()
-
-    async def enter(self, stopping: asyncio.Event | None = None) -> None:
-        """Wait until another request may start, or `stopping` is set; count it as in flight."""
-        while not self._open() and not (stopping is not None and stopping.is_set()):
-            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            self._wake_after_pause()
-            try:
-                await turn
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled():
-                    self._wake()  # the turn that came too late is somebody else's
-                elif turn in self._waiting:
-                    self._waiting.remove(turn)
-                raise
-        self.in_flight += 1
-
-    def leave(self) -> None:
-        """Count a request as no longer in flight."""
-        self.in_flight -= 1
-        self._wake()
-
-    def pause(self, seconds: float) -> None:
-        """Let no request start for some time."""
-        self.limit.pause_until(time.monotonic() + seconds)
-
-    def wake_all(self) -> None:
-        """Let all that wait see whether they are to stop."""
-        for turn in self._waiting:
-            if not turn.done():
-                turn.set_result(None)
-        self._waiting.clear()
-
-    def _open(self) -> bool:
-        return self.in_flight < self.limit.value and self.limit.pause_s(time.monotonic()) == 0
-
-    def _wake_after_pause(self) -> None:
-        pause = self.limit.pause_s(time.monotonic())
-        if pause > 0:
-            asyncio.get_running_loop().call_later(pause + 0.001, self._wake)
-
-    def _wake(self) -> None:
-        room = self.limit.value - self.in_flight
-        while self._waiting and room > 0:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                turn.set_result(None)
-                room -= 1

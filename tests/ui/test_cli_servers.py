@@ -1,0 +1,146 @@
+"""Several servers on the command line: `--api-base` repeated, in files, kept by a run, and one that dies."""
+
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from command_line import CommandLine, words
+from forked import Forked
+from world_runs import (
+    MODEL,
+    SAMPLES,
+    final_state,
+    import_world,
+    propose_arguments,
+    rows,
+    stats,
+    world_server,
+    write_sums,
+)
+
+SAME = ("--version", "0.11.0", "--max-model-len", "8192")
+
+
+@contextmanager
+def two_servers(*arguments: str) -> Iterator[tuple[str, str]]:
+    with world_server(*SAME, *arguments) as first, world_server(*SAME, *arguments) as second:
+        yield first, second
+
+
+def bases(*urls: str, option: str = "--api-base") -> list[str]:
+    return [word for url in urls for word in (option, url)]
+
+
+def evaluate(*urls: str, n: int = 8, db: str = "tagrpo.db") -> list[object]:
+    return [
+        *("eval", "run", "sums.jsonl", "--db", db, "--model", MODEL, "--n", n, *bases(*urls)),
+        *("--samples-per-request", 2, "--max-concurrency", 4),
+    ]
+
+
+def paid(*urls: str) -> "Counter[str]":
+    """Return how often each request was paid, at all servers together."""
+    counts: Counter[str] = Counter()
+    for url in urls:
+        with urllib.request.urlopen(url.removesuffix("/v1") + "/stats?keys", timeout=10) as response:
+            counts.update(json.load(response)["paid_by_key"])
+    return counts
+
+
+def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums: Path) -> None:
+    with two_servers("--latency", "0.02") as urls:
+        assert cli(*evaluate(urls[0], db="alone.db")).code == 0
+        before = stats(urls[0])["requests"]
+        done = cli(*evaluate(*urls))
+        assert done.code == 0, done.err
+        shares = (stats(urls[0])["requests"] - before, stats(urls[1])["requests"])
+    assert sum(shares) == 6 * 4
+    assert min(shares) >= 6
+    assert rows("tagrpo.db", SAMPLES) == rows("alone.db", SAMPLES)
+    # The address decides nothing: the same run goes on at other servers.
+    ((spec,),) = rows("tagrpo.db", "SELECT spec FROM runs")
+    assert "127.0.0.1" not in str(spec)
+    with two_servers() as urls:
+        assert cli(*evaluate(*urls, n=16)).code == 0
+        resumed = cli("resume", "test-model.sums")  # with the two addresses that were given last
+        assert resumed.code == 0, resumed.err
+    gone = cli("resume", "test-model.sums")
+    assert gone.code == 2
+    assert "none of 2 servers answers" in words(gone.err)
+    with world_server(*SAME) as url:  # one address in place of both
+        assert cli("resume", "test-model.sums", "--api-base", url).code == 0
+
+
+def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Path) -> None:
+    write_sums(tmp_path / "sums.jsonl", 12)
+    with two_servers("--latency", "0.1") as urls:
+        assert cli(*evaluate(urls[0], n=16, db="calm.db")).code == 0
+        before = paid(urls[0])
+        running = Forked(*evaluate(*urls, n=16))
+        while stats(urls[1])["paid"] < 12 and running.poll() is None:
+            time.sleep(0.02)
+        dead = paid(urls[1])
+        os.kill(stats(urls[1])["pid"], signal.SIGKILL)
+        code, _, errors = running.end()
+        assert code == 0, errors
+        counts = paid(urls[0]) - before
+    assert f"{urls[1]} is left alone" in words(errors)
+    assert "Traceback" not in errors
+    assert rows("tagrpo.db", SAMPLES) == rows("calm.db", SAMPLES)
+    assert rows("tagrpo.db", "SELECT count(*) FROM sample_texts") == [(12 * 16,)]
+    twice = set(counts) & set(dead)
+    assert len(twice) <= 4  # what was in flight there
+    assert set(counts) | set(dead) == set(before)
+
+
+def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, six_sums: Path) -> None:
+    with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
+        done = cli(*evaluate(first, second))
+        assert done.code == 2
+        assert f"{second} serves version 0.12.0 and not 0.11.0 as the other servers do" in words(done.err)
+        assert stats(first)["requests"] == stats(second)["requests"] == 0
+    assert not rows("tagrpo.db", "SELECT * FROM runs")
+    twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
+    assert (twice.code, "http://localhost:1/v1 is given twice" in words(twice.err)) == (2, True)
+    batch = cli(
+        *("eval", "run", "sums.jsonl", "--model", "openai/m", "--batch"),
+        *bases("http://localhost:1/v1", "http://localhost:2/v1"),
+        "--dry-run",
+    )
+    assert batch.code == 0  # nothing is sent
+
+
+def test_proposers_and_solvers_have_several_servers(cli: CommandLine, tmp_path: Path) -> None:
+    calm, db = tmp_path / "calm.db", tmp_path / "two.db"
+    for path in (calm, db):
+        import_world(path, 4)
+    with two_servers() as urls:
+        assert cli(*propose_arguments(calm, urls[0])).code == 0
+        before = stats(urls[0])["requests"]
+        asked = [word for word in propose_arguments(db, urls[0]) if word not in ("--api-base", urls[0])]
+        asked.remove("--solver-api-base")
+        done = cli(*asked, *bases(*urls), "--solver-api-base", ",".join(urls))
+        assert done.code == 0, done.err
+        assert final_state(db) == final_state(calm)
+        shares = (stats(urls[0])["requests"] - before, stats(urls[1])["requests"])
+        assert min(shares) >= sum(shares) / 4
+        three = bases(*urls, "http://localhost:1/v1", option="--solver-api-base")
+        wrong = cli(*asked, "--name", "more", "--solver", "hosted_vllm/other", *three)
+        assert (wrong.code, "3 addresses for 2 solvers" in words(wrong.err)) == (2, True)
+
+
+def test_doctor_looks_at_each_server_and_at_all_of_them(cli: CommandLine) -> None:
+    with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
+        done = cli("doctor", "--model", MODEL, *bases(first, second))
+        assert done.code == 3
+        text = words(done.out)
+        assert f"server {first}" in text
+        assert f"server {second}" in text
+        assert "serves version 0.12.0 and not 0.11.0" in text
+        assert cli("doctor", "--model", MODEL, *bases(first)).code == 0

@@ -1,0 +1,167 @@
+"""Scripts of docs/slurm, with stand-ins for srun and scontrol: signals of a job, its requeue, its servers.
+
+They were run by a real Slurm too: docs/slurm.md.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from world_runs import SAMPLES, rows, stats, world_server, write_sums
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = sorted((ROOT / "docs" / "slurm").glob("*.sbatch"))
+PROBLEMS, N = 12, 8
+
+# srun's own options end where the first word without a dash stands.
+SRUN = """#!/bin/bash
+while [[ $1 == -* ]]; do shift; done
+echo $$ > "$STEP"
+exec "$@"
+"""
+TAGRPO = f"""#!/bin/bash
+exec {sys.executable} -c 'from ui.cli.app import main; main()' "$@"
+"""
+
+
+@pytest.fixture
+def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the folder of a job whose commands of Slurm are stand-ins; scontrol writes down its orders."""
+    monkeypatch.chdir(tmp_path)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name, text in (
+        ("srun", SRUN),
+        ("scontrol", f'#!/bin/bash\necho "$@" >> {tmp_path}/scontrol\n'),
+        ("sleep", "#!/bin/bash\nexec /bin/sleep 0.1\n"),
+        ("tagrpo", TAGRPO),
+    ):
+        (programs / name).write_text(text)
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setenv("STEP", str(tmp_path / "step"))
+    monkeypatch.setenv("SERVERS", str(tmp_path / "servers"))
+    monkeypatch.setenv("SLURM_JOB_ID", "17")
+    for name in ("TAGRPO_DB", "SLURM_RESTART_COUNT", "GRACE"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "servers").mkdir()
+    return tmp_path
+
+
+def submit(script: str, *arguments: object) -> "subprocess.Popen[str]":
+    path = ROOT / "docs" / "slurm" / script
+    return subprocess.Popen(
+        ["bash", str(path), *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> None:
+    subprocess.run(["bash", "-n", script], check=True)
+    head = script.read_text(encoding="utf-8").split("\nset ")[0].splitlines()
+    assert head[0] == "#!/bin/bash"
+    assert all(line.startswith("#") for line in head if line)
+    assert any(line.startswith("#SBATCH --requeue") for line in head)
+    process = submit(script.name)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert "name the" in out
+
+
+def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_killed_goes_on(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_sums(job / "sums.jsonl", PROBLEMS)
+    same = ("--version", "0.11.0", "--latency", "0.2")
+    with world_server(*same) as first, world_server(*same) as second:
+        for name, url in (("1", first), ("2", second)):
+            (job / "servers" / name).write_text(f"{url}\n")
+        command = ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--n", N)
+        arguments = (*command, "--samples-per-request", 1, "--max-concurrency", 2)
+
+        def paid() -> int:
+            return int(stats(first)["paid"] + stats(second)["paid"])
+
+        def begin_and_send(number: int, answers: int) -> tuple[int, str]:
+            before = paid()
+            process = submit("run.sbatch", *arguments)
+            while paid() - before < answers and process.poll() is None:
+                time.sleep(0.02)
+            os.kill(int((job / "step").read_text()), number)
+            out, _ = process.communicate(timeout=120)
+            return process.returncode, out
+
+        # The time is up: SIGTERM to the step alone.
+        code, out = begin_and_send(signal.SIGTERM, 8)
+        assert code == 143, out
+        assert (job / "scontrol").read_text() == "requeue 17\n"
+        stored = len(rows("tagrpo.db", SAMPLES))
+        assert stored == paid()  # all that was in flight came and is kept
+        # The node dies, or the grace time is over: SIGKILL. Slurm itself requeues; the script does not.
+        monkeypatch.setenv("SLURM_RESTART_COUNT", "1")
+        code, out = begin_and_send(signal.SIGKILL, 8)
+        assert code == 137, out
+        assert (job / "scontrol").read_text() == "requeue 17\n"
+        # The same command once more ends it.
+        process = submit("run.sbatch", *arguments)
+        out, _ = process.communicate(timeout=200)
+        assert process.returncode == 0, out
+        assert paid() <= PROBLEMS * N + 2 * 2  # again only what was in flight at the kill
+        assert min(stats(first)["paid"], stats(second)["paid"]) > 0
+    places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
+    assert [row[:2] for row in rows("tagrpo.db", SAMPLES)] == places
+
+
+def test_a_job_that_is_sent_back_too_often_stays_away(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (job / "servers" / "1").write_text("http://localhost:1/v1\n")
+    (job / "bin" / "tagrpo").write_text("#!/bin/bash\nexit 143\n")
+    monkeypatch.setenv("SLURM_RESTART_COUNT", "50")
+    process = submit("run.sbatch", "runs", "list")
+    process.communicate(timeout=30)
+    assert process.returncode == 143
+    assert not (job / "scontrol").exists()
+
+
+def test_a_server_is_listed_while_it_answers(job: Path) -> None:
+    port = 20000 + 17
+    server = job / "bin" / "serve"
+    script = ROOT / "tests" / "support" / "openai_server.py"
+    server.write_text(f'#!/bin/bash\nexec {sys.executable} {script} "$@"\n')
+    server.chmod(0o755)
+    (job / "bin" / "hostname").write_text("#!/bin/bash\necho 127.0.0.1\n")
+    (job / "bin" / "hostname").chmod(0o755)
+    process = submit("servers.sbatch", "serve")
+    entry = job / "servers" / "17"
+    try:
+        while not entry.exists() and process.poll() is None:
+            time.sleep(0.05)
+        assert entry.read_text() == f"http://127.0.0.1:{port}/v1\n"
+        assert stats(f"http://127.0.0.1:{port}/v1")["requests"] == 0
+    finally:
+        os.kill(int((job / "step").read_text()), signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert not entry.exists()
+
+
+def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (job / "commands").write_text("runs list\nsets list --json\n")
+    (job / "bin" / "tagrpo").write_text(f'#!/bin/bash\necho "$@" > {job}/asked\n')
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
+    refused = submit("array.sbatch", "commands")
+    out, _ = refused.communicate(timeout=30)
+    assert (refused.returncode, "names no PostgreSQL database" in out) == (2, True)
+    monkeypatch.setenv("TAGRPO_DB", "postgresql+psycopg://ann@db.lab/tagrpo")
+    assert submit("array.sbatch", "commands").wait(30) == 0
+    assert (job / "asked").read_text() == "sets list --json --grace 150\n"
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
+    absent = submit("array.sbatch", "commands")
+    out, _ = absent.communicate(timeout=30)
+    assert (absent.returncode, "commands has no line 3" in out) == (2, True)
