@@ -24,6 +24,7 @@ from rephraser.run.waves import LOW_RATE, Waves
 from service.database import Database
 from service.models.drawing import Sampler
 from service.models.remote import BatchClient, BatchStatus, ChatResponse, Failure, RemoteClient
+from service.models.remote.chat import BUDGET
 from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import CellPlan, is_complete, open_cells, reopen_failed_cells
@@ -95,7 +96,10 @@ class Engine:
         object.__setattr__(self, "_tally", Tally(self.report))
 
     async def drive(self) -> Invocation:
-        """Work until the run is done, the budget is spent, or only failed requests are left."""
+        """Work until the run is done, the budget is spent, or only failed requests are left.
+
+        At the cap all that came is read and judged, and what costs nothing, or still fits, is asked.
+        """
         outcome = Invocation()
         with self.db.write() as session:
             reopen_failed_cells(session, self.run.id, final=self.retry_final)
@@ -120,11 +124,17 @@ class Engine:
                 for model, _, _ in fillers:
                     if model not in clients:
                         clients[model] = await stack.enter_async_context(self.open_client(model))
-                asked = outcome.answered + outcome.failed
-                for filled in await self._fill(fillers, clients):
+                answered, asked = outcome.answered, outcome.answered + outcome.failed
+                fillings = await self._fill(fillers, clients)
+                for filled in fillings:
                     outcome.add(filled)
                 if outcome.stopped is None:
                     self._draw(outcome)
+                elif {filled.stopped for filled in fillings} <= {
+                    None,
+                    BUDGET,
+                } and outcome.answered > answered:
+                    outcome.stopped = outcome.message = None
                 if outcome.stopped:
                     return outcome
                 # Planned cells that nobody was asked for were answered for another run: they are read next.

@@ -19,6 +19,7 @@ from world_runs import (
     final_state,
     import_world,
     propose_arguments,
+    rows,
     run_undisturbed,
     set_faults,
     stats,
@@ -157,6 +158,29 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
     assert at_the_cap["paid"] < paid
     assert seen["paid"] == paid
     assert final_state(db) == undisturbed
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("batch", [(), ("--batch", "--batch-poll", "0.05")])
+def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
+    tmp_path: Path, batch: tuple[str, ...]
+) -> None:
+    db = tmp_path / "capped.db"
+    import_world(db, QUESTIONS)
+    prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
+    with world_server("--model", "test-model") as url:
+        arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17", *batch)
+        capped = run_here(*arguments)
+        assert (capped.code, "of --max-usd 0.17 are spent" in capped.err) == (3, True), capped.err
+        unread = "SELECT count(*) FROM cells WHERE state = 'filled' AND outcome IS NULL AND kind = 'propose'"
+        unanswered = "SELECT count(*) FROM cells WHERE state <> 'filled' AND kind = 'answer'"
+        standing = dict(rows(db, "SELECT status, count(*) FROM standings GROUP BY status"))
+        assert rows(db, unread) == rows(db, unanswered) == [(0,)]
+        assert standing.get("accepted", 0) > 0, standing
+        assert "pending" not in standing
+        paid = stats(url)["paid"]
+        assert run_here(*arguments).code == 3
+        assert stats(url)["paid"] == paid
 
 
 @pytest.mark.timeout(300)

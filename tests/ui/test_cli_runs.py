@@ -126,6 +126,7 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)
     assert any("1,200" in line for line in words(out))
+    assert "propose (no answer) 13 0 0 0.0000" in words(out)
     found = json.loads(cli("show", "--json")[1])
     assert [found[f"{state}_requests"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5

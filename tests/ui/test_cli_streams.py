@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import queue
 import signal
 import subprocess
 from pathlib import Path
@@ -13,6 +14,7 @@ from command_line import CommandLine, run_here
 from world_runs import command
 
 from service.database import Database
+from ui.cli import console, output
 
 ODD = [
     {"question": "Où est [bold]la[/bold] café 你好 [/] if $x+1=2$? 🙂", "answer": "1"},
@@ -205,3 +207,20 @@ def test_no_home_is_needed(two_questions: str) -> None:
         timeout=60,
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_in_a_log_the_newest_state_comes_also_when_nothing_moves_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lines: queue.Queue[str] = queue.Queue()
+    monkeypatch.setattr(console, "write_line", lines.put)
+    monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 0.2)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
+    with output.progress("run") as bar:
+        bar.update(3, 9, "asking")
+        bar.update(4, 9, "asking")
+        assert lines.get(timeout=30) == "run: 4/9  asking"
+        monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 600.0)
+        bar.update(5, 9, "asking")
+    assert lines.get(timeout=30) == "run: 5/9  asking"
+    assert lines.empty()

@@ -4,9 +4,10 @@ import io
 import logging
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, ParamSpec, Protocol, TextIO
 
@@ -255,7 +256,10 @@ def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
             yield _Bar(bar, bar.add_task(escape(label), total=None, detail=""))
     else:
         plain = _Plain(label)
-        yield plain
+        try:
+            yield plain
+        finally:
+            plain.stop()
         plain.finish()
 
 
@@ -273,23 +277,47 @@ class _Bar:
 
 
 class _Plain:
+    """A line now and then; the newest state follows when its time has come, also where nothing moves."""
+
     def __init__(self, label: str) -> None:
         self._label = label
         self._last = time.monotonic()
         self._line = ""
         self._printed = ""
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None:
         of = f"/{total:,}" if total is not None else ""
-        self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-        if time.monotonic() - self._last >= PLAIN_PROGRESS_EVERY_S:
-            self._print()
+        with self._lock:
+            self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+            wait_s = self._last + PLAIN_PROGRESS_EVERY_S - time.monotonic()
+            if wait_s <= 0:
+                self._print()
+            elif self._timer is None:
+                self._timer = threading.Timer(wait_s, self._print_late)
+                self._timer.daemon = True
+                self._timer.start()
+
+    def stop(self) -> None:
+        """Print nothing more by itself."""
+        with self._lock:
+            if self._timer is not None:
+                self._timer.cancel()
 
     def finish(self) -> None:
-        if self._line and self._line != self._printed:
+        with self._lock:
             self._print()
 
+    def _print_late(self) -> None:
+        with self._lock:
+            self._timer = None
+            with suppress(OSError, ValueError):  # a stream that is gone ends the next update, or nothing
+                self._print()
+
     def _print(self) -> None:
+        if self._line == self._printed:
+            return
         self._last = time.monotonic()
         self._printed = self._line
         console.write_line(self._line)

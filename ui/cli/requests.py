@@ -146,7 +146,7 @@ def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
         [
             [
                 line.kind,
-                line.model,
+                line.model if line.model != "-" else "(no answer)",
                 line.requests,
                 line.prompt_tokens,
                 line.completion_tokens,
