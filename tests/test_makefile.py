@@ -27,8 +27,8 @@ esac
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for name in ("Makefile", "pyproject.toml", "constraints-cpu.txt"):
-        shutil.copy(ROOT / name, tmp_path)
+    for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *ROOT.glob("constraints*.txt")):
+        shutil.copy(path, tmp_path)
     for name, text in (("speaking", SPEAKING), ("initdb", SPEAKING), ("python3", PYTHON)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
@@ -73,5 +73,6 @@ def test_what_takes_minutes_says_how_many_before_it_begins(folder: Path) -> None
     assert re.search(r"\bminutes on 2 cores", before(lines_of(folder, "demo"), "tagrpo demo"))
     lines = lines_of(folder, "test", "FULL=1")
     assert re.search(r"tests, \d+ minutes on 2 cores", before(lines, "pytest .*--ignore tests/e2e"))
+    assert re.search(r"MLflow and verifiers, \d+ minutes", before(lines, "pytest -n 0 -m inspect or mlflow"))
     assert re.search(r"PostgreSQL, a minute", before(lines, "pytest .*--db postgresql"))
     assert re.search(r"Chromium, \d+ minutes", before(lines, "pytest .* tests/e2e tests/ui/browser"))
