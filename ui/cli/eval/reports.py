@@ -175,8 +175,8 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     words = error_words(errors, {*FINAL_KINDS, TIME_OUT})
     return (
         f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
-        f"policy or ran out of time twice{f' ({words})' if words else ''}: pass@k counts them wrong to right; "
-        "--retry-final asks again"
+        f"policy or ran out of time twice{f' ({words})' if words else ''}: pass@k counts them wrong to "
+        "right; --retry-final asks again"
     )
 
 

@@ -78,7 +78,10 @@ def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> str:
         print_ledger(ledger)
 
     record = {
-        **{"run": run.name, "id": run.id, "spec": run.spec, "versions": run.versions},
+        "run": run.name,
+        "id": run.id,
+        "spec": run.spec,
+        "versions": run.versions,
         **judging_numbers(line),
         "errors": {each.error: each.cells for each in errors},
         "ledger": [asdict(each) for each in ledger],
