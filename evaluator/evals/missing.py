@@ -10,7 +10,7 @@ from evaluator.evals.human import HumanMove
 from evaluator.evals.problems import count_run_problems
 from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
-from service.runs.tables import FAILED, FINAL, CellRow
+from service.runs.tables import EMPTY, FAILED, FINAL, CellRow
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
@@ -23,6 +23,19 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
         .where(RunProblemRow.run_id == run_id, SampleRow.ordinal < n)
     )
     return problems * n - (there or 0)
+
+
+def most_wanted(session: Session, run_id: str) -> int:
+    """Return the most samples of a problem that unanswered requests stand for; 0 where there are none."""
+    payload = CellRow.payload
+    ends = payload["first"].as_integer() + payload["count"].as_integer()
+    unanswered = select(func.max(ends)).where(
+        CellRow.scope == run_id,
+        CellRow.kind == SAMPLE,
+        CellRow.state.in_([EMPTY, FAILED, FINAL]),
+        CellRow.outcome.is_(None),  # always so; it lets the index find them
+    )
+    return session.scalar(unanswered) or 0
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:

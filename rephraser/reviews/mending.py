@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.store import find_candidate
-from rephraser.run.read import store_candidate
+from rephraser.run.read import Proposed, store_candidates
 from rephraser.run.start import find_neighbor_run
 from rephraser.tables import ProposalRow, candidate_id
 from service.errors import InputError, NotFoundError
@@ -58,22 +58,19 @@ def mend_candidate(
     places = select(func.max(ProposalRow.ordinal)).where(
         ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
     )
-    new = store_candidate(
-        session,
-        origin.question_id,
-        text,
-        question=question,
-        run_id=proposal.run_id,
-        cell_id=None,
-        proposer=MENDER,
-        strategy=proposal.strategy,
-        strategy_hash=proposal.strategy_hash,
-        model=proposal.model,
-        round=proposal.round,
-        ordinal=max(_FIRST_PLACE, (session.scalar(places) or 0) + 1),
-        mended_from=origin.id,
-        mended_by=reviewer.strip(),
-    )
+    columns = {
+        "cell_id": None,
+        "proposer": MENDER,
+        "strategy": proposal.strategy,
+        "strategy_hash": proposal.strategy_hash,
+        "model": proposal.model,
+        "round": proposal.round,
+        "ordinal": max(_FIRST_PLACE, (session.scalar(places) or 0) + 1),
+        "mended_from": origin.id,
+        "mended_by": reviewer.strip(),
+    }
+    proposed = Proposed(origin.question_id, question, text, columns)
+    [new] = store_candidates(session, proposal.run_id, [proposed])
     stored = find_run(session, proposal.run_id)
     identity = candidate_id(origin.question_id, text)
     if not new:

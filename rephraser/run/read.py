@@ -1,7 +1,9 @@
 """From raw answers in cells to candidates, sampled answers and premises. Reading twice changes nothing."""
 
 import json
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import Table, insert, or_, select
@@ -30,36 +32,64 @@ from service.runs.tables import EMPTY, FILLED, FINAL, AnswerRow, CellRow
 
 _CELLS_PER_READ = 500
 _GROUPS_PER_READ = 100
+_IDS_PER_QUERY = 2000
 # The bare tables: the ORM spends more on a statement than SQLite does.
 _CANDIDATES = cast(Table, CandidateRow.__table__)
 _PROPOSALS = cast(Table, ProposalRow.__table__)
 
 
-def store_candidate(session: Session, question_id: str, text: str, *, question: str, **proposal: Any) -> bool:
-    """Store a candidate and who proposed it; return False where this run already has the same text.
+@dataclass(frozen=True)
+class Proposed:
+    """A text that was proposed to a question, whose own text is `question`; `columns` of its proposal."""
 
-    Args:
-        question: the text of its question, which its likeness is to.
+    question_id: str
+    question: str
+    text: str
+    columns: Mapping[str, Any]
+
+
+def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]) -> list[bool]:
+    """Store candidates and who proposed them; return of each whether it is new to the run.
+
+    Of equal texts to one question the first is. All of `proposed` have the same columns.
     """
-    identity = candidate_id(question_id, text)
-    session.execute(
-        upsert(_CANDIDATES)
-        .values(
-            id=identity,
-            question_id=question_id,
-            text=canonical_text(text),
-            created_at=utc_now(),
-            likeness=likeness(question, text),
+    ids = [candidate_id(each.question_id, each.text) for each in proposed]
+    there = _proposed_already(session, run_id, ids)
+    new = []
+    for identity in ids:
+        new.append(identity not in there)
+        there.add(identity)
+    fresh = [(identity, each) for identity, each, is_new in zip(ids, proposed, new, strict=True) if is_new]
+    if fresh:
+        now = utc_now()
+        candidates = [
+            {
+                "id": identity,
+                "question_id": each.question_id,
+                "text": canonical_text(each.text),
+                "created_at": now,
+                "likeness": likeness(each.question, each.text),
+            }
+            for identity, each in fresh
+        ]
+        session.execute(upsert(_CANDIDATES).on_conflict_do_nothing(), candidates)
+        proposals = [
+            {"run_id": run_id, "question_id": each.question_id, "candidate_id": identity, **each.columns}
+            for identity, each in fresh
+        ]
+        session.execute(insert(_PROPOSALS), proposals)
+    return new
+
+
+def _proposed_already(session: Session, run_id: str, candidate_ids: Sequence[str]) -> set[str]:
+    there: set[str] = set()
+    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+        part = candidate_ids[start : start + _IDS_PER_QUERY]
+        query = select(ProposalRow.candidate_id).where(
+            ProposalRow.run_id == run_id, ProposalRow.candidate_id.in_(part)
         )
-        .on_conflict_do_nothing()
-    )
-    same_text = select(ProposalRow.id).where(
-        ProposalRow.run_id == proposal["run_id"], ProposalRow.candidate_id == identity
-    )
-    if session.scalar(same_text) is not None:
-        return False
-    session.execute(insert(_PROPOSALS).values(question_id=question_id, candidate_id=identity, **proposal))
-    return True
+        there.update(session.scalars(query))
+    return there
 
 
 def collect_proposals(session: Session, run_id: str, spec: RunSpec, *, limit: int = _GROUPS_PER_READ) -> int:
@@ -88,35 +118,44 @@ def _read_proposals(session: Session, run_id: str, spec: RunSpec, cells: Sequenc
     bodies = read_bodies(session, [cell.id for cell in cells])
     texts = read_texts(session, [cell.subject_id for cell in cells])
     models = _models(session, [cell.id for cell in cells])
-    retries: list[CellPlan] = []
-    outcomes: dict[int, str] = {}
-    for cell in sorted(cells, key=lambda c: (c.subject_id, c.round, c.ordinal, c.attempt)):
+    ordered = sorted(cells, key=lambda c: (c.subject_id, c.round, c.ordinal, c.attempt))
+    read: list[tuple[Cell, Outcome]] = []
+    proposed: list[Proposed] = []
+    for cell in ordered:
         text, truncated, refused = first_choice(bodies[cell.id])
+        question = texts[cell.subject_id]
         count = int(cell.payload["count"])
-        parsed = parse_candidates(text, question=texts[cell.subject_id], count=count, truncated=truncated)
-        stored = 0
-        for index, candidate in enumerate(parsed.candidates):
-            strategy = spec.strategies[cell.ordinal]
-            stored += store_candidate(
-                session,
+        parsed = parse_candidates(text, question=question, count=count, truncated=truncated)
+        strategy = spec.strategies[cell.ordinal]
+        proposed += [
+            Proposed(
                 cell.subject_id,
+                question,
                 candidate,
-                question=texts[cell.subject_id],
-                run_id=run_id,
-                cell_id=cell.id,
-                proposer=spec.proposer,
-                strategy=strategy.name,
-                strategy_hash=strategy.hash,
-                model=models[cell.id] or spec.model,
-                round=cell.round,
-                ordinal=proposal_ordinal(cell.round, cell.ordinal, cell.attempt, index),
+                {
+                    "cell_id": cell.id,
+                    "proposer": spec.proposer,
+                    "strategy": strategy.name,
+                    "strategy_hash": strategy.hash,
+                    "model": models[cell.id] or spec.model,
+                    "round": cell.round,
+                    "ordinal": proposal_ordinal(cell.round, cell.ordinal, cell.attempt, index),
+                },
             )
-        outcome = Outcome.REFUSED if refused else parsed.outcome
-        if stored < len(parsed.candidates) and outcome is Outcome.OK:
-            outcome = Outcome.PARTIAL
-        outcomes[cell.id] = outcome.value
-        if stored < count and cell.attempt + 1 < spec.content_attempts:
-            retries.append(_retry(spec, cell, count - stored))
+            for index, candidate in enumerate(parsed.candidates)
+        ]
+        read.append((cell, Outcome.REFUSED if refused else parsed.outcome))
+    wanted = Counter(each.columns["cell_id"] for each in proposed)
+    new = store_candidates(session, run_id, proposed)
+    stored = Counter(each.columns["cell_id"] for each, is_new in zip(proposed, new, strict=True) if is_new)
+    outcomes: dict[int, str] = {}
+    retries: list[CellPlan] = []
+    for cell, outcome in read:
+        count = int(cell.payload["count"])
+        partial = stored[cell.id] < wanted[cell.id] and outcome is Outcome.OK
+        outcomes[cell.id] = (Outcome.PARTIAL if partial else outcome).value
+        if stored[cell.id] < count and cell.attempt + 1 < spec.content_attempts:
+            retries.append(_retry(spec, cell, count - stored[cell.id]))
     set_outcomes(session, outcomes)
     add_cells(session, run_id, retries)
 

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_filled import GOOD, World, make_spec, proposals
+from hand_filled import GOOD, OTHER, QUESTION, World, make_spec, proposals
+from sqlalchemy import event, select
 
 from rephraser.run.engine import Engine, fill_together
+from rephraser.run.read import collect_proposals
 from rephraser.run.waves import Waves
+from rephraser.tables import CandidateRow
 from rephraser.views.runs import summarize
 from service.models.remote import ChatResponse, Choice, Endpoint, RemoteClient
 from service.runs.filling import CellsToAsk, Filled
@@ -116,6 +119,29 @@ def test_reading_is_reported_and_answers_are_counted_over_all_passes(tmp_path: P
         for _ in range(2):
             asyncio.run(engine._fill([filler], {"m": client}))
     assert reports[1:] == [("asking models", 1, "$0.50"), ("asking models", 2, "$1.00")]
+
+
+def test_candidates_of_many_questions_are_stored_in_as_many_statements_as_those_of_one(
+    tmp_path: Path,
+) -> None:
+    counts = []
+    for number in (1, 2):
+        (tmp_path / str(number)).mkdir()
+        world = World(tmp_path / str(number), make_spec(solvers=()), (QUESTION, OTHER)[:number])
+        world.plan()
+        for cell in world.claim():
+            texts = ("Say it.", " Say  it. ", "Say it again.") if cell.subject_id == QUESTION.id else GOOD
+            world.fill(cell, proposals(texts))
+        statements: list[Any] = []
+        engine = world.db.connections.engine
+        event.listen(engine, "before_cursor_execute", lambda *call, seen=statements: seen.append(call[2]))
+        with world.db.write() as session:
+            assert collect_proposals(session, world.run.id, world.spec) == number
+        counts.append(len(statements))
+        with world.db.read() as session:
+            stored = session.scalars(select(CandidateRow.text).order_by(CandidateRow.text)).all()
+        assert stored == sorted(["Say it.", "Say it again.", *(GOOD if number == 2 else ())])
+    assert counts[0] == counts[1]
 
 
 def test_an_error_of_one_filler_lets_what_the_others_have_in_flight_come_home() -> None:

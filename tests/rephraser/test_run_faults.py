@@ -217,12 +217,14 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
     with world_server("--model", "test-model", "--batch-polls", "3") as url:
         arguments = propose_arguments(db, url, *PREMISES, *prices, "--batch", "--batch-poll", "0.05")
-        process = Forked(*arguments[:-1], "600")
+        process = Forked(*arguments[:-1], "600", "--grace", "200")
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
         # It waits for the job, which goes on without it.
+        began = time.monotonic()
         code, _, errors = process.end(signal.SIGTERM)
         assert (code, "terminated; run the same" in errors) == (143, True), errors
+        assert time.monotonic() - began < 100
         direct = run_here(*(word for word in arguments if word != "--batch"))
         assert direct.code == 3, direct.err
         assert "wait in a batch job" in direct.err

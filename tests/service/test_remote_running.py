@@ -227,6 +227,25 @@ def test_a_crowded_server_is_met_with_fewer_requests() -> None:
     assert refused_late < 0.4  # 64 at once against a capacity of 6 would have refused nine in ten
 
 
+def test_hard_problems_lower_no_limit() -> None:
+    server = OpenAIServer()
+    count = 300
+
+    def harder(seen: Seen) -> None:
+        server.latency_s = 0.04 + 0.86 * seen.ordinal / count  # a hundredth of 4 to 90 s
+
+    server.faults = harder
+    limits = []
+
+    async def main() -> None:
+        async with server, client(server, max_concurrency=32) as remote:
+            await remote.run(questions(count), lambda *_: limits.append(remote.limit.value))
+
+    asyncio.run(main())
+    assert limits == sorted(limits)
+    assert (limits[-1], server.max_in_flight) == (32, 32)
+
+
 def test_interrupting_finishes_what_is_in_flight() -> None:
     got: Got = {}
 

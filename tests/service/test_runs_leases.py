@@ -128,6 +128,14 @@ def test_elsewhere_a_lease_ends_where_it_is_not_renewed(
     assert claim(db, run_id, leases.this_owner("t")) == 3
 
 
+def test_a_process_here_that_stands_still_keeps_its_leases(db: Database, run_id: str) -> None:
+    assert claim(db, run_id, leases.this_owner("stopped")) == 3
+    with db.write() as session:  # for longer than a lease, as after SIGSTOP
+        session.execute(update(CellRow).values(lease_uptime=0.0, lease_until=0.0))
+    assert release_dead(db, run_id) == 0
+    assert claim(db, run_id, leases.this_owner("other")) == 0
+
+
 @pytest.mark.timeout(30)
 def test_leases_are_renewed_although_no_answer_comes(db: Database, run_id: str) -> None:
     slow = f"{replace(this_process(), boot=ANOTHER_BOOT)}|t"

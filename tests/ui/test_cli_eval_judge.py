@@ -81,6 +81,8 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     stopped = cli(*judging, *price, "--max-usd", "0.000001", "--json")
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still wait for the judge" in stopped.err
+    waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
+    assert (waiting.code, "6 requests are open; go on with `tagrpo resume" in waiting.err) == (3, True)
     assert server.paid.total() == 0
     assert "7 of 9 samples have no grade with the judge" in cli("report", "m.rows", "--judge", MODEL).err
 
@@ -132,6 +134,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert [(row["filled"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
     assert (shown.code, "5 answered, 0 open, 0 failed, 1 failed for good" in shown.out) == (0, True)
+    assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err
     assert (resumed.code, json.loads(resumed.out)["judged"]["correct"]) == (0, 3)

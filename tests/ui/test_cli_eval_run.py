@@ -117,6 +117,43 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert cli("runs", "show", "test-model.sums").code == 0
 
 
+@pytest.mark.parametrize(
+    ("fault", "kind", "said", "code"),
+    [
+        ("bad_request", "bad request", "Invalid value for 'temperature'", 3),
+        ("content_filter", "content filter", "The response was filtered by the content management policy", 3),
+        ("unauthorized", "authentication", "Incorrect API key provided", 1),
+        ("no_model", "unknown model", "The model does not exist", 1),
+    ],
+)
+def test_what_a_server_says_of_failed_requests_is_shown(
+    cli: CommandLine, fault: str, kind: str, said: str, code: int
+) -> None:
+    with world_server("--version", "0.11.0", f"--fault={fault}=1") as server:
+        done = cli(*evaluate(server))
+        assert (done.code, said in done.err.splitlines()[-1]) == (code, True), done.err
+        assert done.err.splitlines()[-1].count(said) == 1
+        shown = cli("runs", "show", "test-model.sums")
+        assert shown.code == 3
+        assert said in shown.err.splitlines()[-1]
+        assert any(f"{kind}: {said}" in line and line.endswith("  6") for line in shown.out.splitlines())
+        found = json.loads(cli("runs", "show", "test-model.sums", "--json").out)
+        assert [count for error, count in found["errors"].items() if said in error] == [6]
+        assert found["missing"] == 48
+        for_good = 48 if fault == "content_filter" else 0
+        assert found["missing_for_good"] == for_good
+        assert ("go on with `tagrpo resume test-model.sums`" in shown.err) == (not for_good)
+        set_faults(server, {})
+        assert cli("resume", "test-model.sums", *(["--retry-final"] if for_good else [])).code == 0
+        assert cli("runs", "show", "test-model.sums").code == 0
+
+
+def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server: str) -> None:
+    assert cli(*evaluate(server, "--max-requests", "4")).code == 3
+    shown = cli("runs", "show")
+    assert (shown.code, "2 requests are open; go on with" in shown.err) == (3, True)
+
+
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
     write_sums(tmp_path / "more.jsonl", 3)
     done = cli(*evaluate(server, "more.jsonl", "--name", "base", n=4))

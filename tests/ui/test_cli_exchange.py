@@ -50,7 +50,8 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert row["model"] == "a/b"
     assert cli("agreement", "b.sums", "--json").code == 0
     summary = cli.within("runs")("show", "b.sums")
-    assert (summary.code, "temperature" in summary.out) == (0, False)
+    assert (summary.code, "temperature" in summary.out) == (3, False)
+    assert "b.sums: 1 sample without a response, as the tool that drew them got none" in summary.err
     assert "1 sample missing: pass@k with them wrong to right" in summary.out
 
 

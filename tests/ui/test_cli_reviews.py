@@ -1,6 +1,7 @@
 """`tagrpo neighbors review` and `audit` as a user meets them: output, exit codes, help."""
 
 import builtins
+import csv
 import json
 import re
 from pathlib import Path
@@ -10,8 +11,11 @@ from candidates import ADD, HALVED, ODD, SUM, WRONG, add_candidates
 from command_line import CommandLine
 from runs import add_run, open_empty
 
+from rephraser.reviews.store import record_changes
 from service.database import Database
 from service.runs.store import Run
+from ui.pages.review.keys import DECIDING
+from ui.pages.review.ledger import Event, Ledger
 
 
 @pytest.fixture
@@ -274,6 +278,35 @@ def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) 
     assert cli("mend", ODD, "--text-file", "mended.txt")[0] == 0
     code, _, err = cli("mend", ODD)
     assert (code, "--text-file" in err) == (2, True)
+
+
+def test_a_comment_on_accepting_is_exported_with_the_reviews(
+    cli: CommandLine, run: Run, db: Path, tmp_path: Path
+) -> None:
+    cli("review", ADD, "--accept", "--reason", "by command")
+    cli("review", "--run", "run", "--interactive", typed="a\nanswered when asked\n")
+    sheet = tmp_path / "sheet.jsonl"
+    row = {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"}
+    sheet.write_text(json.dumps(row) + "\n")
+    cli("review", "--sheet", sheet)
+    page = Ledger([WRONG], "ada", None, DECIDING)
+    with Database.open(db) as database, database.write() as session:
+        page.hear("tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new))
+    comments = {
+        ADD: "by command",
+        ODD: "answered when asked",
+        HALVED: "in a sheet",
+        WRONG: "on the page",
+    }
+    for name in ("reviews.jsonl", "reviews.csv"):
+        assert cli("reviews", "--out", name)[0] == 0
+    rows = [json.loads(line) for line in Path("reviews.jsonl").read_text().splitlines()]
+    assert {row["candidate"]: row["reason"] for row in rows} == comments
+    assert {row["decision"] for row in rows} == {"accepted"}
+    with Path("reviews.csv").open(newline="") as file:
+        assert {row["candidate"]: row["reason"] for row in csv.DictReader(file)} == comments
+    for candidate, comment in comments.items():
+        assert status(cli, candidate) == ("accepted", comment, True)
 
 
 def test_reviews_are_written_to_files_with_the_texts(cli: CommandLine, run: Run) -> None:

@@ -5,6 +5,7 @@ from streamlit.testing.v1 import AppTest
 
 from ui.pages.server.serving import SCRIPT
 from ui.pages.state.links import PAGES, page_file, query, to
+from ui.pages.text.markup import escaped
 
 
 def script():
@@ -181,3 +182,27 @@ def test_a_row_that_was_chosen_stays_where_its_table_is_away_for_a_while():
     app.run()
     assert app.text[0].value == "b"
     assert dict(app.query_params) == {"row": "b"}
+
+
+def test_options_of_buttons_are_escaped_as_labels_are_and_lists_show_plain_text():
+    def script():
+        import streamlit as st
+
+        from ui.pages.widgets.choices import choose, choose_several
+
+        options = ["*a* $x$ :red[b]"]
+        choose(st.radio, "*l*", "one", options)
+        choose(st.segmented_control, "*l*", "two", options)
+        choose_several(st.pills, "*l*", "three", options)
+        choose(st.selectbox, "*l*", "four", options)
+        choose_several(st.multiselect, "*l*", "five", options)
+
+    page = AppTest.from_function(script).run()
+    assert not page.exception
+    hostile, safe = "*a* $x$ :red[b]", escaped("*a* $x$ :red[b]")
+    assert "*" not in safe.replace("\\*", "")
+    assert page.radio[0].options == [safe]
+    assert [group.options for group in page.button_group] == [[safe], [safe]]
+    assert (page.selectbox[0].options, page.multiselect[0].options) == ([hostile], [hostile])
+    labels = [widget.label for widget in (*page.radio, *page.selectbox, *page.multiselect)]
+    assert labels == [escaped("*l*")] * 3

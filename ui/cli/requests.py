@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -14,11 +15,13 @@ from service.models.remote.redaction import redact
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
+from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.models.estimate import PriceOf
+    from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
@@ -134,6 +137,44 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
     if account.max_usd not in (None, max_usd):
         output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
     return max_usd
+
+
+LONGEST_WORDS = 200
+
+
+def words_by_kind(errors: "Sequence[ErrorCount]") -> dict[str, str]:
+    """Return by kind of failure what a server, or the network, says most often of it."""
+    words: dict[str, str] = {}
+    for each in errors:
+        kind, _, message = each.error.partition(": ")
+        words.setdefault(kind, textwrap.shorten(message, LONGEST_WORDS, placeholder=" ..."))
+    return words
+
+
+def error_words(errors: "Sequence[ErrorCount]", kinds: Collection[str] | None = None) -> str:
+    """Say why requests failed: each kind (of these) with the words of the server."""
+    return ", ".join(
+        f"{kind}: {message}" if message else kind
+        for kind, message in words_by_kind(errors).items()
+        if kinds is None or kind in kinds
+    )
+
+
+def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]") -> list[str]:
+    """Say which requests of a run have no answer yet, why, and how it goes on; nothing where all have one."""
+    parts = []
+    if open_:
+        parts.append(f"{output.plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
+    if failed:
+        words = error_words(errors)
+        parts.append(f"{output.plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
+    return [f"{name}: {' and '.join(parts)}; go on with {resume_command(name)}"] if parts else []
+
+
+def print_errors(errors: "Sequence[ErrorCount]") -> None:
+    """Print the errors of failed requests, the most frequent first."""
+    if errors:
+        output.table(["failed request", "count"], [[each.error, each.cells] for each in errors])
 
 
 def print_ledger(ledger: "Sequence[LedgerLine]") -> None:

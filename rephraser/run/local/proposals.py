@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from rephraser.proposing.rules import propose_by_rules
 from rephraser.run.ask import proposed_texts, read_texts
 from rephraser.run.plan import OpenSlots, open_slots
-from rephraser.run.read import store_candidate
+from rephraser.run.read import Proposed, store_candidates
 from rephraser.run.spec import RunSpec, cell_seed, proposal_ordinal
 from service.database import Database
 
@@ -46,23 +46,26 @@ def propose_locally(
             (slot, _next(source, slot, texts[slot.question_id], seen.get(slot.question_id, set())))
             for slot in batch
         ]
+        proposed = [
+            Proposed(
+                slot.question_id,
+                texts[slot.question_id],
+                text,
+                {
+                    "cell_id": None,
+                    "proposer": spec.proposer,
+                    "strategy": spec.strategies[0].name,
+                    "strategy_hash": spec.strategies[0].hash,
+                    "model": spec.model,
+                    "round": slot.round,
+                    "ordinal": proposal_ordinal(slot.round, 0, 0, index),
+                },
+            )
+            for slot, candidates in fresh
+            for index, text in enumerate(candidates)
+        ]
         with db.write() as session:
-            for slot, candidates in fresh:
-                for index, text in enumerate(candidates):
-                    stored += store_candidate(
-                        session,
-                        slot.question_id,
-                        text,
-                        question=texts[slot.question_id],
-                        run_id=run_id,
-                        cell_id=None,
-                        proposer=spec.proposer,
-                        strategy=spec.strategies[0].name,
-                        strategy_hash=spec.strategies[0].hash,
-                        model=spec.model,
-                        round=slot.round,
-                        ordinal=proposal_ordinal(slot.round, 0, 0, index),
-                    )
+            stored += sum(store_candidates(session, run_id, proposed))
         report(min(start + len(batch), len(slots)), len(slots))
     return stored
 

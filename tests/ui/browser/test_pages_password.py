@@ -85,6 +85,23 @@ def test_the_printed_address_opens_the_pages_and_leaves_its_token_behind(view_of
         view.check()
 
 
+def test_a_link_in_a_chat_opens_the_page_for_who_has_signed_in(url, view_of):
+    view = view_of(url)
+    view.tab.goto(url)
+    view.tab.fill("#password", SECRET)
+    view.tab.click("button")
+    view.settle()
+    message = f"<a href='{url}/sets?q=a%26b'>look at this</a>"
+    view.tab.route(
+        "http://chat.example/*", lambda route: route.fulfill(body=message, content_type="text/html")
+    )
+    view.tab.goto("http://chat.example/thread")
+    view.tab.click("text=look at this")
+    view.settle()
+    assert view.tab.locator("h1").inner_text() == "Sets"
+    assert view.tab.url == url + "/sets?q=a%26b"
+
+
 def test_a_page_of_elsewhere_opens_no_socket(url, view_of, tmp_path):
     from fetch_counter import FetchCounter
 

@@ -9,7 +9,7 @@ from evaluator.reports.documents.document import hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import plural
-from ui.cli.requests import print_ledger
+from ui.cli.requests import error_words, open_words, print_errors, print_ledger
 
 if TYPE_CHECKING:
     from evaluator.evals.grading import Change, Graded
@@ -17,8 +17,12 @@ if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from evaluator.passk.curves import Curve
     from service.database import Database
+    from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
+
+
+ERRORS_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -26,7 +30,7 @@ class RunNumbers:
     """A run as it stands. `result` and `curve` are None where there is nothing to report: `why` says so.
 
     `missing` samples are not there of `n` for each problem, `lost` of them since their requests failed for
-    good. `questions` are the problems without neighbors.
+    good. `questions` are the problems without neighbors, `errors` the most frequent ones of failed requests.
     """
 
     run: "Run"
@@ -40,6 +44,7 @@ class RunNumbers:
     lost: int
     open_requests: int
     failed_requests: int
+    errors: "tuple[ErrorCount, ...]"
     ledger: "tuple[LedgerLine, ...]"
     result: "RunResult | None"
     curve: "Curve | None"
@@ -64,6 +69,7 @@ class RunNumbers:
             "missing_for_good": self.lost,
             "open_requests": self.open_requests,
             "failed_requests": self.failed_requests,
+            "errors": {each.error: each.cells for each in self.errors},
             "ledger": [asdict(line) for line in self.ledger],
             "pass_at_k": None if curve is None else [curve_point(point) for point in curve.points],
             "why": self.why,
@@ -102,12 +108,12 @@ def curve_point(point: Any) -> dict[str, Any]:
 
 
 def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunNumbers:
-    """Return where a run stands; without `n`, missing samples are counted to the most that a problem has."""
-    from evaluator.evals.missing import samples_lost, samples_missing
+    """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
+    from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
     from evaluator.evals.results import load_result
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
-    from service.runs.progress import count_states
+    from service.runs.progress import count_states, newest_errors
     from service.runs.spending import read_ledger
     from service.runs.store import find_run
 
@@ -115,7 +121,11 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
         states, ledger = count_states(session, run.id), tuple(read_ledger(session, run.id))
-        wanted = n if n is not None else max((problem.samples for problem in counts), default=0)
+        errors = tuple(newest_errors(session, run.id, limit=ERRORS_SHOWN))
+        wanted = n
+        if wanted is None:
+            there = max((problem.samples for problem in counts), default=0)
+            wanted = max(there, most_wanted(session, run.id))
         missing, lost = samples_missing(session, run.id, wanted), samples_lost(session, run.id, wanted)
         result, why = None, None
         try:
@@ -136,6 +146,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         lost=lost,
         open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
         failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
+        errors=errors,
         ledger=ledger,
         result=result,
         curve=None if result is None or not ks else curve(result.counts, ks),
@@ -143,16 +154,29 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     )
 
 
-def lost_words(name: str, lost: int, *, imported: bool = False) -> str:
-    """Say what is missing for good of a run, and the way out."""
+def attention(numbers: RunNumbers, *, imported: bool) -> str:
+    """Say in one line what of a stored evaluation needs attention; empty where nothing does."""
+    name = numbers.run.name
+    problems = open_words(name, numbers.open_requests, numbers.failed_requests, numbers.errors)
+    if numbers.lost:
+        problems.append(lost_words(name, numbers.lost, imported=imported, errors=numbers.errors))
+    return "; ".join(problems)
+
+
+def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
+    """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
             f"{name}: {plural(lost, 'sample')} without a response, as the tool that drew them got none: "
             "pass@k counts them wrong to right"
         )
+    from service.models.remote.chat import FINAL_KINDS, TIME_OUT
+
+    words = error_words(errors, {*FINAL_KINDS, TIME_OUT})
     return (
         f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
-        "policy or ran out of time twice: pass@k counts them wrong to right; --retry-final asks again"
+        f"policy or ran out of time twice{f' ({words})' if words else ''}: pass@k counts them wrong to "
+        "right; --retry-final asks again"
     )
 
 
@@ -178,6 +202,7 @@ def print_numbers(numbers: RunNumbers) -> None:
     output.heading(f"{numbers.run.name}: {problems}, {each} samples each{lacking}")
     if numbers.open_requests or numbers.failed_requests:
         output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
+    print_errors(numbers.errors)
     if numbers.result is None or numbers.curve is None:
         output.say(numbers.why or "no problem has a sample of each")
         return

@@ -24,7 +24,7 @@ from ui.cli.eval.settings import (
     open_sampler,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import cap_in_force
+from ui.cli.requests import cap_in_force, words_by_kind
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from service.models.prompts import Preset
     from service.models.remote import Price
     from service.runs.store import Run
+    from ui.cli.eval.reports import RunNumbers
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
@@ -327,7 +328,7 @@ def carry_out(
             records.append({**numbers.to_json(), **eval_reports.outcome_json(outcome)})
         else:
             eval_reports.print_numbers(numbers)
-        problems += complaints(run, outcome, numbers.open_requests)
+        problems += complaints(run, outcome, numbers)
         reasons |= {outcome.stopped} if outcome.stopped else set()
         if outcome.stopped in FATAL and run is not runs[-1]:
             problems.append("the runs after it were not begun")
@@ -345,8 +346,11 @@ def _note(sampler: "Sampler", noted: set[str]) -> None:
             noted.add(notice)
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[str]:
-    """Say what of a run needs attention; requests that are open although nothing stopped are in a job."""
+def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> list[str]:
+    """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
+
+    Why requests failed stands there in the server's own words, unless they stand in `stopped` already.
+    """
     from service.models.remote.chat import BUDGET
     from ui.cli.eval import reports as eval_reports
 
@@ -355,16 +359,21 @@ def complaints(run: "Run", outcome: "EvalOutcome", open_requests: int) -> list[s
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
-        problems.append(eval_reports.lost_words(run.name, outcome.lost))
+        problems.append(eval_reports.lost_words(run.name, outcome.lost, errors=numbers.errors))
     if coming := outcome.missing - outcome.lost:
-        failed = ", ".join(f"{kind} {count:,}" for kind, count in sorted(outcome.failures.items()))
+        words = words_by_kind(numbers.errors)
+        failed = ", ".join(
+            f"{kind} {count:,}"
+            + (f": {words[kind]}" if words.get(kind) and words[kind] not in (outcome.message or "") else "")
+            for kind, count in sorted(outcome.failures.items())
+        )
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
             + f"; the same command{more} draws them"
         )
-    if open_requests and not outcome.stopped:
+    if numbers.open_requests and not outcome.stopped:
         problems.append(
-            f"{run.name}: {plural(open_requests, 'request')} wait in a batch job; --batch collects it"
+            f"{run.name}: {plural(numbers.open_requests, 'request')} wait in a batch job; --batch collects it"
         )
     return problems

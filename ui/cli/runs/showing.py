@@ -27,8 +27,7 @@ def show(
     pass@k with its intervals, and what stands beside it. Of a judge: its requests. Of a training: its steps
     and rollouts.
 
-    Exit code 3: requests that propose neighbors or judge them are open or failed, or samples of an evaluation
-    are missing for good.
+    Exit code 3: requests are open, failed or failed for good.
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
@@ -47,25 +46,26 @@ def show(
             elif chosen.kind == "train":
                 rollouts.show_run(session, chosen, terminal)
             elif chosen.kind == "judge":
-                _show_judging(session, chosen, terminal)
+                needed = _show_judging(session, chosen, terminal)
         if chosen.kind == "eval":
             stands = reports.read_numbers(database, chosen)
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
             terminal.emit(record, reports.print_run, chosen, stands)
-            if stands.lost:
-                imported = chosen.spec["engine"].get("sampler") == IMPORTED
-                needed = reports.lost_words(chosen.name, stands.lost, imported=imported)
+            imported = chosen.spec["engine"].get("sampler") == IMPORTED
+            needed = reports.attention(stands, imported=imported)
     if needed:
         raise exits.needs_attention(needed)
 
 
-def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> None:
-    from service.runs.progress import progress_of
+def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> str:
+    """Print where a judge's run stands; return what needs attention. What failed for good keeps its grade."""
+    from service.runs.progress import newest_errors, progress_of
     from service.runs.spending import read_ledger
-    from ui.cli.requests import print_ledger
+    from ui.cli.requests import open_words, print_errors, print_ledger
     from ui.cli.runs.listing import judging_numbers
 
     line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+    errors = newest_errors(session, run.id)
 
     def text() -> None:
         asked = f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}"
@@ -74,7 +74,17 @@ def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> None:
             f"requests: {line.filled:,} answered, {line.open:,} open, {line.failed:,} failed, "
             f"{line.final:,} failed for good"
         )
+        print_errors(errors)
         print_ledger(ledger)
 
-    record = {"run": run.name, "id": run.id, "spec": run.spec, "versions": run.versions}
-    terminal.emit({**record, **judging_numbers(line), "ledger": [asdict(each) for each in ledger]}, text)
+    record = {
+        "run": run.name,
+        "id": run.id,
+        "spec": run.spec,
+        "versions": run.versions,
+        **judging_numbers(line),
+        "errors": {each.error: each.cells for each in errors},
+        "ledger": [asdict(each) for each in ledger],
+    }
+    terminal.emit(record, text)
+    return "; ".join(open_words(run.name, line.open, line.failed, errors))

@@ -1,0 +1,78 @@
+"""The Makefile with programs that do nothing but say that they ran: what it says before each of them."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SPEAKING = """#!/bin/sh
+echo "RAN $(basename "$0") $*"
+"""
+PYTHON = """#!/bin/sh
+case "$1 $2" in
+"-m venv")
+    mkdir -p "$3/bin"
+    for program in ruff mypy lint-imports pytest tagrpo; do cp speaking "$3/bin/$program"; done
+    cp python3 "$3/bin/python" ;;
+"-m pip")
+    echo "RAN $*"
+    while [ $# -gt 1 ]; do if [ "$1" = --target ]; then mkdir -p "$2"; fi; shift; done ;;
+esac
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *ROOT.glob("constraints*.txt")):
+        shutil.copy(path, tmp_path)
+    for name, text in (("speaking", SPEAKING), ("initdb", SPEAKING), ("python3", PYTHON)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def lines_of(folder: Path, *arguments: str) -> list[str]:
+    """Return what `make` says and runs, in order."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    done = subprocess.run(
+        ["make", "--silent", *arguments],
+        cwd=folder,
+        env={**kept, "PATH": f"{folder}:{os.environ['PATH']}", "TAGRPO_CHROMIUM": "speaking"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.splitlines()
+
+
+def before(lines: list[str], program: str) -> str:
+    """Return what is said directly before a program that matches runs for the first time."""
+    at = next(place for place, line in enumerate(lines) if re.match(f"RAN {program}", line))
+    assert at, lines
+    return lines[at - 1]
+
+
+@pytest.mark.parametrize(("target", "extras"), [("demo", "train,local,ui"), ("test", "dev,train,ui")])
+@pytest.mark.parametrize(("index", "size"), [("", "6 GB"), ("https://torch.example/cpu", "2 GB")])
+def test_what_is_installed_is_said_first_with_its_size_and_time(
+    folder: Path, target: str, extras: str, index: str, size: str
+) -> None:
+    lines = lines_of(folder, target, f"TORCH_INDEX={index}")
+    assert any(line.startswith("RAN -m pip") and f".[{extras}" in line for line in lines)
+    message = before(lines, "-m pip install")
+    assert re.match(r"make: installing tagrpo.* PyTorch, verl and .* into \.venv: ", message)
+    assert message.endswith(f": {size} on disk, about 5 minutes on a fast line")
+    assert not [line for line in lines_of(folder, target, f"TORCH_INDEX={index}") if "pip" in line]
+
+
+def test_what_takes_minutes_says_how_many_before_it_begins(folder: Path) -> None:
+    assert re.search(r"\bminutes on 2 cores", before(lines_of(folder, "demo"), "tagrpo demo"))
+    lines = lines_of(folder, "test", "FULL=1")
+    assert re.search(r"tests, \d+ minutes on 2 cores", before(lines, "pytest .*--ignore tests/e2e"))
+    assert re.search(r"MLflow and verifiers, \d+ minutes", before(lines, "pytest -n 0 -m inspect or mlflow"))
+    assert re.search(r"PostgreSQL, a minute", before(lines, "pytest .*--db postgresql"))
+    assert re.search(r"Chromium, \d+ minutes", before(lines, "pytest .* tests/e2e tests/ui/browser"))
