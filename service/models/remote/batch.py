@@ -88,9 +88,9 @@ class BatchClient(EndpointClient):
     async def __aenter__(self) -> Self:
         """Load litellm and look up the price: see `EndpointClient`.
 
-            Raises:
-                InputError: the endpoint has several servers.
-        PrerequisiteError: the provider has no batch jobs of this kind.
+        Raises:
+            InputError: the endpoint has several servers.
+            PrerequisiteError: the provider has no batch jobs of this kind.
         """
         check_jobs(self.endpoint)
         await super().__aenter__()

@@ -79,14 +79,14 @@ def look_at_device(ray: Any, gpus: int) -> dict[str, str]:
             f"an engine needs {gpus} GPUs on one node, but no node of Ray has more than {most}."
         )
     try:
-        found: dict[str, str] = ray.get(
+        device: dict[str, str] = ray.get(
             ray.remote(_find_device).options(num_gpus=gpus, num_cpus=0).remote(), timeout=_FREE_S
         )
     except ray.exceptions.GetTimeoutError:
         raise PrerequisiteError(f"for {_FREE_S:.0f} s no GPU of the Ray cluster was free.") from None
     except ray.exceptions.RayTaskError as error:
         raise (error.cause if isinstance(error.cause, PrerequisiteError) else error) from None
-    return found
+    return device
 
 
 def _find_device() -> dict[str, str]:
