@@ -1,7 +1,8 @@
 # Two targets do everything on a fresh machine with Python 3.11 or 3.12, pip and make:
 #   make demo    sets up .venv with torch and verl, then shows the whole way on a small world
 #                (no key, no network model, no GPU)
-#   make test    sets up .venv with the developer tools too, then runs lint, types, import contracts and the tests
+#   make test    sets up .venv with the developer tools too, then runs lint, types and import contracts, builds the docs
+#                as a site, and runs the tests
 #
 # FULL=1 also runs the end-to-end trainings, opens the pages in Chromium (installed by apt-get where that is at hand),
 # and runs inspect_ai, MLflow and verifiers in an environment of their own; a skipped test is then a failure.
@@ -32,14 +33,14 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts pytest vllm tools gpu-check chromium postgresql clean
+.PHONY: demo test lint types contracts docs pytest vllm tools gpu-check chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
 	@echo "make: the demo, some ten minutes on 2 cores; stopped, it goes on where it was"
 	$(BIN)/tagrpo demo
 
-test: $(if $(VLLM),vllm,lint types contracts pytest)
+test: $(if $(VLLM),vllm,lint types contracts docs pytest)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
@@ -115,6 +116,11 @@ types: $(READY)
 contracts: $(READY)
 	$(BIN)/lint-imports
 
+# The banner of Material for MkDocs is no warning about these pages.
+docs: $(READY)
+	@echo "make: the docs as a site, in site/"
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
 QUICK = -m "not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
@@ -147,4 +153,4 @@ postgresql:
 	  exit 2; }
 
 clean:
-	rm -rf $(VENV) $(VLLM_VENV) $(TOOLS_VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) $(VLLM_VENV) $(TOOLS_VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -24,7 +24,7 @@ EMPTY_NAMES = {"found", "one", "said", "shown", "told"}
 """They say that something is there, not what it is."""
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-UNTRACKED = {"__pycache__", "build", "dist", "outputs", "tagrpo-demo", "tagrpo-demo-quick"}
+UNTRACKED = {"__pycache__", "build", "dist", "site", "outputs", "tagrpo-demo", "tagrpo-demo-quick"}
 
 # Put together from words, so that this file does not hold what it forbids.
 MACHINE_PATHS = re.compile(r"(?<![\w.~*])/(?:" + "|".join(("work", "root", "home", "opt", "Users")) + r")/\w")
