@@ -1,4 +1,4 @@
-"""What building the package does to the README: links that lead into this repository lead nowhere on a package index."""
+"""What building does to the README: links into this repository lead nowhere on a package index."""
 
 import re
 from pathlib import Path

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from packaging.requirements import Requirement
 
 from rephraser.proposing.strategies import SHIPPED, load_strategy
@@ -175,12 +176,24 @@ def test_the_base_install_stays_light(project: dict[str, Any]) -> None:
     assert not heavy & {normal(requirement) for requirement in project["dependencies"]}
 
 
-def test_the_version_is_the_same_everywhere(project: dict[str, Any]) -> None:
+def test_the_version_stands_in_one_place_and_has_its_changes(project: dict[str, Any]) -> None:
     script = "from ui.cli.app import main; import sys; sys.argv = ['tagrpo', '--version']; main()"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.stdout == f"tagrpo {project['version']}\n"
-    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"## {project['version']}" in changelog
+    stands = re.compile(rf"^\W*version\W+{re.escape(project['version'])}\b|^__version__\b", re.M)
+    files = [path for path in tracked_files() if path.suffix in (".py", ".toml", ".cff", ".yml")]
+    names = [path.name for path in files if stands.search(path.read_text(encoding="utf-8"))]
+    assert names == ["pyproject.toml"]
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_the_citation_names_the_paper_and_no_version_of_its_own() -> None:
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= citation.keys()
+    assert "version" not in citation
+    (paper,) = citation["references"]
+    assert paper["url"] == "https://arxiv.org/abs/2601.22478"
+    assert len(paper["authors"]) == 7
 
 
 def test_every_room_is_typed_and_has_its_tests() -> None:

@@ -1,13 +1,17 @@
 """The built wheel: what is in it, and that it does its job where there is no source tree."""
 
 import json
+import re
 import subprocess
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
-from built_wheel import ROOT, build_wheel, environment, install_wheel, run_installed
+from built_wheel import ROOT, build_sdist, build_wheel, environment, install_wheel, run_installed
 from first_look import QUESTIONS
+
+from hatch_build import with_absolute_links
 
 ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
 
@@ -56,6 +60,38 @@ def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: 
 def test_it_holds_nothing_else(names: set[str]) -> None:
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {*ROOMS, "tagrpo.py"}
+
+
+def test_its_readme_has_no_link_into_the_source_tree(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = opened.read(name).decode()
+    assert "Description-Content-Type: text/markdown" in metadata
+    assert "# tagrpo" in metadata
+    targets = re.findall(r"\]\(([^)]+)\)", metadata)
+    assert "https://arxiv.org/abs/2601.22478" in targets
+    assert [target for target in targets if not target.startswith("https://")] == []
+
+
+def test_links_of_the_readme_lead_to_the_release_where_the_repository_is_known() -> None:
+    text = "![drawn](docs/flow.svg) [how](docs/sets.md#push) [paper](https://arxiv.org/abs/1)"
+    assert with_absolute_links(text, "https://example.org/tagrpo", "1.2") == (
+        "![drawn](https://example.org/tagrpo/raw/v1.2/docs/flow.svg) "
+        "[how](https://example.org/tagrpo/blob/v1.2/docs/sets.md#push) [paper](https://arxiv.org/abs/1)"
+    )
+    assert with_absolute_links(text, None, "1.2") == " how [paper](https://arxiv.org/abs/1)"
+
+
+def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+    with tarfile.open(build_sdist(tmp_path)) as packed:
+        packed.extractall(tmp_path, filter="data")
+    (source,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    assert {path.name for path in source.iterdir()} >= {"CHANGELOG.md", "CITATION.cff", "LICENSE"}
+    again = build_wheel(tmp_path / "wheel", source)
+    with zipfile.ZipFile(wheel) as first, zipfile.ZipFile(again) as second:
+        assert {name: first.read(name) for name in first.namelist()} == {
+            name: second.read(name) for name in second.namelist()
+        }
 
 
 def test_it_does_its_job_in_an_empty_environment(installed: Path, tmp_path: Path) -> None:

@@ -10,17 +10,27 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def build_wheel(folder: Path) -> Path:
-    """Build the wheel; without hatchling here, `build` fetches it into an environment of its own."""
+def build_wheel(folder: Path, source: Path = ROOT) -> Path:
+    """Build the wheel of the tree `source`."""
+    return _build("wheel", folder, source)
+
+
+def build_sdist(folder: Path) -> Path:
+    """Build the source distribution of this tree."""
+    return _build("sdist", folder, ROOT)
+
+
+def _build(kind: str, folder: Path, source: Path) -> Path:
+    """Without hatchling here, `build` fetches it into an environment of its own."""
     here = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
     done = subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", *here, "--outdir", str(folder), str(ROOT)],
+        [sys.executable, "-m", "build", f"--{kind}", *here, "--outdir", str(folder), str(source)],
         capture_output=True,
         text=True,
         timeout=280,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    (built,) = folder.glob("*.whl")
+    (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
 
 

@@ -11,6 +11,7 @@ A command ends with exit code 0 unless its comment says `exit code 3`. Models ar
 import json
 import os
 import re
+import runpy
 import shlex
 import subprocess
 import sys
@@ -201,6 +202,14 @@ def test_every_page_is_listed() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     listed = {link for link in _LINK.findall(index) if link.endswith(".md")}
     assert listed == {page.name for page in PAGES[1:]} - {"index.md"}
+
+
+@pytest.mark.parametrize("page", NAMES[1:])
+def test_the_site_gets_fences_that_it_knows(page: str) -> None:
+    adapt = runpy.run_path(str(ROOT / "docs" / "fences.py"))["on_page_markdown"]
+    adapted = adapt((ROOT / page).read_text(encoding="utf-8"))
+    for line in re.findall(r"^```.*$", adapted, re.M):
+        assert re.fullmatch(r'```(\w+( title="[\w.-]+")?)?', line), f"{page}: {line}"
 
 
 @pytest.mark.parametrize("page", NAMES)
