@@ -1,7 +1,7 @@
 """What mkdocs is told of the fenced blocks of these pages.
 
-The words behind a language are for tests/ui/test_docs.py: `no-run`, or the file that the reader writes. mkdocs
-takes no line with them for the start of a block.
+The words behind a language are for tests/ui/test_docs.py: `no-run`, or the file that the reader writes.
+mkdocs takes no line with them for the start of a block.
 """
 
 import re
