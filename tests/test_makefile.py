@@ -16,7 +16,7 @@ PYTHON = """#!/bin/sh
 case "$1 $2" in
 "-m venv")
     mkdir -p "$3/bin"
-    for program in ruff mypy lint-imports pytest tagrpo; do cp speaking "$3/bin/$program"; done
+    for program in ruff mypy lint-imports mkdocs pytest tagrpo; do cp speaking "$3/bin/$program"; done
     cp python3 "$3/bin/python" ;;
 "-m pip")
     echo "RAN $*"
