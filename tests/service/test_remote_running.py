@@ -239,7 +239,7 @@ def test_hard_problems_lower_no_limit() -> None:
 
     async def main() -> None:
         async with server, client(server, max_concurrency=32) as remote:
-            await remote.run(questions(count), lambda *_: limits.append(remote.limit.value))
+            await remote.run(questions(count), lambda *_: limits.append(remote._pool.room))
 
     asyncio.run(main())
     assert limits == sorted(limits)

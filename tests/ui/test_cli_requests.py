@@ -71,7 +71,7 @@ def test_no_seed_is_sent_where_none_is_wanted_and_that_is_told(cli: CommandLine)
 
 def test_an_attempt_has_the_time_that_its_options_give() -> None:
     def seconds(**options: float) -> float:
-        requests = EvalRequests(api_base="http://localhost:1/v1", **options)  # type: ignore[arg-type]
+        requests = EvalRequests(api_base=("http://localhost:1/v1",), **options)  # type: ignore[arg-type]
         return open_sampler("remote", "hosted_vllm/m", requests, Engine()).endpoint.attempt_s(1000)  # type: ignore[attr-defined, no-any-return]
 
     assert seconds(tokens_per_second=2) == 120 + 500
