@@ -128,10 +128,12 @@ def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
     )
 
 
-def test_a_killed_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
-    db: Database, model: str, cluster: Any, folder: Path
+@pytest.mark.parametrize("fault", ["kill", "hang"])
+def test_a_lost_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
+    db: Database, model: str, cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
-    (folder / "kill").touch()
+    monkeypatch.setattr("service.models.vllm.parallel.STALL_S", 3.0)
+    (folder / fault).touch()
     work = plan_run(db, 8, max_tokens=20)
     sampler = VllmSampler(model, gpus=1, ray_address=cluster.address, max_model_len=200)
     try:

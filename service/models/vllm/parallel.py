@@ -32,6 +32,9 @@ _WAIT_S = 1.0
 _LOOK_S = 5.0
 """How often the cluster is asked for nodes that came or went."""
 
+STALL_S = 300.0
+"""How long a turn may take: vLLM's client waits for ever on an engine that was killed."""
+
 _FREE_S = 300.0
 _START_S = 900.0
 """How long there may be no engine that draws: weights are loaded meanwhile."""
@@ -101,6 +104,7 @@ class _Node:
     place: str
     call: Any
     is_ready: bool = False
+    called: float = 0.0
     orders: dict[int, Order] = field(default_factory=dict)
     speed: Speed = field(default_factory=Speed)
 
@@ -225,7 +229,7 @@ class ParallelEngines:
             orders = [self._queued.popleft() for _ in range(room)]
             node.orders |= {order.number: order for order in orders}
             if node.orders:
-                node.call = node.actor.draw.remote(orders, self._sampling)
+                node.call, node.called = node.actor.draw.remote(orders, self._sampling), time.monotonic()
 
     def _await(self, finished: list[FinishedOrder]) -> None:
         """Wait for a moment for the calls of the engines; add the orders that ended."""
@@ -239,6 +243,9 @@ class ParallelEngines:
             for call in self._ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]
             if call not in came
         ]
+        for node in self._ready():
+            if node.call is not None and node.call not in came and time.monotonic() - node.called > STALL_S:
+                self._drop(node, f"an engine was silent for {STALL_S:.0f} s", finished)
         for call in came:
             node = calls[call]
             try:

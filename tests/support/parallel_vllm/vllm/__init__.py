@@ -1,8 +1,8 @@
 """vLLM of other processes: the module of `fake_vllm`, told by files how to misbehave.
 
-In the folder `TAGRPO_FAKE_VLLM`: `kill` ends the process at its next step, once; `slow` holds seconds for
-each step; `refuses` ends every start; `gpu` names another device in what starts from then on; `drawn` gets a
-line for each request.
+In the folder `TAGRPO_FAKE_VLLM`: `kill` ends the process at its next step, `hang` never ends that step, both
+once; `slow` holds seconds for each step; `refuses` ends every start; `gpu` names another device in what starts
+from then on; `drawn` gets a line for each request.
 """
 
 import os
@@ -19,6 +19,9 @@ _FOLDER = Path(os.environ["TAGRPO_FAKE_VLLM"])
 def _before_step(_step: int) -> None:
     if (_FOLDER / "slow").exists():
         time.sleep(float((_FOLDER / "slow").read_text()))
+    if (_FOLDER / "hang").exists():
+        (_FOLDER / "hang").unlink()
+        time.sleep(1000)
     try:
         (_FOLDER / "kill").unlink()
     except FileNotFoundError:
