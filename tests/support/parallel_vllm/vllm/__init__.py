@@ -1,8 +1,8 @@
 """vLLM of other processes: the module of `fake_vllm`, told by files how to misbehave.
 
 In the folder `TAGRPO_FAKE_VLLM`: `kill` ends the process at its next step, `hang` never ends that step, both
-once; `slow` holds seconds for each step; `refuses` ends every start; `gpu` names another device in what starts
-from then on; `drawn` gets a line for each request.
+once; `slow` holds seconds for each step; `refuses` ends every start; `gpu` names another device in what
+starts from then on; `drawn` gets a line for each request.
 """
 
 import os
