@@ -19,7 +19,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import torch
 
@@ -28,7 +28,6 @@ from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.verl.reward import compute_score
 
 Anchor: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
-_ANCHORS: tuple[Anchor, ...] = ("question", "own", "corrected", "tapered", "dropped")
 Messages: TypeAlias = list[dict[str, str]]
 
 
@@ -90,8 +89,8 @@ class NeighborRollout:
     """
 
     def __init__(self, anchor: Anchor = "question", *, threshold: float = 2.0) -> None:
-        if anchor not in _ANCHORS:
-            raise InputError(f"anchor {anchor!r} is none of {', '.join(_ANCHORS)}.")
+        if anchor not in get_args(Anchor):
+            raise InputError(f"anchor {anchor!r} is none of {', '.join(get_args(Anchor))}.")
         if not threshold > 0:
             raise InputError(f"threshold is {threshold}; say more than 0.")
         self.anchor = anchor

@@ -237,12 +237,8 @@ class ParallelEngines:
         if not calls:
             time.sleep(_WAIT_S / 10)
             return
-        came, _ = self._ray.wait(list(calls), num_returns=1, timeout=_WAIT_S)
-        came += [
-            call
-            for call in self._ray.wait(list(calls), num_returns=len(calls), timeout=0)[0]
-            if call not in came
-        ]
+        self._ray.wait(list(calls), num_returns=1, timeout=_WAIT_S)
+        came, _ = self._ray.wait(list(calls), num_returns=len(calls), timeout=0)
         for node in self._ready():
             if node.call is not None and node.call not in came and time.monotonic() - node.called > STALL_S:
                 self._drop(node, f"an engine was silent for {STALL_S:.0f} s", finished)
@@ -282,7 +278,7 @@ class ParallelEngines:
         self.context = context
 
     def _look(self) -> None:
-        """Start the engines that the cluster's nodes have room for; drop those of nodes that are gone."""
+        """Start the engines that the cluster's nodes have room for; one that is gone fails its next call."""
         if time.monotonic() - self._looked < _LOOK_S:
             return
         self._looked = time.monotonic()
