@@ -1,5 +1,6 @@
 """Engines side by side on a Ray cluster: the texts of one, lost engines, nodes and drivers, refusals."""
 
+import os
 import re
 import signal
 import subprocess
@@ -58,7 +59,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         for name in loaded:
             patch.delitem(sys.modules, name)
         patch.setenv("TAGRPO_FAKE_VLLM", str(folder))
-        patch.setenv("PYTHONPATH", ":".join([*PACKAGES, *sys.path]))
+        patch.setenv("PYTHONPATH", os.pathsep.join([*PACKAGES, os.environ.get("PYTHONPATH", ""), *sys.path]))
         patch.syspath_prepend(PACKAGES[0])
         yield folder
         for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
@@ -66,7 +67,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def cluster(folder: Path) -> Iterator[Any]:
+def ray_cluster(folder: Path) -> Iterator[Any]:
     """A head without GPUs and a node that says it has one."""
     from ray.cluster_utils import Cluster
 
@@ -91,7 +92,7 @@ def pids(folder: Path) -> set[str]:
 
 
 def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
-    db: Database, model: str, cluster: Any, folder: Path
+    db: Database, model: str, ray_cluster: Any, folder: Path
 ) -> None:
     alone = plan_run(db, 800, name="alone", max_tokens=20)
     VllmSampler(model, max_model_len=200).fill(alone, ignore)
@@ -105,12 +106,12 @@ def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
         drawn += count
         lines.append(words)
         if not added:
-            added.append(cluster.add_node(num_cpus=1, num_gpus=1))
+            added.append(ray_cluster.add_node(num_cpus=1, num_gpus=1))
         elif len(added) == 1 and len(pids(folder)) == 2:
-            added.append(cluster.remove_node(added[0]))
+            added.append(ray_cluster.remove_node(added[0]))
             (folder / "slow").unlink()
 
-    sampler = VllmSampler(model, ray_address=cluster.address, max_model_len=200)
+    sampler = VllmSampler(model, ray_address=ray_cluster.address, max_model_len=200)
     described = sampler.describe()
     assert (described["gpu"], described["vllm"], described["tensor_parallel"]) == ("Fake H100", "0.24.0", 1)
     work = plan_run(db, 800, max_tokens=20)
@@ -130,12 +131,12 @@ def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
 
 @pytest.mark.parametrize("fault", ["kill", "hang"])
 def test_a_lost_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
-    db: Database, model: str, cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
+    db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     monkeypatch.setattr("service.models.vllm.parallel.STALL_S", 3.0)
     (folder / fault).touch()
     work = plan_run(db, 8, max_tokens=20)
-    sampler = VllmSampler(model, gpus=1, ray_address=cluster.address, max_model_len=200)
+    sampler = VllmSampler(model, gpus=1, ray_address=ray_cluster.address, max_model_len=200)
     try:
         filled = sampler.fill(work, ignore)
     finally:
@@ -146,11 +147,11 @@ def test_a_lost_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
 
 
 def test_cells_that_end_every_engine_fail_and_the_run_ends(
-    db: Database, model: str, cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+    db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("service.models.vllm.parallel.TRIES", 2)
     work = plan_run(db, 8, problems=1, max_tokens=20)
-    sampler = VllmSampler(model, ray_address=cluster.address, max_model_len=200)
+    sampler = VllmSampler(model, ray_address=ray_cluster.address, max_model_len=200)
 
     def kill(*_: Any) -> None:
         (folder / "kill").touch()
@@ -169,7 +170,7 @@ def test_cells_that_end_every_engine_fail_and_the_run_ends(
 
 
 def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
-    tmp_path: Path, model: str, cluster: Any, folder: Path
+    tmp_path: Path, model: str, ray_cluster: Any, folder: Path
 ) -> None:
     import psutil
     from runs import open_empty
@@ -181,7 +182,7 @@ def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
         before = 0
         for number, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 143)):
             (folder / "drawn").write_text("")
-            driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), model, cluster.address])
+            driver = subprocess.Popen([sys.executable, "-c", DRIVER, str(path), model, ray_cluster.address])
             until = time.monotonic() + 240
             while sum(cell.state == FILLED for cell in cells_of(work)) < before + 6:
                 assert time.monotonic() < until
@@ -197,7 +198,7 @@ def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
                 time.sleep(0.2)
         (folder / "slow").unlink()
         (folder / "drawn").write_text("")
-        sampler = VllmSampler(model, ray_address=cluster.address, max_model_len=200)
+        sampler = VllmSampler(model, ray_address=ray_cluster.address, max_model_len=200)
         try:
             filled = sampler.fill(work, ignore)
         finally:
@@ -207,7 +208,7 @@ def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
 
 
 def test_what_cannot_be_drawn_there_is_refused(
-    db: Database, model: str, cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+    db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(InputError, match="gpus is 3; give a multiple of the 2"):
         VllmSampler(model, gpus=3, tensor_parallel=2)
@@ -215,7 +216,7 @@ def test_what_cannot_be_drawn_there_is_refused(
         VllmSampler(model, ray_address="127.0.0.1:1").describe()
     with pytest.raises(InputError, match="--gpus 4: this machine has 2"):
         VllmSampler(model, gpus=4).describe()
-    wide = VllmSampler(model, ray_address=cluster.address, tensor_parallel=2)
+    wide = VllmSampler(model, ray_address=ray_cluster.address, tensor_parallel=2)
     try:
         with pytest.raises(PrerequisiteError, match="has more than 1"):
             wide.describe()
@@ -223,7 +224,7 @@ def test_what_cannot_be_drawn_there_is_refused(
         wide.close()
     work = plan_run(db, 8, max_tokens=20)
     (folder / "refuses").touch()
-    sampler = VllmSampler(model, ray_address=cluster.address, max_model_len=200)
+    sampler = VllmSampler(model, ray_address=ray_cluster.address, max_model_len=200)
     try:
         sampler.describe()
         with pytest.raises(PrerequisiteError, match=r"does not start with .*: out of memory"):
@@ -231,7 +232,7 @@ def test_what_cannot_be_drawn_there_is_refused(
     finally:
         sampler.close()
     (folder / "refuses").unlink()
-    sampler = VllmSampler(model, ray_address=cluster.address, max_model_len=200)
+    sampler = VllmSampler(model, ray_address=ray_cluster.address, max_model_len=200)
     monkeypatch.setattr(
         "service.models.vllm.sampler.look_at_device",
         lambda *_: {"vllm": "0.24.0", "device": "cuda", "gpu": "Fake A100"},
