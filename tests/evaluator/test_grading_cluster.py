@@ -19,7 +19,7 @@ CASES = [
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Any]:
+def ray_cluster() -> Iterator[Any]:
     """Start a head that grades nothing and a node of one CPU, as `ray start` does on two hosts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", ":".join([str(SUPPORT.parents[1]), str(SUPPORT), *sys.path]))
@@ -32,28 +32,28 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-def test_grades_are_those_of_one_machine_whoever_comes_and_goes(cluster: Any) -> None:
+def test_grades_are_those_of_one_machine_whoever_comes_and_goes(ray_cluster: Any) -> None:
     with Grader(workers=1) as grader:
         alone = grader.grade_many(CASES)
     other = None
     seen = []
-    with ClusterGraders(cluster.address, workers=4) as graders:  # more than a node has CPUs
+    with ClusterGraders(ray_cluster.address, workers=4) as graders:  # more than a node has CPUs
         for number, grades in graders.grade_parts((number, CASES) for number in range(40)):
             assert grades == alone
             seen.append(number)
             if len(seen) == 3:
-                other = cluster.add_node(num_cpus=1)
+                other = ray_cluster.add_node(num_cpus=1)
             if len(seen) == 20:
-                cluster.remove_node(other)
+                ray_cluster.remove_node(other)
         assert list(graders.grade_parts(iter([]))) == []
     assert sorted(seen) == list(range(40))
 
 
-def test_a_part_that_ends_its_graders_is_unknown_and_the_others_are_graded(cluster: Any) -> None:
+def test_a_part_that_ends_its_graders_is_unknown_and_the_others_are_graded(ray_cluster: Any) -> None:
     sys.path.append(str(SUPPORT))
     try:
         parts = [(text, [GradeCase(text, "right")] * 2) for text in ("right", "kill", "wrong", "right again")]
-        with ClusterGraders(cluster.address, own="lethal_grader:grade") as graders:
+        with ClusterGraders(ray_cluster.address, own="lethal_grader:grade") as graders:
             values = {
                 key: {grade.value for grade in grades} for key, grades in graders.grade_parts(iter(parts))
             }
@@ -67,18 +67,18 @@ def test_a_part_that_ends_its_graders_is_unknown_and_the_others_are_graded(clust
     }
 
 
-def test_bad_input_of_a_case_is_told(cluster: Any) -> None:
+def test_bad_input_of_a_case_is_told(ray_cluster: Any) -> None:
     with (
-        ClusterGraders(cluster.address) as graders,
+        ClusterGraders(ray_cluster.address) as graders,
         pytest.raises(InputError, match="tolerance"),
     ):
         list(graders.grade_parts(iter([(0, [GradeCase("\\boxed{1}", "1", "tolerance", "much")])])))
 
 
-def test_another_version_on_a_node_is_refused(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_version_on_a_node_is_refused(ray_cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluator.grading.workers.cluster.GRADER_VERSION", "another")
     with (
-        ClusterGraders(cluster.address) as graders,
+        ClusterGraders(ray_cluster.address) as graders,
         pytest.raises(InputError, match="install the same packages on all of them"),
     ):
         list(graders.grade_parts(iter([(0, CASES)])))
