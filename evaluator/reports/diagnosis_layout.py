@@ -15,7 +15,7 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
-from evaluator.reports.published import PUBLISHED_SHARES, SHARES_SOURCE
+from evaluator.reports.published import list_of
 from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, CostRow
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
@@ -128,19 +128,18 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
         )
 
 
+def printed_list(name: str) -> Document:
+    """Return printed figures that are no scores, with what has to be said of them."""
+    printed = list_of(name)
+    table = Table(printed.columns, printed.rows, f"{printed.title} ({printed.source})", printed.words)
+    return Document((table,), printed.notes)
+
+
 def _published() -> Iterator[Block]:
-    yield Heading(f"What was published? {SHARES_SOURCE}")
-    yield table_of(
-        PUBLISHED_SHARES,
-        [
-            ("model", lambda row: row.model),
-            ("checkpoint", lambda row: row.checkpoint),
-            ("original, G", lambda row: f"{row.original:.1f}%"),
-            ("neighbors, N*G", lambda row: f"{row.neighbors:.1f}%"),
-            ("difference", lambda row: f"{-row.gap:+.1f} points"),
-        ],
-        words=2,
-    )
+    document = printed_list("equal rewards")
+    yield Heading("What was published?")
+    yield from document.blocks
+    yield Points(document.notes)
 
 
 def _forecast(prediction: Prediction) -> Iterator[Block]:

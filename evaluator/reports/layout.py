@@ -1,24 +1,14 @@
-"""A report as a document: the paper's table with intervals, what it stands on, and notes."""
+"""A report as a document: a paper's table with intervals, what it stands on, and notes."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from evaluator.reports import published
-from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, span, table_of
+from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
 from evaluator.reports.notes import report_notes
-from evaluator.reports.published import Average
+from evaluator.reports.published import Average, Column
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import Score
 from evaluator.reports.sources import source_table
-
-
-@dataclass(frozen=True)
-class _Place:
-    """A column of the table: a benchmark, or the average at a place of the paper's layout."""
-
-    title: str
-    benchmark: str | None
-    layout: int | None
 
 
 def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document:
@@ -38,45 +28,37 @@ def score_cell(score: Score | None) -> str:
 
 
 def _scores(report: Report, k: int) -> Table:
-    with_paper = report.paper is not None and k == published.K
-    places = _places(report, with_paper=with_paper)
+    printed = [] if report.paper is None else published.published_rows(report.paper, k)
+    columns = _columns(report, {key for row in printed for key in row.cells})
     rows = [
-        (label, *(score_cell(_at(report, label, place, k)) for place in places)) for label in report.labels
+        (label, *(score_cell(_at(report, label, column, k)) for column in columns)) for label in report.labels
     ]
-    breaks = []
-    if with_paper and report.paper is not None:
-        breaks.append(len(rows))
-        for row in published.published_rows(report.paper):
-            printed = [f"{text}(!)" if place in row.odd else text for place, text in enumerate(row.printed)]
-            cells = [ABSENT if place.layout is None else printed[place.layout] for place in places]
-            rows.append((f"{row.method} (paper)", *cells))
+    breaks = [len(rows)] if printed else []
+    for row in printed:
+        cells = [row.cells[column.key].text if column.key in row.cells else ABSENT for column in columns]
+        rows.append((f"{row.method} (paper)", *cells))
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
-    if with_paper:
-        title += f"; paper: {report.paper} in {published.SOURCE}"
-    columns = ("method", *(place.title for place in places))
-    return Table(columns, tuple(rows), title, breaks=tuple(breaks))
+    if report.paper is not None and printed:
+        tables = joined(published.labels(report.paper, k))
+        title += f"; paper: {report.paper} in {published.paper_of(report.paper).source}, {tables}"
+    heads = ("method", *(column.title for column in columns))
+    return Table(heads, tuple(rows), title, breaks=tuple(breaks))
 
 
-def _places(report: Report, *, with_paper: bool) -> list[_Place]:
-    """Return the columns: those of the paper in its order (all of them beside its figures), then others."""
-    averaged = {line.place for line in report.averages}
-    places = []
-    for number, column in enumerate(published.LAYOUT):
-        if isinstance(column, Average):
-            if with_paper or number in averaged:
-                places.append(_Place(column.title, None, number))
-        elif with_paper or column.benchmark in report.benchmarks:
-            places.append(_Place(column.title, column.benchmark, number))
-    placed = {place.benchmark for place in places}
-    return places + [_Place(name, name, None) for name in report.benchmarks if name not in placed]
+def _columns(report: Report, printed: set[str]) -> list[Column | Average]:
+    """Return the columns that have figures, of a paper or of runs, in the paper's order, then others."""
+    filled = printed | {line.column for line in report.averages} | set(report.benchmarks)
+    columns = [column for column in report.layout if column.key in filled]
+    placed = {column.key for column in columns}
+    return columns + [Column(name, name) for name in report.benchmarks if name not in placed]
 
 
-def _at(report: Report, label: str, place: _Place, k: int) -> Score | None:
-    if place.benchmark is None:
-        key = label, place.layout, k
-        averages = (line.score for line in report.averages if (line.label, line.place, line.score.k) == key)
+def _at(report: Report, label: str, column: Column | Average, k: int) -> Score | None:
+    if isinstance(column, Average):
+        key = label, column.key, k
+        averages = (line.score for line in report.averages if (line.label, line.column, line.score.k) == key)
         return next(averages, None)
-    line = report.find(label, place.benchmark)
+    line = report.find(label, column.key)
     return None if line is None else line.at(k)
 
 

@@ -8,8 +8,9 @@ from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
-from evaluator.reports.documents.document import hundredths
+from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
+from evaluator.reports.published import Column
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
@@ -180,7 +181,7 @@ def _settings(report: Report) -> Iterator[str]:
 
 
 def _amc(report: Report) -> Iterator[str]:
-    if AMC23 in report.benchmarks:
+    if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
             "amc23 is not the paper's AMC column: that has 83 problems (amc12), among them all 40 of amc23. "
             "So it has a column of its own and counts in no average."
@@ -189,27 +190,39 @@ def _amc(report: Report) -> Iterator[str]:
 
 def _paper(report: Report) -> Iterator[str]:
     if report.withheld is not None:
+        ks = published.paper_of(report.withheld).ks(report.withheld)
         yield (
-            f"The published figures of {report.withheld} are pass@{published.K}; they are not set beside "
-            "another k or metric."
+            f"The published figures of {report.withheld} are pass@{joined([str(k) for k in ks])}; they are "
+            "not set beside another k or metric."
         )
     if report.paper is None:
         return
-    settings = published.SETTINGS
+    paper = published.paper_of(report.paper)
+    settings = paper.settings
+    drawn = [
+        words
+        for known, words in (
+            (settings.n, f"{settings.n} sample{'s' * (settings.n != 1)} a problem"),
+            (settings.temperature, f"temperature {settings.temperature}"),
+            (settings.top_p, f"top-p {settings.top_p}"),
+            (settings.max_tokens, f"at most {settings.max_tokens or 0:,} tokens"),
+            (settings.form, f"a {settings.form} prompt"),
+        )
+        if known is not None
+    ]
     yield (
-        f"Rows marked (paper) are printed in {published.SOURCE}, without intervals. Its authors' public "
-        f"evaluation draws {settings['n']} samples a problem at temperature {settings['temperature']}, top-p "
-        f"{settings['top_p']}, at most {settings['max_tokens']:,} tokens, as raw text."
+        f"Rows marked (paper) are printed in {paper.source} ({paper.name}), without intervals. "
+        f"{settings.whose} has {joined(drawn)}. Not said: {settings.unsaid}."
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:
-        for difference in _unlike_the_paper(line):
+        for difference in _unlike_the_paper(line, report):
             different.setdefault(difference, []).append(line)
     if different:
         parts = [f"{difference} ({_where(report, lines)})" for difference, lines in different.items()]
         yield f"Unlike there: {'; '.join(parts)}."
-    for flag in published.flags(report.paper):
-        yield f"{published.SOURCE}: {flag}"
+    for flag in published.flags(report.paper, report.ks):
+        yield f"{paper.name}: {flag}"
 
 
 def _where(report: Report, lines: list[Line]) -> str:
@@ -224,26 +237,29 @@ def _where(report: Report, lines: list[Line]) -> str:
     return "; ".join(parts)
 
 
-def _unlike_the_paper(line: Line) -> list[str]:
-    spec, settings = line.entry.spec, published.SETTINGS
+def _unlike_the_paper(line: Line, report: Report) -> list[str]:
+    """Say in what a line differs from its paper, as far as that tells its settings."""
+    if report.paper is None:
+        return []
+    spec, settings = line.entry.spec, published.paper_of(report.paper).settings
     sampling, differences = spec.sampling, []
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    if (least, most) != (settings["n"], settings["n"]):
+    if settings.n is not None and (least, most) != (settings.n, settings.n):
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples a problem")
     if is_imported(spec):
         differences.append("a prompt and settings of another tool")
     else:
-        if sampling.temperature != settings["temperature"]:
-            differences.append(f"temperature {sampling.temperature}")
-        if sampling.top_p != settings["top_p"]:
-            differences.append(f"top-p {sampling.top_p}")
-        if sampling.max_tokens != settings["max_tokens"]:
-            differences.append(f"at most {sampling.max_tokens:,} tokens")
-        if spec.prompt.form != settings["form"]:
-            differences.append(f"a {spec.prompt.form} prompt")
-    sizes = {column.benchmark: column.problems for column in published.COLUMNS}
-    problems = line.counts.problems
-    if problems != sizes.get(line.entry.benchmark, problems):
-        differences.append(f"{problems} problems, not {sizes[line.entry.benchmark]}")
+        for theirs, ours, words in (
+            (settings.temperature, sampling.temperature, f"temperature {sampling.temperature}"),
+            (settings.top_p, sampling.top_p, f"top-p {sampling.top_p}"),
+            (settings.max_tokens, sampling.max_tokens, f"at most {sampling.max_tokens:,} tokens"),
+            (settings.form, spec.prompt.form, f"a {spec.prompt.form} prompt"),
+        ):
+            if theirs is not None and theirs != ours:
+                differences.append(words)
+    sizes = {column.key: column.problems for column in report.layout if isinstance(column, Column)}
+    size = sizes.get(line.entry.benchmark)
+    if size is not None and line.counts.problems != size:
+        differences.append(f"{line.counts.problems} problems, not {size}")
     return differences

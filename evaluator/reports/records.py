@@ -66,7 +66,7 @@ def records(report: Report) -> list[dict[str, Any]]:
     that a person graded, `overruled` those that the grader graded otherwise, and `grades` says whose count.
     `judged` samples have the grade of a judge model, `judged_correct` of them are correct by it, and
     `judge_points` of pass@1 rest on these; None where none counts.
-    `printed` is a figure as the paper prints it and `odd` whether that is an average which its columns belie.
+    `printed` is a figure as the paper prints it and `odd` whether sums, ranks or figures around it belie it.
     """
     rows = [_of_run(report.metric, line, score) for line in report.lines for score in line.scores]
     rows += [
@@ -80,7 +80,7 @@ def records(report: Report) -> list[dict[str, Any]]:
         for averaged in report.averages
     ]
     if report.paper is not None:
-        rows += _of_paper(report.paper)
+        rows += _of_paper(report.paper, report.ks)
     empty = dict.fromkeys(COLUMNS)
     return [{**empty, **row} for row in rows]
 
@@ -190,23 +190,27 @@ def _of_score(score: Score) -> dict[str, Any]:
     return {key: getattr(score, key) for key in _OF_SCORE}
 
 
-def _of_paper(model: str) -> list[dict[str, Any]]:
+def _of_paper(model: str, ks: Sequence[int]) -> list[dict[str, Any]]:
+    source = published.paper_of(model).source
+    benchmarks = {
+        column.key: _average_of(column.of) if isinstance(column, Average) else column.key
+        for column in published.layout_of(model)
+    }
     return [
         {
-            "source": published.SOURCE,
+            "source": f"{source}, {cell.label}",
             "label": row.method,
             "model": model,
-            "benchmark": _average_of(published.benchmarks_of(column))
-            if isinstance(column, Average)
-            else column.benchmark,
+            "benchmark": benchmarks[key],
             "metric": PASS_AT_K,
-            "k": published.K,
-            "value": round(float(printed) / 100, 4),
-            "printed": printed,
-            "odd": place in row.odd,
+            "k": k,
+            "value": round(float(cell.printed) / 100, 4),
+            "printed": cell.printed,
+            "odd": cell.odd,
         }
-        for row in published.published_rows(model)
-        for place, (column, printed) in enumerate(zip(published.LAYOUT, row.printed, strict=True))
+        for k in ks
+        for row in published.published_rows(model, k)
+        for key, cell in row.cells.items()
     ]
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
-from evaluator.reports.published import Average
+from evaluator.reports.published import Average, Column
 from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
 from service.errors import InputError
 
-DEFAULT_K = published.K
+DEFAULT_K = 32
+"""That of the TA-GRPO paper's Table 1."""
 NO_PAPER = "none"
 """Given as the paper's model: show no published figures."""
 
@@ -41,10 +42,10 @@ class Line:
 
 @dataclass(frozen=True)
 class AverageLine:
-    """A method's mean over the columns of one of the paper's averages; `place` is its place in `LAYOUT`."""
+    """A method's mean over the benchmarks of an average column, named by its key in the report's layout."""
 
     label: str
-    place: int
+    column: str
     of: tuple[str, ...]
     score: Score
 
@@ -71,6 +72,11 @@ class Report:
     paper: str | None
     withheld: str | None = None
     no_average: tuple[str, ...] = ()
+
+    @property
+    def layout(self) -> tuple[Column | Average, ...]:
+        """The columns of the paper beside it, or of the first paper."""
+        return published.layout_of(self.paper)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -103,13 +109,14 @@ def build_report(
     Args:
         ks: of the tables; by default 32, or the largest power of two for which every problem has samples.
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
-        paper: a model of the paper's table, `NO_PAPER`, or None: the one that all runs' model names, if any.
+        paper: a model that a paper has figures of, `NO_PAPER`, or None: the one that all runs' model names,
+            if any.
         allow_missing: leave problems with fewer than max(ks) samples out, for all methods alike.
         majority: scores of maj@k; needed for that metric only.
 
     Raises:
-        InputError: no method, a bad k, too few samples, an interval that the metric has not, a model that the
-            paper's table has not.
+        InputError: no method, a bad k, too few samples, an interval that the metric has not, a model that no
+            paper has figures of.
     """
     wanted, chosen = _choose_ks(methods, ks)
     counts = _counts(methods, wanted[-1], allow_missing)
@@ -130,9 +137,13 @@ def build_report(
                 raise InputError(f"{method.label}, {benchmark}: {_way_out(str(error))}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(Line(method.label, entry, kept, scores, left_out))
-    averages, missing = _averages(lines, wanted)
     model = _paper(lines, paper)
-    beside = metric.name == PASS_AT_K and published.K in wanted
+    beside = (
+        model is not None
+        and metric.name == PASS_AT_K
+        and not set(wanted).isdisjoint(published.paper_of(model).ks(model))
+    )
+    averages, missing = _averages(lines, wanted, published.layout_of(model if beside else None))
     return Report(
         metric,
         interval,
@@ -205,15 +216,18 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
     return counts
 
 
-def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
+def _averages(
+    lines: Sequence[Line], ks: Sequence[int], layout: Sequence[Column | Average]
+) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
     by_method: dict[str, dict[str, Line]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
     averages, missing = [], []
-    for place, column in enumerate(published.LAYOUT):
+    titles = {column.key: column.title for column in layout}
+    for column in layout:
         if not isinstance(column, Average):
             continue
-        names = published.benchmarks_of(column)
+        names = column.of
         complete = {label: mine for label, mine in by_method.items() if all(name in mine for name in names)}
         mixed = [
             name
@@ -222,14 +236,14 @@ def _averages(lines: Sequence[Line], ks: Sequence[int]) -> tuple[tuple[AverageLi
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(column.of)}: the rows stand on different problems of "
+                f"no average over {', '.join(titles[name] for name in names)}: the rows stand on different problems of "
                 f"{', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():
             for k in ks:
                 averages.append(
-                    AverageLine(label, place, names, average([mine[name].at(k) for name in names]))
+                    AverageLine(label, column.key, names, average([mine[name].at(k) for name in names]))
                 )
     return tuple(averages), tuple(missing)
 
@@ -241,9 +255,10 @@ def _paper(lines: Sequence[Line], asked: str | None) -> str | None:
         model: str | None = published.find_model(asked)
     else:
         named = {published.recognise(line.entry.spec.model) for line in lines}
-        benchmarks = {column.benchmark for column in published.COLUMNS}
-        comparable = any(line.entry.benchmark in benchmarks for line in lines)
-        model = named.pop() if len(named) == 1 and comparable else None
+        model = named.pop() if len(named) == 1 else None
+        columns = {column.key for column in published.layout_of(model)}
+        if all(line.entry.benchmark not in columns for line in lines):
+            model = None
     return model
 
 

@@ -1,0 +1,34 @@
+"""Figures of papers, with their sources and with what is odd in them."""
+
+from evaluator.reports.published.checks import oddities
+from evaluator.reports.published.papers import (
+    Average,
+    Column,
+    find_model,
+    in_order,
+    layout_of,
+    list_of,
+    models,
+    paper_of,
+    papers,
+    recognise,
+)
+from evaluator.reports.published.rows import PublishedRow, flags, labels, published_rows
+
+__all__ = [
+    "Average",
+    "Column",
+    "PublishedRow",
+    "find_model",
+    "flags",
+    "in_order",
+    "labels",
+    "layout_of",
+    "list_of",
+    "models",
+    "oddities",
+    "paper_of",
+    "papers",
+    "published_rows",
+    "recognise",
+]

@@ -1,0 +1,307 @@
+"""What is odd in printed figures: found by sums, ranks and the shape of pass@k, not by hand."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cache
+from itertools import pairwise
+
+from evaluator.reports.documents.document import joined
+from evaluator.reports.published.papers import (
+    Average,
+    Claim,
+    Column,
+    Figure,
+    Key,
+    Paper,
+    PrintedTable,
+    paper_of,
+)
+
+BEST, SECOND = "**", "_"
+
+
+@dataclass(frozen=True)
+class Oddity:
+    """What does not fit, in a sentence, and the figures to be marked for it, if any."""
+
+    model: str
+    text: str
+    keys: tuple[Key, ...] = ()
+
+
+@cache
+def oddities(model: str) -> tuple[Oddity, ...]:
+    """Return what is odd in the figures of a model and in what their paper says of them."""
+    paper = paper_of(model)
+    tables = paper.tables_of(model)
+    return tuple(
+        dict.fromkeys(
+            (
+                *_averages(paper, tables),
+                *_repeats(paper, tables),
+                *_copies(paper, tables),
+                *_curves(paper, tables),
+                *_shares(paper, tables),
+                *_marks(paper, tables),
+                *_gains(paper, model),
+                *_orders(paper, model),
+            )
+        )
+    )
+
+
+def value(figure: Figure) -> Decimal:
+    """Return a figure in percent."""
+    return Decimal(figure.printed)
+
+
+def unit(printed: str) -> Decimal:
+    """Return one of the last printed place: two rounded figures may be that far from a third."""
+    return Decimal(1).scaleb(int(Decimal(printed).as_tuple().exponent))
+
+
+def _averages(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find averages that are not the mean of their columns."""
+    averages = {column.key: column for column in paper.layout if isinstance(column, Average)}
+    for table in tables:
+        for key, figure in table.figures.items():
+            if key.column not in averages:
+                continue
+            mean = _mean(paper, key, averages[key.column].of)
+            if mean is not None and abs(mean - value(figure)) > unit(figure.printed):
+                titles = ", ".join(_title(paper, name) for name in averages[key.column].of)
+                yield Oddity(
+                    key.model,
+                    f"the average {figure.printed} of {key.model} {key.method} is not the mean of its "
+                    f"columns ({titles}), which is {mean:.{_digits(figure)}f}; it is shown as printed.",
+                    (key,),
+                )
+
+
+def _repeats(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find figures that are printed twice, and differently."""
+    for key in dict.fromkeys(key for table in tables for key in table.figures):
+        stands: dict[str, list[str]] = {}
+        for table in tables:
+            if key in table.figures:
+                stands.setdefault(table.figures[key].printed, []).append(table.label)
+        if len(stands) > 1:
+            where = joined([f"{printed} in {joined(labels)}" for printed, labels in stands.items()])
+            yield Oddity(key.model, f"{_what(paper, key)} is {where}; the first is taken.", (key,))
+
+
+def _copies(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find methods with one row of figures between them: at several ks alike, one of them is a copy."""
+    for table in tables:
+        rows: dict[tuple[str, ...], str] = {}
+        for method in table.methods if len(table.k) > 2 else ():
+            row = tuple(figure.printed for key, figure in table.figures.items() if key.method == method)
+            other = rows.setdefault(row, method)
+            if other != method:
+                keys = tuple(key for key in table.figures if key.method == method)
+                yield Oddity(
+                    table.model,
+                    f"{table.label} has the same figures for {method} as for {other} on "
+                    f"{_title(paper, table.columns[0])}.",
+                    keys,
+                )
+
+
+def _curves(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find pass@k that falls with k, or rises faster and faster; rounding apart, neither can be."""
+    for table in tables:
+        for method in table.methods:
+            for column in table.columns:
+                keys = [Key(table.model, method, column, k) for k in table.k]
+                for low, high in pairwise(keys):
+                    if value(table.figures[high]) < value(table.figures[low]):
+                        yield Oddity(
+                            table.model, f"{_what(paper, high)} is below that at k = {low.k}.", (high,)
+                        )
+                for before, key, after in zip(keys, keys[1:], keys[2:], strict=False):
+                    if _bends_up(table, before, key, after):
+                        yield Oddity(
+                            table.model,
+                            f"{_what(paper, key)} does not fit the figures around it: a further sample never "
+                            "gains more than the one before, but beyond this k it does here.",
+                            (key,),
+                        )
+
+
+def _bends_up(table: PrintedTable, before: Key, key: Key, after: Key) -> bool:
+    low, middle, high = (value(table.figures[each]) for each in (before, key, after))
+    first, second = Decimal(key.k - before.k), Decimal(after.k - key.k)
+    rounding = unit(table.figures[key].printed)
+    return (high - middle) / second - (middle - low) / first > rounding / first + rounding / second
+
+
+def _shares(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find figures of one sample a problem that no whole number of problems gives."""
+    sizes = {column.key: column.problems for column in paper.layout if isinstance(column, Column)}
+    odd: dict[Key, str] = {}
+    for table in tables:
+        for key, figure in table.figures.items() if table.one_sample else ():
+            problems = sizes.get(key.column)
+            if problems and not _is_share(figure, problems):
+                odd[key] = f"{figure.printed} of {key.method} on {_title(paper, key.column)} ({problems})"
+    if odd:
+        yield Oddity(
+            next(iter(odd)).model,
+            f"no whole number of problems gives {joined(list(odd.values()))}, so unlike the others they are "
+            "no shares of one sample a problem, or misprinted.",
+            tuple(odd),
+        )
+
+
+def _is_share(figure: Figure, problems: int) -> bool:
+    near = int(value(figure) * problems / 100)
+    half = unit(figure.printed) / 2
+    return any(abs(Decimal(100 * right) / problems - value(figure)) <= half for right in (near, near + 1))
+
+
+def _marks(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
+    """Find where bold and underlined figures are not the best and second best of their column."""
+    places: dict[tuple[str, str], list[int]] = {}
+    for table in tables:
+        if not any(figure.mark for figure in table.figures.values()):
+            continue
+        for column in table.columns:
+            for k in table.k:
+                figures = [
+                    figure for key, figure in table.figures.items() if (key.column, key.k) == (column, k)
+                ]
+                best, second = (sorted({value(figure) for figure in figures}, reverse=True) * 2)[:2]
+                ranks = {BEST: best, SECOND: second}
+                if any(figure.mark and value(figure) != ranks[figure.mark] for figure in figures):
+                    places.setdefault((table.label, column), []).append(k)
+    for label in dict.fromkeys(label for label, _ in places):
+        columns = [
+            f"{_title(paper, column)} at k = {', '.join(map(str, ks))}"
+            for (each, column), ks in places.items()
+            if each == label
+        ]
+        yield Oddity(
+            tables[0].model,
+            f"the text at hand of {label} has figures in bold that are not the best, or underlined ones that "
+            f"are not second best: {'; '.join(columns)}. Neither is shown here.",
+        )
+
+
+def _gains(paper: Paper, model: str) -> Iterator[Oddity]:
+    """Find gains in the text that the tables do not give, those over one other method in one sentence."""
+    wrong: dict[tuple[str, str, str], list[tuple[Claim, Decimal]]] = {}
+    for claim in _claims(paper, model):
+        if not claim.gain:
+            continue
+        (over,) = claim.over
+        actual = gain(paper, model, claim, over)
+        if abs(actual - Decimal(claim.gain)) > unit(claim.gain):
+            others = [
+                method
+                for method in _methods(paper, model)
+                if method not in (claim.method, over)
+                and abs(gain(paper, model, claim, method) - Decimal(claim.gain)) <= unit(claim.gain)
+            ]
+            fits = others[0] if len(others) == 1 else ""
+            wrong.setdefault((claim.method, over, fits), []).append((claim, actual))
+    for (method, over, fits), pairs in wrong.items():
+        digits = -int(unit(pairs[0][0].gain).as_tuple().exponent)
+        printed = joined([f"{claim.gain} ({claim.place})" for claim, _ in pairs])
+        actual_gains = joined([f"{actual:.{digits}f}" for _, actual in pairs])
+        what = "a gain" if len(pairs) == 1 else "gains"
+        text = f"the text calls {printed} {what} of {method} over {over}; by the tables "
+        text += f"that is over {fits}, and over {over} it is" if fits else "it is"
+        yield Oddity(model, f"{text} {actual_gains}.")
+
+
+def gain(paper: Paper, model: str, claim: Claim, over: str) -> Decimal:
+    """Return by how many points a claim's method is above another, in the mean of its columns."""
+    (k,) = claim.k or paper.ks(model)
+    means = [_mean(paper, Key(model, method, "", k), claim.columns) for method in (claim.method, over)]
+    first, second = means
+    if first is None or second is None:
+        return Decimal("NaN")
+    return first - second
+
+
+def _orders(paper: Paper, model: str) -> Iterator[Oddity]:
+    """Find orders of methods in the text that the tables do not give."""
+    for claim in _claims(paper, model):
+        if claim.gain:
+            continue
+        against: dict[tuple[str, str], list[int]] = {}
+        for key, what in _against(paper, model, claim):
+            against.setdefault((key.column, what), []).append(key.k)
+        if against:
+            places = [
+                f"{_title(paper, column)} {_at_ks(ks)}{f' ({what})' if what else ''}"
+                for (column, what), ks in against.items()
+            ]
+            yield Oddity(
+                model,
+                f"{claim.place} says that {claim.says}; by the tables not so: {'; '.join(places)}.",
+            )
+
+
+def _against(paper: Paper, model: str, claim: Claim) -> Iterator[tuple[Key, str]]:
+    """Yield what of a claim on the order of methods is not so, with the method or the rank that it has."""
+    tables = [table for table in paper.tables_of(model) if claim.table in ("", table.label)]
+    keys = dict.fromkeys(key for table in tables for key in table.figures if key.method == claim.method)
+    for key in keys:
+        column = next(column for column in paper.layout if column.key == key.column)
+        if isinstance(column, Average) or key.column not in (claim.columns or (key.column,)):
+            continue
+        if key.k not in (claim.k or (key.k,)):
+            continue
+        rivals = {
+            other.method: value(figure)
+            for table in tables
+            for other, figure in table.figures.items()
+            if (other.column, other.k) == (key.column, key.k)
+        }
+        mine = rivals[claim.method]
+        if claim.rank:
+            rank = 1 + sum(rival > mine for rival in rivals.values())
+            if rank != claim.rank:
+                yield key, f"number {rank}"
+        for other in claim.over:
+            if rivals.get(other, mine) > mine:
+                yield key, other if len(claim.over) > 1 else ""
+
+
+def _claims(paper: Paper, model: str) -> list[Claim]:
+    """Return the claims on a model, those on all models where it has the methods."""
+    methods = _methods(paper, model)
+    return [
+        claim
+        for claim in paper.claims
+        if claim.model in ("", model) and methods.issuperset((claim.method, *claim.over))
+    ]
+
+
+def _methods(paper: Paper, model: str) -> set[str]:
+    return {key.method for table in paper.tables_of(model) for key in table.figures}
+
+
+def _mean(paper: Paper, key: Key, columns: Iterable[str]) -> Decimal | None:
+    """Return the mean of printed figures over columns; None where one is not printed."""
+    figures = [paper.find(key._replace(column=column)) for column in columns]
+    values = [value(match[1]) for match in figures if match is not None]
+    return sum(values, Decimal(0)) / len(values) if len(values) == len(figures) else None
+
+
+def _title(paper: Paper, key: str) -> str:
+    return next(column.title for column in paper.layout if column.key == key)
+
+
+def _what(paper: Paper, key: Key) -> str:
+    return f"{key.method} on {_title(paper, key.column)} at k = {key.k}"
+
+
+def _digits(figure: Figure) -> int:
+    return -int(unit(figure.printed).as_tuple().exponent)
+
+
+def _at_ks(ks: Sequence[int]) -> str:
+    return f"at k = {', '.join(map(str, ks))}"
