@@ -15,7 +15,7 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
-from evaluator.reports.published import list_of
+from evaluator.reports.published import printed_list
 from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, CostRow
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
@@ -126,13 +126,6 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
             ],
             words=3,
         )
-
-
-def printed_list(name: str) -> Document:
-    """Return printed figures that are no scores, with what has to be said of them."""
-    printed = list_of(name)
-    table = Table(printed.columns, printed.rows, f"{printed.title} ({printed.source})", printed.words)
-    return Document((table,), printed.notes)
 
 
 def _published() -> Iterator[Block]:

@@ -236,8 +236,8 @@ def _averages(
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows stand on different problems of "
-                f"{', '.join(mixed)}."
+                f"no average over {', '.join(titles[name] for name in names)}: the rows stand on "
+                f"different problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():

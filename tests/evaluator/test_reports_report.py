@@ -90,7 +90,9 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
     for name in (*COMPETITIONS[:3], "minerva"):
         add_eval_run(db, f"b.{name}", HALF, benchmark=name)
     report = build(db, "a", "b")
-    assert [(one.label, one.place, one.score.value) for one in report.averages] == [("a", 4, 0.5)]
+    assert [(one.label, one.column, one.score.value) for one in report.averages] == [
+        ("a", "competition", 0.5)
+    ]
     table = cells(report_document(report).tables[0])
     assert table["a"] == {
         "method": "a",
@@ -131,6 +133,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
         "Minerva",
         "GPQA-D",
         "avg",
+        "all six",
     )
     table = cells(sheet)
     assert list(table) == [
@@ -147,7 +150,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
     assert "32 samples a problem (everywhere)" in unlike
     assert "a chat prompt (everywhere)" in unlike
     assert "2 problems, not 30 (everywhere)" in unlike
-    for words in ("66.48", 'gains "over GRPO"', '"TA-"'):
+    for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "Not said: the grader"):
         assert said(report, words)
 
 
@@ -176,6 +179,53 @@ def test_published_figures_are_not_set_beside_another_k(db: Database) -> None:
     assert said(report, "are pass@32")
     both = report_document(build(db, "a", ks=[8, 32]))
     assert [len(sheet.rows) for sheet in both.tables[:2]] == [1, 5]
+
+
+def test_figures_of_each_k_stand_beside_that_k(db: Database) -> None:
+    add_eval_run(db, "a.aime25", HALF, benchmark="aime25", model="Qwen/Qwen2.5-Math-7B")
+    add_eval_run(db, "a.amc23", HALF, benchmark="amc23", model="Qwen/Qwen2.5-Math-7B")
+    report = build(db, "a", ks=[1, 3, 32])
+    first, third, last, *_ = report_document(report).tables
+    assert first.columns == ("method", "MATH", "AIME25", "AMC23")
+    assert third.columns == ("method", "AIME25", "AMC23")
+    assert (len(first.rows), len(third.rows), len(last.rows)) == (16, 1, 16)
+    assert "paper: Qwen2.5-Math-7B in arXiv:2602.05548" in first.title
+    assert first.title.endswith("Table 2, Table 5 and Table 6")
+    assert "paper" not in third.title
+    at_1, at_32 = cells(first), cells(last)
+    assert at_1["W-REINFORCE (paper)"] == {
+        "method": "W-REINFORCE (paper)",
+        "MATH": "76.6",
+        "AIME25": "10.6",
+        "AMC23": "62.0",
+    }
+    assert at_1["GRPO (paper)"]["AMC23"] == "60.2(!)"
+    assert at_32["GRPO (paper)"]["AMC23"] == "84.8"
+    assert said(report, "W-REINFORCE (arXiv:2506.01347) and GRPO-LEAD (arXiv:2504.09696)")
+    (unlike,) = said(report, "Unlike there")
+    assert "samples a problem" not in unlike  # the paper does not say how many it drew
+    assert "2 problems, not 30 (a on aime25)" in unlike
+    assert said(report, "all 40 of amc23") == []
+
+
+def test_a_paper_brings_its_own_average(db: Database) -> None:
+    model = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
+    for name in ("aime24", "math500", "amc23", "minerva", "olympiadbench"):
+        add_eval_run(db, f"a.{name}", HALF, benchmark=name, model=model)
+    report = build(db, "a", ks=[1])
+    table = cells(report_document(report).tables[0])
+    assert table["a"]["avg"] == "25.00"
+    assert table["CW-GRPO (paper)"]["avg"] == "55.3"
+    assert table["GRPO, 200 steps (paper)"] == {
+        "method": "GRPO, 200 steps (paper)",
+        "AIME24": "-",
+        "MATH-500": "79.8",
+        "AMC23": "-",
+        "Minerva": "-",
+        "Olympiad": "47.8(!)",
+        "avg": "-",
+    }
+    assert said(report, "32 samples a problem")
 
 
 def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
@@ -314,7 +364,11 @@ def test_rows_are_tidy_and_whole(db: Database) -> None:
         0.5,
     )
     paper = [row for row in rows if row["source"].startswith("arXiv")]
-    assert len(paper) == 4 * 8
+    assert len(paper) == 4 * 8 + 1
+    assert {row["source"] for row in paper} == {
+        "arXiv:2601.22478 v5, Table 1",
+        "arXiv:2601.22478 v5, Figure 7",
+    }
     assert [(row["printed"], row["value"]) for row in paper if row["odd"]] == [("66.73", 0.6673)]
     curve = curve_rows(report)
     assert [row["k"] for row in curve if row["benchmark"] == "aime24"] == [1, 2, 4, 8, 16, 32]

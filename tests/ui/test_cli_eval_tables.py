@@ -97,7 +97,8 @@ def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:
     assert done.code == 0
     first = done.out.splitlines()
     assert first[0] == (
-        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:2601.22478 v5, Table 1"
+        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:2601.22478 v5, "
+        "Table 1 and Figure 7"
     )
     assert first[1].split() == [
         "method",
@@ -109,9 +110,11 @@ def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:
         "Minerva",
         "GPQA-D",
         "avg",
+        "all",
+        "six",
         "own",
     ]
-    assert first[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "75.00"]
+    assert first[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert first[5].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out
     assert "- Unlike there: 32 samples a problem (all rows)" in done.out
@@ -194,7 +197,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
             "take --interval new-problems",
         ),
-        (["report", "base", "--paper", "gpt"], "the paper's table has no model 'gpt'"),
+        (["report", "base", "--paper", "gpt"], "the papers have no model 'gpt'"),
         (["report", "base", "--json", "--format", "csv"], "exclude each other"),
         (["compare", "base", "base"], "names several runs of aime24"),
         (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),

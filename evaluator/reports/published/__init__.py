@@ -7,13 +7,12 @@ from evaluator.reports.published.papers import (
     find_model,
     in_order,
     layout_of,
-    list_of,
     models,
     paper_of,
     papers,
     recognise,
 )
-from evaluator.reports.published.rows import PublishedRow, flags, labels, published_rows
+from evaluator.reports.published.rows import PublishedRow, flags, labels, printed_list, published_rows
 
 __all__ = [
     "Average",
@@ -24,11 +23,11 @@ __all__ = [
     "in_order",
     "labels",
     "layout_of",
-    "list_of",
     "models",
     "oddities",
     "paper_of",
     "papers",
+    "printed_list",
     "published_rows",
     "recognise",
 ]

@@ -32,23 +32,19 @@ class Oddity:
 
 @cache
 def oddities(model: str) -> tuple[Oddity, ...]:
-    """Return what is odd in the figures of a model and in what their paper says of them."""
-    paper = paper_of(model)
+    """Return what is odd in the figures of a model of `models()`."""
+    return find_oddities(paper_of(model), model)
+
+
+def find_oddities(paper: Paper, model: str) -> tuple[Oddity, ...]:
+    """Return what is odd in a paper's figures of a model, and in what its text says of them."""
     tables = paper.tables_of(model)
-    return tuple(
-        dict.fromkeys(
-            (
-                *_averages(paper, tables),
-                *_repeats(paper, tables),
-                *_copies(paper, tables),
-                *_curves(paper, tables),
-                *_shares(paper, tables),
-                *_marks(paper, tables),
-                *_gains(paper, model),
-                *_orders(paper, model),
-            )
-        )
+    in_tables = (
+        oddity
+        for check in (_averages, _repeats, _copies, _curves, _shares, _marks)
+        for oddity in check(paper, tables)
     )
+    return tuple(dict.fromkeys((*in_tables, *_gains(paper, model), *_orders(paper, model))))
 
 
 def value(figure: Figure) -> Decimal:

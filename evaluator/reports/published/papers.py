@@ -55,7 +55,7 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure in percent as printed; `mark` is `**` where it is bold as the best, `_` underlined as second."""
+    """A figure in percent as printed; `mark` is `**` where it is bold (best), `_` underlined (second)."""
 
     printed: str
     mark: str
@@ -174,7 +174,7 @@ def paper_of(model: str) -> Paper:
 
 
 def layout_of(model: str | None) -> tuple[Column | Average, ...]:
-    """Return the columns that a paper has figures of a model in, in its order; of the first paper for None."""
+    """Return the columns in which a paper has figures of a model; for None all of the first paper."""
     if model is None:
         return papers()[0].layout
     paper = paper_of(model)
@@ -196,17 +196,17 @@ def find_model(name: str) -> str:
     """
     model = recognise(name)
     if model is None:
-        raise InputError(f"no paper's table has a model {name!r}; there are {', '.join(models())}.")
+        raise InputError(f"the papers have no model {name!r}; they have {', '.join(models())}.")
     return model
 
 
 def recognise(name: str) -> str | None:
     """Return the papers' name of the model that `name` is (`Qwen/Qwen3-4B`), None where it is none."""
     last = name.rstrip("/").rpartition("/")[2].lower()
-    names = (
-        (model, other) for paper in papers() for model, others in paper.models.items() for other in others
-    )
-    return next((model for model, other in names if other.lower() == last), None)
+    known = {
+        name.lower(): model for paper in papers() for model, names in paper.models.items() for name in names
+    }
+    return known.get(last)
 
 
 def list_of(name: str) -> PrintedList:

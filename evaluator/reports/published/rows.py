@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.published.checks import oddities
-from evaluator.reports.published.papers import Key, paper_of
+from evaluator.reports.published.papers import Key, list_of, paper_of
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,13 @@ def published_rows(model: str, k: int) -> list[PublishedRow]:
 def labels(model: str, k: int) -> tuple[str, ...]:
     """Return the names of the tables that print figures of a model at k, such as `Table 1`."""
     return tuple(dict.fromkeys(table.label for table in paper_of(model).tables_of(model, k)))
+
+
+def printed_list(name: str) -> Document:
+    """Return printed figures that are no scores, with what has to be said of them."""
+    printed = list_of(name)
+    table = Table(printed.columns, printed.rows, f"{printed.title} ({printed.source})", printed.words)
+    return Document((table,), printed.notes)
 
 
 def flags(model: str, ks: Sequence[int]) -> list[str]:

@@ -120,8 +120,8 @@ def report(
     paper: Annotated[
         str | None,
         Option(
-            help="The paper's figures for Qwen3-1.7B, Qwen3-4B, Llama-3.2-1B or Llama-3.2-3B beside yours, "
-            "or none; by default those for the runs' model."
+            help="A model of the TA-GRPO, A-GRAE or CW-GRPO paper, whose printed figures stand beside yours, "
+            "or none; by default the runs' model."
         ),
     ] = None,
     answers: AnswersChoice = None,
@@ -140,7 +140,7 @@ def report(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Put runs into the table of the TA-GRPO paper, with intervals, and its figures beside them.
+    """Put runs into a table with intervals, and the printed figures of a paper beside them.
 
     Example: [bold]tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex[/bold]
     """

@@ -11,6 +11,7 @@ from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose, join_seeds
 from ui.pages.widgets import choices, layout
+from ui.pages.widgets.documents import show_printed
 
 METRICS: tuple[tuple[str, str, str, Scale], ...] = (
     ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
@@ -156,6 +157,7 @@ def show_covariance(runs: Sequence[Run]) -> None:
         return
     lines.show(panels, lines.draw(tuple(panels), chosen.window, TOPS, level=True), 2, runs_of)
     _say_without(chosen, runs_of)
+    show_printed("covariance")
 
 
 def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:

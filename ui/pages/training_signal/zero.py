@@ -18,6 +18,7 @@ from ui.pages.training_signal.lines import Line, Panel
 from ui.pages.training_signal.runs import Chosen, Run, choose
 from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import choices, layout
+from ui.pages.widgets.documents import show_printed
 from ui.pages.widgets.tables import Column, page_table
 
 GROUPS = (
@@ -108,6 +109,7 @@ def _table(chosen: Chosen) -> None:
         "zero-table",
         name="tagrpo-zero-gradient",
     )
+    show_printed("equal rewards")
 
 
 @cached

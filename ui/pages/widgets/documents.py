@@ -3,6 +3,7 @@
 import streamlit as st
 
 from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.published import printed_list
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.tables import Column, page_table
@@ -29,6 +30,12 @@ def show_document(document: Document, key: str) -> None:
                     st.markdown(f"**{escaped(block.title)}**")
                 show_table(block, f"{key}-{place}")
     _points(document.notes)
+
+
+def show_printed(name: str) -> None:
+    """Show printed figures that are no scores, folded up, with their source."""
+    with st.expander("What a paper prints"):
+        show_document(printed_list(name), f"printed-{name.replace(' ', '-')}")
 
 
 def show_table(table: Table, key: str) -> None:
