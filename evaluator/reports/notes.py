@@ -211,8 +211,8 @@ def _paper(report: Report) -> Iterator[str]:
         if known is not None
     ]
     yield (
-        f"Rows marked (paper) are printed in {paper.source} ({paper.name}), without intervals. "
-        f"{settings.whose} has {joined(drawn)}. Not said: {settings.unsaid}."
+        f"Rows marked (paper) are those of {paper.name}, {paper.source}, printed without intervals. "
+        f"Settings by {settings.whose}: {joined(drawn)}. Not said: {settings.unsaid}."
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:

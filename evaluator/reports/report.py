@@ -108,6 +108,7 @@ def build_report(
 
     Args:
         ks: of the tables; by default 32, or the largest power of two for which every problem has samples.
+            Of a model that a paper has figures of at smaller k only, the largest of these too.
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
         paper: a model that a paper has figures of, `NO_PAPER`, or None: the one that all runs' model names,
             if any.
@@ -119,6 +120,8 @@ def build_report(
             paper has figures of.
     """
     wanted, chosen = _choose_ks(methods, ks)
+    if ks is None and metric.name == PASS_AT_K:
+        wanted = _with_printed(wanted, _paper(methods, paper))
     counts = _counts(methods, wanted[-1], allow_missing)
     lines = []
     for method in methods:
@@ -137,7 +140,7 @@ def build_report(
                 raise InputError(f"{method.label}, {benchmark}: {_way_out(str(error))}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(Line(method.label, entry, kept, scores, left_out))
-    model = _paper(lines, paper)
+    model = _paper(methods, paper)
     beside = (
         model is not None
         and metric.name == PASS_AT_K
@@ -248,16 +251,24 @@ def _averages(
     return tuple(averages), tuple(missing)
 
 
-def _paper(lines: Sequence[Line], asked: str | None) -> str | None:
+def _with_printed(ks: tuple[int, ...], model: str | None) -> tuple[int, ...]:
+    """Return the ks; where none has printed figures of the model, with the largest below that has."""
+    printed = () if model is None else published.paper_of(model).ks(model)
+    below = [k for k in printed if k < ks[0]]
+    return ks if not below or set(printed).intersection(ks) else (below[-1], *ks)
+
+
+def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
     if asked == NO_PAPER:
         return None
     if asked is not None:
         model: str | None = published.find_model(asked)
     else:
-        named = {published.recognise(line.entry.spec.model) for line in lines}
+        entries = [entry for method in methods for entry in method.entries.values()]
+        named = {published.recognise(entry.spec.model) for entry in entries}
         model = named.pop() if len(named) == 1 else None
         columns = {column.key for column in published.layout_of(model)}
-        if all(line.entry.benchmark not in columns for line in lines):
+        if all(entry.benchmark not in columns for entry in entries):
             model = None
     return model
 

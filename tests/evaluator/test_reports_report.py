@@ -212,7 +212,9 @@ def test_a_paper_brings_its_own_average(db: Database) -> None:
     model = "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B"
     for name in ("aime24", "math500", "amc23", "minerva", "olympiadbench"):
         add_eval_run(db, f"a.{name}", HALF, benchmark=name, model=model)
-    report = build(db, "a", ks=[1])
+    report = build(db, "a")
+    assert report.ks == (1, 32)  # its figures are pass@1
+    assert build(db, "a", paper="none").ks == (32,)
     table = cells(report_document(report).tables[0])
     assert table["a"]["avg"] == "25.00"
     assert table["CW-GRPO (paper)"]["avg"] == "55.3"

@@ -266,6 +266,19 @@ def test_the_paper_stands_beside_runs_of_its_models(db):
     assert "arXiv:2601.22478" in words(app)
 
 
+def test_the_table_stands_at_the_k_that_is_chosen(db):
+    for name in ("base", "tuned"):
+        add_eval_run(db, f"{name}.aime25", [(32, 8, 0)] * 3, benchmark="aime25", model="Qwen/Qwen2.5-Math-7B")
+    app = shown(view="table")
+    assert "35.1" in list(tables(app)[0]["AIME25"])
+    app.selectbox[-1].select(1).run()
+    table = tables(app)[0]
+    assert "DAPO + A-GRAE (paper)" in list(table["method"])
+    assert "13.3" in list(table["AIME25"])
+    assert "those that A-GRAE printed for them" in words(app)
+    assert "13.3" in list(tables(shown(view="table", k=1))[0]["AIME25"])
+
+
 def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
     score = {"run": "r", "benchmark": "b", "k": 4, "value": 0.5, "low": 0.4, "high": 0.6, "source": "runs"}
     found = Reported(

@@ -93,6 +93,19 @@ def test_the_views_show_what_was_logged(filled, view, number, word):
     assert ("Not logged by plain." in said(app)) == (view == "anchor")
 
 
+@pytest.mark.parametrize(
+    ("view", "source", "printed"),
+    [
+        ("zero", "arXiv:2601.22478 v5, Figure 3 and section 5.2", "58.4%"),
+        ("covariance", "Table 1 and section 2.2", "11.52"),
+    ],
+)
+def test_what_a_paper_prints_stands_below(filled, view, source, printed):
+    app = opened(filled, view=view)
+    assert source in said(app)
+    assert printed in tables(app)[-1].to_numpy()
+
+
 def test_negative_covariances_stand_behind_their_button(filled):
     app = opened(filled, view="covariance", sign="negative")
     assert len(charts(app)) == 2

@@ -23,11 +23,11 @@ BEST, SECOND = "**", "_"
 
 @dataclass(frozen=True)
 class Oddity:
-    """What does not fit, in a sentence, and the figures to be marked for it, if any."""
+    """What does not fit, in a sentence; `keys` of figures to be marked, and the `ks` it is about, if any."""
 
-    model: str
     text: str
     keys: tuple[Key, ...] = ()
+    ks: tuple[int, ...] = ()
 
 
 @cache
@@ -68,10 +68,10 @@ def _averages(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
             if mean is not None and abs(mean - value(figure)) > unit(figure.printed):
                 titles = ", ".join(_title(paper, name) for name in averages[key.column].of)
                 yield Oddity(
-                    key.model,
                     f"the average {figure.printed} of {key.model} {key.method} is not the mean of its "
                     f"columns ({titles}), which is {mean:.{_digits(figure)}f}; it is shown as printed.",
                     (key,),
+                    (key.k,),
                 )
 
 
@@ -84,7 +84,7 @@ def _repeats(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 stands.setdefault(table.figures[key].printed, []).append(table.label)
         if len(stands) > 1:
             where = joined([f"{printed} in {joined(labels)}" for printed, labels in stands.items()])
-            yield Oddity(key.model, f"{_what(paper, key)} is {where}; the first is taken.", (key,))
+            yield Oddity(f"{_what(paper, key)} is {where}; the first is taken.", (key,), (key.k,))
 
 
 def _copies(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
@@ -97,10 +97,10 @@ def _copies(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
             if other != method:
                 keys = tuple(key for key in table.figures if key.method == method)
                 yield Oddity(
-                    table.model,
                     f"{table.label} has the same figures for {method} as for {other} on "
                     f"{_title(paper, table.columns[0])}.",
                     keys,
+                    table.k,
                 )
 
 
@@ -113,15 +113,15 @@ def _curves(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 for low, high in pairwise(keys):
                     if value(table.figures[high]) < value(table.figures[low]):
                         yield Oddity(
-                            table.model, f"{_what(paper, high)} is below that at k = {low.k}.", (high,)
+                            f"{_what(paper, high)} is below that at k = {low.k}.", (high,), (high.k,)
                         )
                 for before, key, after in zip(keys, keys[1:], keys[2:], strict=False):
                     if _bends_up(table, before, key, after):
                         yield Oddity(
-                            table.model,
                             f"{_what(paper, key)} does not fit the figures around it: a further sample never "
                             "gains more than the one before, but beyond this k it does here.",
                             (key,),
+                            (key.k,),
                         )
 
 
@@ -143,10 +143,10 @@ def _shares(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 odd[key] = f"{figure.printed} of {key.method} on {_title(paper, key.column)} ({problems})"
     if odd:
         yield Oddity(
-            next(iter(odd)).model,
             f"no whole number of problems gives {joined(list(odd.values()))}, so unlike the others they are "
             "no shares of one sample a problem, or misprinted.",
             tuple(odd),
+            (1,),
         )
 
 
@@ -178,9 +178,9 @@ def _marks(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
             if each == label
         ]
         yield Oddity(
-            tables[0].model,
             f"the text at hand of {label} has figures in bold that are not the best, or underlined ones that "
             f"are not second best: {'; '.join(columns)}. Neither is shown here.",
+            ks=tuple(k for (each, _), ks in places.items() if each == label for k in ks),
         )
 
 
@@ -208,7 +208,7 @@ def _gains(paper: Paper, model: str) -> Iterator[Oddity]:
         what = "a gain" if len(pairs) == 1 else "gains"
         text = f"the text calls {printed} {what} of {method} over {over}; by the tables "
         text += f"that is over {fits}, and over {over} it is" if fits else "it is"
-        yield Oddity(model, f"{text} {actual_gains}.")
+        yield Oddity(f"{text} {actual_gains}.")
 
 
 def gain(paper: Paper, model: str, claim: Claim, over: str) -> Decimal:
@@ -235,8 +235,8 @@ def _orders(paper: Paper, model: str) -> Iterator[Oddity]:
                 for (column, what), ks in against.items()
             ]
             yield Oddity(
-                model,
                 f"{claim.place} says that {claim.says}; by the tables not so: {'; '.join(places)}.",
+                ks=tuple(k for ks in against.values() for k in ks),
             )
 
 

@@ -33,7 +33,7 @@ class Average:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the figures were drawn, as far as `whose` says; None and `unsaid` where it does not."""
+    """How the figures were drawn, as far as what `whose` names says; None and `unsaid` where it does not."""
 
     whose: str
     unsaid: str

@@ -64,8 +64,6 @@ def flags(model: str, ks: Sequence[int]) -> list[str]:
     """Return what a reader of a model's printed figures at some k should know."""
     notes = [note.text for note in paper_of(model).notes if model in (note.models or (model,))]
     for oddity in oddities(model):
-        if not oddity.keys:
-            notes.append(oddity.text)
-        elif {key.k for key in oddity.keys}.intersection(ks):
-            notes.append(f"{oddity.text.removesuffix('.')} (!).")
+        if not oddity.ks or set(oddity.ks).intersection(ks):
+            notes.append(f"{oddity.text.removesuffix('.')} (!)." if oddity.keys else oddity.text)
     return notes

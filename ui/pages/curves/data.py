@@ -50,9 +50,10 @@ def reported(
     metric: str,
     interval: str,
     palette: tuple[tuple[str, str], ...],
+    k: int | None = None,
 ) -> Reported:
-    """Return the report of methods, with its charts drawn."""
-    return make_report(session, references, metric, interval, palette)
+    """Return the report of methods at k, or at the usual ones, with its charts drawn."""
+    return make_report(session, references, metric, interval, palette, ks=None if k is None else (k,))
 
 
 def make_report(

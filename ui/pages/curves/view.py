@@ -67,7 +67,7 @@ else:
     elif view == "differences":
         show_differences(choice)
     elif view == "table":
-        show_report(report)
+        show_report(choice, report)
     elif view == "cost":
         show_cost(choice, report)
     else:
