@@ -212,7 +212,7 @@ def _paper(report: Report) -> Iterator[str]:
     ]
     yield (
         f"Rows marked (paper) are those of {paper.name}, {paper.source}, printed without intervals. "
-        f"Settings by {settings.whose}: {joined(drawn)}. Not said: {settings.unsaid}."
+        f"Settings by {settings.whose}: {joined(drawn)}. {settings.unsaid}"
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:

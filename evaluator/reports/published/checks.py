@@ -191,16 +191,19 @@ def _gains(paper: Paper, model: str) -> Iterator[Oddity]:
         if not claim.gain:
             continue
         (over,) = claim.over
-        actual = gain(paper, model, claim, over)
-        if abs(actual - Decimal(claim.gain)) > unit(claim.gain):
-            others = [
-                method
-                for method in _methods(paper, model)
-                if method not in (claim.method, over)
-                and abs(gain(paper, model, claim, method) - Decimal(claim.gain)) <= unit(claim.gain)
-            ]
-            fits = others[0] if len(others) == 1 else ""
-            wrong.setdefault((claim.method, over, fits), []).append((claim, actual))
+        gains = {
+            method: difference
+            for method in _methods(paper, model) - {claim.method}
+            if (difference := _gain(paper, model, claim, method)) is not None
+        }
+        fitting = [
+            method
+            for method, difference in gains.items()
+            if abs(difference - Decimal(claim.gain)) <= unit(claim.gain)
+        ]
+        if over not in fitting:
+            fits = fitting[0] if len(fitting) == 1 else ""
+            wrong.setdefault((claim.method, over, fits), []).append((claim, gains[over]))
     for (method, over, fits), pairs in wrong.items():
         digits = -int(unit(pairs[0][0].gain).as_tuple().exponent)
         printed = joined([f"{claim.gain} ({claim.place})" for claim, _ in pairs])
@@ -211,14 +214,12 @@ def _gains(paper: Paper, model: str) -> Iterator[Oddity]:
         yield Oddity(f"{text} {actual_gains}.")
 
 
-def gain(paper: Paper, model: str, claim: Claim, over: str) -> Decimal:
+def _gain(paper: Paper, model: str, claim: Claim, over: str) -> Decimal | None:
     """Return by how many points a claim's method is above another, in the mean of its columns."""
     (k,) = claim.k or paper.ks(model)
-    means = [_mean(paper, Key(model, method, "", k), claim.columns) for method in (claim.method, over)]
-    first, second = means
-    if first is None or second is None:
-        return Decimal("NaN")
-    return first - second
+    first = _mean(paper, Key(model, claim.method, "", k), claim.columns)
+    second = _mean(paper, Key(model, over, "", k), claim.columns)
+    return None if first is None or second is None else first - second
 
 
 def _orders(paper: Paper, model: str) -> Iterator[Oddity]:
@@ -252,7 +253,7 @@ def _against(paper: Paper, model: str, claim: Claim) -> Iterator[tuple[Key, str]
             continue
         rivals = {
             other.method: value(figure)
-            for table in tables
+            for table in reversed(tables)  # of what is printed twice the first counts
             for other, figure in table.figures.items()
             if (other.column, other.k) == (key.column, key.k)
         }

@@ -33,7 +33,7 @@ class Average:
 
 @dataclass(frozen=True)
 class Settings:
-    """How the figures were drawn, as far as what `whose` names says; None and `unsaid` where it does not."""
+    """How the figures were drawn, as far as what `whose` names tells it; `unsaid` says what nobody does."""
 
     whose: str
     unsaid: str
