@@ -131,3 +131,28 @@ def test_a_request_that_vllm_refuses_is_bad_input_and_the_next_pass_draws(
     work = plan_run(db, 2, name="next", problems=1, max_tokens=5)
     assert sampler.fill(work, ignore).answered == 1
     assert bodies_of(work)
+
+
+def test_an_engine_whose_process_is_killed_is_told_and_the_next_pass_starts_another(
+    db: Database, sampler: VllmSampler
+) -> None:
+    work = plan_run(db, 16, max_tokens=40, samples_per_request=1)
+    sampler.fill(plan_run(db, 1, name="first", problems=1, max_tokens=5), ignore)
+    engine = sampler._engine
+    assert engine is not None
+    steps = engine.step
+
+    def step() -> object:
+        finished = steps()
+        if finished:
+            for pid in engine_processes():
+                os.kill(pid, signal.SIGKILL)
+        return finished
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "step", step)
+        filled = sampler.fill(work, ignore)
+    assert (filled.stopped, "EngineDeadError" in (filled.message or "")) == ("engine", True)
+    assert 0 < filled.answered < 48
+    assert all(cell.lease_owner is None for cell in cells_of(work))
+    assert sampler.fill(work, ignore).answered == 48 - filled.answered

@@ -7,6 +7,7 @@ draws its sample i with the seed s + i (vllm/v1/engine/parallel_sampling.py).
 
 import multiprocessing
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -91,6 +92,7 @@ class Engine:
                 "little GPU memory: raise --tensor-parallel, or lower --max-model-len."
             ) from error
         self._engine = self._llm.llm_engine
+        _wake_at_death(self._engine.engine_core)
         self._orders: dict[str, Order] = {}
 
     @property
@@ -208,6 +210,25 @@ def _refusals() -> tuple[type[Exception], ...]:
     # A ValueError until it became a class of its own, below the second where there is one.
     own = (getattr(exceptions, name, ValueError) for name in ("VLLMValidationError", "VLLMClientError"))
     return (ValueError, TypeError, *own)
+
+
+def _wake_at_death(client: Any) -> None:
+    """Have the client's wait for outputs end with its engine.
+
+    Where the engine's process is killed, vLLM 0.31 ends the thread that receives, and `SyncMPClient.get_output`
+    goes on waiting for what that thread would have queued (vllm/v1/engine/core_client.py).
+    """
+    receiver = getattr(client, "output_queue_thread", None)
+    if receiver is None:
+        return  # an engine in this process
+
+    outputs = client.outputs_queue
+
+    def wake() -> None:
+        receiver.join()
+        outputs.put_nowait(EngineDiedError("its process ended"))
+
+    threading.Thread(target=wake, name="tagrpo-engine", daemon=True).start()
 
 
 @contextmanager
