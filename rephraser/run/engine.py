@@ -106,6 +106,8 @@ class Engine:
             finish_run(session, self.run.id, finished=False)
         async with AsyncExitStack() as stack:
             grader = stack.enter_context(Grader(workers=self.grader_workers))
+            for sampler in self.samplers.values():
+                stack.callback(sampler.close)
             clients: dict[str, Client] = {}
             stack.enter_context(
                 finish_on_signals(lambda: self._interrupt(clients.values()), grace_s=self.grace_s)
@@ -284,6 +286,8 @@ class Engine:
             report = partial(self.report, "drawing answers")
             outcome.add(draw_answers(self.db, self.run.id, solver, sampler, report))
             outcome.notices += [notice for notice in sampler.notices if notice not in outcome.notices]
+            if len(self.samplers) > 1:
+                sampler.close()  # the next one's weights take its place on the GPU
 
     def _job(self, status: BatchStatus) -> None:
         self.report("waiting for a batch job", status.completed + status.failed, status.total or None)

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.tokens import load_token_counter
@@ -60,7 +61,7 @@ class Execution:
     separated by commas, for all or for each in their order. `max_usd`
     caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
     `max_requests` caps this invocation.
-    `solver_batch_size` is the number of answers that a solver on this machine draws at a time, None its own.
+    `solver_options` are those of solvers on this machine that shape no answer: `batch_size`, `gpus`, ...
     `wave` and `stop_below` are those of `Waves`.
     """
 
@@ -83,7 +84,7 @@ class Execution:
     retry_final: bool = False
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
-    solver_batch_size: int | None = None
+    solver_options: Mapping[str, Any] = field(default_factory=dict)
     wave: int | None = None
     stop_below: float | None = None
 
@@ -210,7 +211,7 @@ def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sam
             continue
         sampler = opened.get(solver.id)
         if sampler is None:
-            sampler = open_stored(solver, batch_size=execution.solver_batch_size)
+            sampler = open_stored(solver, execution.solver_options, grace_s=execution.grace_s)
             check_engine(solver, sampler)
         samplers[solver.id] = sampler
     return samplers

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from service.errors import InputError
 from service.models.checkpoint import Checkpoint
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
 from service.models.rendering import PlannedPrompts, plan_prompts
 from service.models.settings import DrawingSpec, SamplingSettings
-from service.models.stopping import INTERRUPTED
+from service.models.stopping import GRACE_S, INTERRUPTED
 from service.runs.cells import Receipt
 from service.runs.filling import Filled
 
@@ -95,6 +96,18 @@ class CheckpointSampler(ABC):
         self._notices += self._open().renderer.notices(spec.prompt)
 
     @abstractmethod
+    def describe(self) -> Mapping[str, Any]:
+        """Return what shapes its responses: see `service.models.drawing.Sampler.describe`."""
+
+    @abstractmethod
+    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+        """Draw all empty cells; see `service.models.drawing.Sampler.fill`."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End what it holds."""
+
+    @abstractmethod
     def _open(self) -> Checkpoint:
         """Return the checkpoint, opened once."""
 
@@ -106,6 +119,52 @@ class CheckpointSampler(ABC):
             max_tokens=work.spec.sampling.max_tokens,
             context=context,
         )
+
+
+ENGINE_OPTIONS: dict[str, set[str]] = {
+    "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
+    "vllm": {
+        "dtype",
+        "tensor_parallel",
+        "max_model_len",
+        "gpu_memory_utilization",
+        "revision",
+        "gpus",
+        "ray_address",
+    },
+    "remote": set(),
+}
+"""Which sampler knows which option of an engine."""
+
+
+def given_options(kind: str, options: Mapping[str, Any], *, prefix: str = "") -> dict[str, Any]:
+    """Return those options of an engine that are not None; `prefix` stands before them on the command line.
+
+    Raises:
+        InputError: an option of another engine.
+    """
+    given = {option: value for option, value in options.items() if value is not None}
+    for option in sorted(set(given) - ENGINE_OPTIONS[kind]):
+        raise InputError(f"--{prefix}{option.replace('_', '-')} does not belong to --{prefix}sampler {kind}.")
+    return given
+
+
+def open_engine(
+    kind: str, model: str, options: Mapping[str, Any], *, prefix: str = "", grace_s: float = GRACE_S
+) -> CheckpointSampler:
+    """Return the sampler `local` or `vllm` of a checkpoint; nothing is loaded yet.
+
+    Raises:
+        InputError: see `given_options`; or a value out of range.
+    """
+    given = given_options(kind, options, prefix=prefix)
+    if kind == "local":
+        from service.models.local import LocalSampler
+
+        return LocalSampler(model, **given)
+    from service.models.vllm import VllmSampler
+
+    return VllmSampler(model, grace_s=grace_s, **given)
 
 
 @dataclass(frozen=True)

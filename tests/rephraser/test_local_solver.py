@@ -253,7 +253,7 @@ def test_another_checkpoint_in_the_folder_is_refused(
 @pytest.mark.parametrize(
     ("solver", "more", "message"),
     [
-        ("hosted_vllm/m", ["--solver-batch-size", "2"], "belongs to solvers on this machine"),
+        ("hosted_vllm/m", ["--solver-batch-size", "2"], "does not belong to --solver-sampler remote"),
         (None, ["--solver-api-base", "http://localhost:1/v1"], "this run's draw on this machine"),
         (None, ["--solver-preset", "none"], "only: default, paper, paper-eval, plain"),
         (None, ["--solver-sampler", "local", "--solver-dtype", "int3"], "dtype is 'int3'"),
@@ -289,7 +289,7 @@ def test_a_text_without_room_fails_alone(policy: Path, tmp_path: Path) -> None:
         world.fill(cell, proposals(texts if cell.subject_id == long.id else (CHANGED,)))
     world.read()
     planned = world.plan()
-    sampler = open_stored(solver, batch_size=None)
+    sampler = open_stored(solver, {}, grace_s=1.0)
     check_engine(solver, sampler)
     told: list[tuple[int, int]] = []
     filled = draw_answers(

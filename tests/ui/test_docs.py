@@ -144,10 +144,12 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
             compared = words[:2] == ("questions", "contamination")
             measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
-            # test_local_solver.py asks a checkpoint that it trains.
+            # test_local_solver.py and test_vllm_solver.py ask checkpoints of their own.
             measured |= words[0] in ("neighbors", "resume") and not {
                 "--solver-preset",
                 "--solver-batch-size",
+                "--solver-sampler",
+                "--solver-ray-address",
             }.isdisjoint(words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words

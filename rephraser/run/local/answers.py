@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -16,13 +17,15 @@ from rephraser.run.spec import ANSWER, SolverSpec, cell_seed
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler
-from service.models.local import LocalSampler
+from service.models.offline import CheckpointSampler, open_engine
 from service.models.rendering import PromptRoomError
 from service.runs.cells import Cell, claim_cells, fail_cell, fill_cell
 from service.runs.filling import Filled
 from service.runs.tables import EMPTY, CellRow, RunCellRow
 
 _OF_A_FOLDER = "weights_"  # the tag of `service.models.checkpoint.fingerprint`; else a commit of the Hub
+
+_STORED = {"local": ("device", "dtype"), "vllm": ("dtype", "tensor_parallel", "max_model_len")}
 
 NO_ROOM = "prompt"
 """The kind of failure where a text does not fit into the model's context."""
@@ -74,10 +77,13 @@ class SolverCells(CellsToDraw):
         fill_cell(session, drawn.leased.cell.id, json.dumps(body, ensure_ascii=False), drawn.receipt)
 
 
-def open_stored(solver: SolverSpec, *, batch_size: int | None) -> LocalSampler:
-    """Return the sampler of a stored solver: its folder or its commit on the Hub, its device and its dtype.
+def open_stored(solver: SolverSpec, options: Mapping[str, Any], *, grace_s: float) -> CheckpointSampler:
+    """Return the sampler of a stored solver: its folder or its commit on the Hub, as it was described.
+
+    `options` are those that shape no answer, as batch size and GPUs.
 
     Raises:
+        InputError: an option of another engine.
         PrerequisiteError: the folder is not there.
     """
     engine = solver.engine or {}
@@ -88,12 +94,10 @@ def open_stored(solver: SolverSpec, *, batch_size: int | None) -> LocalSampler:
             f"the folder of the solver {solver.model} is not here; restore it, or run the command in the "
             "directory in which the run was started."
         )
-    return LocalSampler(
-        solver.model,
-        revision=None if is_folder else weights,
-        device=str(engine["device"]),
-        dtype=str(engine["dtype"]),
-        batch_size=batch_size,
+    stored = {key: engine[key] for key in _STORED[engine["sampler"]]}
+    stored["revision"] = None if is_folder else weights
+    return open_engine(
+        engine["sampler"], solver.model, {**options, **stored}, prefix="solver-", grace_s=grace_s
     )
 
 

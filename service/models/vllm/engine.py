@@ -215,8 +215,8 @@ def _refusals() -> tuple[type[Exception], ...]:
 def _wake_at_death(client: Any) -> None:
     """Have the client's wait for outputs end with its engine.
 
-    Where the engine's process is killed, vLLM 0.31 ends the thread that receives, and `SyncMPClient.get_output`
-    goes on waiting for what that thread would have queued (vllm/v1/engine/core_client.py).
+    Where the engine's process is killed, vLLM 0.31 ends the thread that receives, and
+    `SyncMPClient.get_output` waits on for what that would queue (vllm/v1/engine/core_client.py).
     """
     receiver = getattr(client, "output_queue_thread", None)
     if receiver is None:

@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-import typer
 from typer import Option
 
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
@@ -15,20 +14,6 @@ if TYPE_CHECKING:
 
 AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
-ENGINE_OPTIONS: dict[str, set[str]] = {
-    "local": {"device", "dtype", "batch_size", "batch_tokens", "revision"},
-    "vllm": {
-        "dtype",
-        "tensor_parallel",
-        "max_model_len",
-        "gpu_memory_utilization",
-        "revision",
-        "gpus",
-        "ray_address",
-    },
-    "remote": set(),
-}
-"""Which sampler knows which option of an engine."""
 
 AnswersChoice = Annotated[
     AnswersName | None,
@@ -168,13 +153,13 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
     """Return the sampler; nothing is loaded or sent yet.
 
     Raises:
-        typer.BadParameter: an option of another engine is given.
+        InputError: an option of another engine is given.
         BudgetError: a cap on money although the model's price is not known.
     """
-    given = {option: value for option, value in vars(engine).items() if value is not None}
-    for option in sorted(set(given) - ENGINE_OPTIONS[name]):
-        raise typer.BadParameter(f"--{option.replace('_', '-')} does not belong to --sampler {name}")
+    from service.models.offline import given_options, open_engine
+
     if name == "remote":
+        given_options(name, vars(engine))
         from service.models.remote import Endpoint, PriceTable
         from service.models.remote.sampler import RemoteSampler
 
@@ -198,10 +183,4 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
             halt_after=requests.halt_after,
             stall_s=requests.stall_after,
         )
-    if name == "local":
-        from service.models.local import LocalSampler
-
-        return LocalSampler(model, **given)
-    from service.models.vllm import VllmSampler
-
-    return VllmSampler(model, grace_s=requests.grace, **given)
+    return open_engine(name, model, vars(engine), grace_s=requests.grace)

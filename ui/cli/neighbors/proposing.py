@@ -93,7 +93,7 @@ def propose(
     with db.open() as database:
         strategies = proposer.strategies()
         candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
-        specs, samplers = solvers.open(requests.solver_batch_size, seed=shared_seed)
+        specs, samplers = solvers.open(requests, seed=shared_seed)
         with database.read() as session:
             topped_up = runs_to_top_up(session, tops_up or (), questions)
         spec = RunSpec(

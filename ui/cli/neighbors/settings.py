@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 from typer import Option
 
-from ui.cli.eval.settings import choose_sampler
+from ui.cli.eval.settings import SamplerName, choose_sampler
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
@@ -107,10 +107,10 @@ class Solvers:
         ),
     ] = ()
     solver_sampler: Annotated[
-        Literal["auto", "remote", "local"],
+        SamplerName,
         Option(
-            help="remote: an API or a server; local: transformers. auto: local where --solver is a folder, "
-            "else remote."
+            help="remote: an API or a server; local: transformers; vllm: its engine on this machine's GPUs. "
+            "auto: local where --solver is a folder, else remote."
         ),
     ] = "auto"
     solver_sampling: Annotated[str | None, Option(help="Sampling of the solvers, as --sampling.")] = None
@@ -130,11 +130,17 @@ class Solvers:
         Path | None, Option(help="Text with {question}, in place of the solvers' prompt.")
     ] = None
     solver_device: Annotated[str | None, Option(help="Local solvers: cpu, cuda, cuda:1, ...")] = None
-    solver_dtype: Annotated[str | None, Option(help="Local solvers: float32, bfloat16, ...")] = None
+    solver_dtype: Annotated[str | None, Option(help="Solvers on this machine: float32, bfloat16, ...")] = None
+    solver_tensor_parallel: Annotated[
+        int | None, Option(min=1, help="Solvers with vllm: GPUs that share the model, in each engine.")
+    ] = None
+    solver_max_model_len: Annotated[
+        int | None, Option(min=2, help="Solvers with vllm: tokens of prompt and answer together.")
+    ] = None
     samples_per_request: Annotated[int, Option(help="Answers drawn from a solver in one request.")] = 4
 
     def open(
-        self, batch_size: int | None, *, seed: int | None = 0
+        self, requests: "RunRequests", *, seed: int | None = 0
     ) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
         """Return the solvers, and the samplers of those on this machine by the solver's id.
 
@@ -142,20 +148,24 @@ class Solvers:
         is drawn yet.
 
         Raises:
-            InputError: no such preset, or a prompt's file without `{question}`.
-            PrerequisiteError: torch or transformers is not installed; checkpoint or device cannot be found.
+            InputError: no such preset, a prompt's file without `{question}`, an option of another engine.
+            PrerequisiteError: torch, transformers or vLLM is not installed; checkpoint or device cannot be
+                found.
         """
         from rephraser.run.spec import SOLVING, SolverSpec
+        from service.models.offline import given_options, open_engine
         from service.models.published import override_sampling
 
-        local = [choose_sampler(self.solver_sampler, model) == "local" for model in self.solver]
-        given = {"device": self.solver_device, "dtype": self.solver_dtype, "batch-size": batch_size}
-        if not any(local):
-            for name, value in given.items():
-                if value is not None:
-                    raise typer.BadParameter(
-                        f"--solver-{name} belongs to solvers on this machine; there is none here"
-                    )
+        kinds = [choose_sampler(self.solver_sampler, model) for model in self.solver]
+        options = {
+            "device": self.solver_device,
+            "dtype": self.solver_dtype,
+            "tensor_parallel": self.solver_tensor_parallel,
+            "max_model_len": self.solver_max_model_len,
+            **requests.solver_options(),
+        }
+        if {*kinds} <= {"remote"}:
+            given_options("remote", options, prefix="solver-")
         sampling = override_sampling(
             SOLVING,
             self.solver_sampling,
@@ -167,18 +177,11 @@ class Solvers:
         shared = SolverSpec("", sampling, self.samples_per_request, seed=seed, prompt=prompt)
         specs: list[SolverSpec] = []
         samplers: dict[str, Sampler] = {}
-        for model, is_local in zip(self.solver, local, strict=True):
-            if not is_local:
+        for model, kind in zip(self.solver, kinds, strict=True):
+            if kind == "remote":
                 specs.append(replace(shared, model=model))
                 continue
-            from service.models.local import LocalSampler
-
-            sampler = LocalSampler(
-                model,
-                device=self.solver_device or "auto",
-                dtype=self.solver_dtype or "auto",
-                batch_size=batch_size,
-            )
+            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace)
             engine = dict(sampler.describe())
             specs.append(replace(shared, model=model, engine=engine))
             sampler.check(specs[-1].drawing)
@@ -219,6 +222,16 @@ class RunRequests(Requests):
     solver_batch_size: Annotated[
         int | None, Option(min=1, help="Local solvers: most answers drawn at once.")
     ] = None
+    solver_gpus: Annotated[
+        int | None,
+        Option(min=1, help="Solvers with vllm: GPUs in all, with an engine for each of them or each group."),
+    ] = None
+    solver_ray_address: Annotated[
+        str | None, Option(help="Solvers with vllm: engines on the GPUs of this Ray cluster.")
+    ] = None
+    solver_gpu_memory_utilization: Annotated[
+        float | None, Option(help="Solvers with vllm: share of a GPU's memory to take; default 0.9.")
+    ] = None
     candidates: Annotated[
         str | None, Option(help="File or Hub data set of candidates, for --proposer file.")
     ] = None
@@ -240,6 +253,15 @@ class RunRequests(Requests):
             help="Stop behind a --wave of which a smaller share of candidates than this is accepted.",
         ),
     ] = None
+
+    def solver_options(self) -> dict[str, Any]:
+        """Return those options of solvers on this machine that shape no answer."""
+        return {
+            "batch_size": self.solver_batch_size,
+            "gpus": self.solver_gpus,
+            "ray_address": self.solver_ray_address,
+            "gpu_memory_utilization": self.solver_gpu_memory_utilization,
+        }
 
     def execution(self) -> "Execution":
         """Return the same as the rephraser takes it."""
@@ -270,7 +292,7 @@ class RunRequests(Requests):
             candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
             if self.candidates
             else None,
-            solver_batch_size=self.solver_batch_size,
+            solver_options=self.solver_options(),
             wave=self.wave,
             stop_below=self.stop_below,
         )

@@ -1,0 +1,145 @@
+"""vLLM's offline engine as the solver of neighbors: verdicts, seeds, going on, refusals. vLLM is a fake."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import fake_vllm
+import pytest
+from command_line import CommandLine, Done, words
+from fake_vllm import Behaviour
+from hand_filled import CHANGED, GOOD, OTHER, QUESTION
+from sqlalchemy import text
+from tiny_model import save_tiny_model
+
+from service.database import Database
+
+ANSWERS = {QUESTION.text: "12", GOOD[0]: "12", GOOD[1]: "12", OTHER.text: "17", CHANGED: "7"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture
+def behaviour(monkeypatch: pytest.MonkeyPatch, model: Path) -> Behaviour:
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(model)
+
+    def answer(prompt: list[int], _seed: int | None) -> str:
+        asked = tokenizer.decode(prompt)
+        return next(f"\\boxed{{{number}}}" for question, number in ANSWERS.items() if question in asked)
+
+    made = Behaviour()
+    fake_vllm.install(monkeypatch, made)
+    monkeypatch.setattr(fake_vllm, "text_of", answer)
+    return made
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
+    monkeypatch.chdir(tmp_path)
+    return CommandLine(monkeypatch, capsys)
+
+
+CANDIDATES = ("--candidates", "c.jsonl", "--question-column", "question", "--candidate-column", "candidate")
+
+
+def propose(cli: CommandLine, *more: str) -> Done:
+    questions = [{"problem": question.text, "answer": question.answer} for question in (QUESTION, OTHER)]
+    pairs = [(QUESTION, GOOD[0]), (QUESTION, GOOD[1]), (OTHER, CHANGED)]
+    proposed = [{"question": question.text, "candidate": candidate} for question, candidate in pairs]
+    for file, content in (("q.jsonl", questions), ("c.jsonl", proposed)):
+        Path(file).write_text("\n".join(json.dumps(row) for row in content))
+    assert cli("questions", "import", "q.jsonl", "--name", "q", "--db", "t.db").code == 0
+    return cli(
+        *("neighbors", "propose", "q", "--name", "run", "--db", "t.db", "--n", "2", "--proposer", "file"),
+        *(*CANDIDATES, "--solver-sampler", "vllm", "--solver-preset", "plain", "--solver-max-tokens", "16"),
+        *more,
+    )
+
+
+def rows(query: str) -> list[Any]:
+    with Database.open("t.db", read_only=True) as database, database.read() as session:
+        return [tuple(row) for row in session.execute(text(query))]
+
+
+def verdicts() -> dict[str, str]:
+    return dict(
+        rows("SELECT c.text, v.status FROM verdicts v JOIN candidates c ON c.id = v.candidate_id WHERE final")
+    )
+
+
+RIGHT = {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
+
+
+def test_its_answers_decide_and_the_engine_ends_with_the_command(
+    cli: CommandLine, model: Path, behaviour: Behaviour
+) -> None:
+    done = propose(cli, "--solver", str(model), "--solver-max-model-len", "400")
+    assert done.code == 0, done.err
+    assert verdicts() == RIGHT
+    assert (len(behaviour.llms), behaviour.ended) == (1, 1)
+    ((stored,),) = rows("SELECT spec FROM runs")
+    (solver,) = json.loads(stored)["solvers"]
+    assert {**solver["engine"], "sampler": "vllm", "max_model_len": 400, "tensor_parallel": 1} == (
+        solver["engine"]
+    )
+    (line,) = rows("SELECT kind, sum(cost_usd), count(*) FROM cells GROUP BY kind")
+    assert line[:2] == ("answer", 0.0)
+    assert len(behaviour.asked) == line[2]
+    with Database.open("t.db", read_only=True) as database, database.read() as session:
+        from service.runs.cells import read_bodies
+
+        bodies = read_bodies(session, list(session.scalars(text("SELECT id FROM cells")))).values()
+    for body in map(json.loads, bodies):
+        seeds = [choice["seed"] for choice in body["choices"]]
+        assert seeds == [*range(body["engine"]["seed"], body["engine"]["seed"] + 4)]
+
+
+def test_a_run_whose_engine_died_goes_on_with_the_stored_settings(
+    cli: CommandLine, model: Path, behaviour: Behaviour
+) -> None:
+    behaviour.dies_at_step = 2
+    stopped = propose(cli, "--solver", str(model), "--solver-max-model-len", "400")
+    assert stopped.code == 1
+    assert "vLLM's engine died (EngineDeadError" in words(stopped.err)
+    ((filled,),) = rows("SELECT count(*) FROM cells WHERE state = 'filled'")
+    assert filled == behaviour.per_step
+    behaviour.dies_at_step, asked = None, len(behaviour.asked)
+    done = cli("resume", "run", "--db", "t.db", *CANDIDATES, "--solver-gpu-memory-utilization", "0.5")
+    assert done.code == 0, done.err
+    assert verdicts() == RIGHT
+    assert len(behaviour.asked) == asked + 25 - filled  # what came back is not drawn again
+    options = behaviour.llms[-1]
+    assert (options["gpu_memory_utilization"], options["kwargs"]["max_model_len"]) == (0.5, 400)
+
+
+def test_two_solvers_take_turns_on_the_gpu(cli: CommandLine, behaviour: Behaviour, tmp_path: Path) -> None:
+    models = [save_tiny_model(tmp_path / name, seed=seed) for seed, name in enumerate(("a", "b"))]
+    ended: list[int] = []
+    behaviour.before_request = lambda _: ended.append(behaviour.ended - len(behaviour.llms))
+    done = propose(cli, *(word for model in models for word in ("--solver", str(model))))
+    assert done.code == 0, done.err
+    assert verdicts() == RIGHT
+    assert len(behaviour.llms) >= 2
+    assert set(ended) == {-1}  # one engine at a time
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--solver-batch-size", "8"], "--solver-batch-size does not belong to --solver-sampler vllm"),
+        (["--solver-device", "cpu"], "--solver-device does not belong to --solver-sampler vllm"),
+        (["--solver-gpus", "3", "--solver-tensor-parallel", "2"], "give a multiple of the 2"),
+    ],
+)
+def test_options_of_others_are_refused(
+    cli: CommandLine, model: Path, behaviour: Behaviour, more: list[str], message: str
+) -> None:
+    done = propose(cli, "--solver", str(model), *more)
+    assert (done.code, done.out) == (2, "")
+    assert message in words(done.err)
+    assert rows("SELECT count(*) FROM runs") == [(0,)]
