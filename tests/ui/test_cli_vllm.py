@@ -138,6 +138,20 @@ def test_a_killed_run_takes_its_engine_along_and_comes_to_the_texts_that_a_serve
     assert drawn == texts("served.db") == texts("again.db")
 
 
+def test_the_engine_answers_as_solver_and_ends_with_the_command(cli: CommandLine, model: Path) -> None:
+    before = engine_processes()
+    import_question(cli)
+    done = cli(
+        *("neighbors", "propose", "few", "--name", "rules", "--proposer", "rules", "--n", 1, "--rounds", 1),
+        *("--solver", str(model), "--solver-sampler", "vllm", "--solver-dtype", "float32"),
+        *("--solver-max-tokens", 60),
+    )
+    assert done.code in (0, 3), done.err
+    assert engine_processes() <= before
+    assert rows("tagrpo.db", "SELECT count(DISTINCT subject_id), count(*) >= 32 FROM answers") == [(2, 1)]
+    assert rows("tagrpo.db", "SELECT count(*) FROM verdicts")[0][0] >= 1
+
+
 def test_a_server_draws_candidates_by_a_schema(cli: CommandLine, server: str) -> None:
     import_question(cli)
     done = cli(
