@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,15 @@ _NUMBERS = (
 def grade_name(correct: bool | None) -> str:
     """Return correct, wrong or unknown (None)."""
     return "unknown" if correct is None else "correct" if correct else "wrong"
+
+
+def is_recorded(question_id: str, share: float) -> bool:
+    """Say whether the responses to a question are recorded where a share of the questions is.
+
+    All responses to it are, at every step and in every run with this share or a larger one.
+    """
+    digest = blake2b(question_id.encode("utf-8"), digest_size=8).digest()
+    return int.from_bytes(digest) < share * 2**64
 
 
 def schema() -> Any:

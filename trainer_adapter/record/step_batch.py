@@ -1,7 +1,8 @@
 """All responses of one training step, before the policy is updated, and the records they become."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -94,92 +95,107 @@ class StepBatch:
 
 
 @dataclass(frozen=True)
-class StepTexts:
-    """What is not in the tensors, for each response in the order of the batch.
+class StepNumbers:
+    """What is recorded of a step's responses beside their texts, small enough to be kept while training goes on.
 
-    Prompts, strategies, and the steps whose weights drew the responses, may be left out. With `token_lengths`
-    (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the rollout engine gave
-    log-probs.
+    Attributes:
+        step: the global step.
+        values: fields of `RolloutRecord` by name, each with a value for every response.
+        log_ratios_BT: of tokens, anchor minus sampling; None where they are not recorded.
+    """
+
+    step: int
+    values: Mapping[str, Sequence[Any]]
+    log_ratios_BT: Tensor | None = None
+
+
+@dataclass(frozen=True)
+class StepTexts:
+    """The texts of some responses that follow one another.
+
+    With `token_lengths` (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the rollout
+    engine gave log-probs.
     """
 
     responses: Sequence[str]
-    reasons: Sequence[str]
-    extracted: Sequence[str | None]
-    prompts: Sequence[str | None] | None = None
-    strategies: Sequence[str | None] | None = None
-    weights_versions: Sequence[int | None] | None = None
+    prompts: Sequence[str | None]
     token_lengths: Sequence[Sequence[int] | None] | None = None
 
 
-def step_records(batch: StepBatch, texts: StepTexts) -> Iterator[RolloutRecord]:
-    """Yield a record for each response of a step.
+def step_numbers(
+    batch: StepBatch, rows: Sequence[int] | None = None, *, with_tokens: bool = False, **others: Sequence[Any]
+) -> StepNumbers:
+    """Return the numbers that are recorded of a step.
 
     Args:
         batch: of B responses.
-        texts: of the same responses.
-
-    Raises:
-        ValueError: texts for another number of responses.
+        rows: of the responses that are recorded; None for all.
+        with_tokens: keep log-ratios of tokens too, where the rollout engine gave log-probs.
+        others: further fields of the record, for all B responses.
     """
-    rows = len(batch)
-    for values in vars(texts).values():
-        if values is not None and len(values) != rows:
-            raise ValueError(f"{len(values)} texts for {rows} responses")
-    mask_BT = batch.mask_BT > 0
-    old, sampling, ref = (
-        _sums(values, mask_BT)
-        for values in (batch.old_log_probs_BT, batch.sampling_log_probs_BT, batch.ref_log_probs_BT)
+    chosen = torch.arange(len(batch)) if rows is None else torch.tensor(rows, dtype=torch.long)
+    kept = chosen.tolist()
+    old, sampling, ref, entropies = (
+        _sums(values_BT, batch.mask_BT, chosen)
+        for values_BT in (
+            *(batch.old_log_probs_BT, batch.sampling_log_probs_BT, batch.ref_log_probs_BT),
+            batch.entropies_BT,
+        )
     )
-    entropies = _sums(batch.entropies_BT, mask_BT)
-    columns = [
-        values.tolist()
-        for values in (
-            *(batch.variant_B, batch.group_B, batch.session_B, batch.tokens_B, batch.truncated_B),
-            *(batch.rewards_B, batch.correct_B, batch.unknown_B, batch.advantages_B),
-        )
-    ]
-    lengths = texts.token_lengths if batch.sampling_log_probs_BT is not None else None
-    for row, values in enumerate(zip(*columns, strict=True)):
-        variant, group, session, tokens, truncated, reward, correct, unknown, advantage = values
-        entropy = entropies[row]
-        of_tokens = None if lengths is None else lengths[row]
+    tokens = batch.tokens_B[chosen].tolist()
+    right, unknown = batch.correct_B[chosen].tolist(), batch.unknown_B[chosen].tolist()
+    ratios_BT = None
+    if with_tokens and batch.sampling_log_probs_BT is not None:
+        ratios_BT = (batch.old_log_probs_BT - batch.sampling_log_probs_BT)[chosen]
+    values: dict[str, Sequence[Any]] = {
+        "question_id": [batch.question_ids[row] for row in kept],
+        "neighbor_id": [batch.neighbor_ids[row] for row in kept],
+        "variant": batch.variant_B[chosen].tolist(),
+        "group": batch.group_B[chosen].tolist(),
+        "session": batch.session_B[chosen].tolist(),
+        "tokens": tokens,
+        "truncated": batch.truncated_B[chosen].tolist(),
+        "reward": batch.rewards_B[chosen].tolist(),
+        "correct": [None if lost else value for value, lost in zip(right, unknown, strict=True)],
+        "advantage": batch.advantages_B[chosen].tolist(),
+        "old_log_prob": old,
+        "sampling_log_prob": sampling,
+        "ref_log_prob": ref,
+        "entropy": [
+            None if entropy is None else entropy / max(length, 1)
+            for entropy, length in zip(entropies, tokens, strict=True)
+        ],
+        **{name: [column[row] for row in kept] for name, column in others.items()},
+    }
+    return StepNumbers(batch.step, values, ratios_BT)
+
+
+def step_records(numbers: StepNumbers, texts: StepTexts, first: int = 0) -> Iterator[RolloutRecord]:
+    """Yield the records of the responses from `first` on that `texts` has the texts of."""
+    lengths = None if numbers.log_ratios_BT is None else texts.token_lengths
+    for place, (response, prompt) in enumerate(zip(texts.responses, texts.prompts, strict=True)):
+        row = first + place
+        of_tokens = None if lengths is None else lengths[place]
         yield RolloutRecord(
-            step=batch.step,
-            question_id=batch.question_ids[row],
-            neighbor_id=batch.neighbor_ids[row],
-            strategy=None if texts.strategies is None else texts.strategies[row],
-            variant=variant,
-            group=group,
-            session=session,
-            prompt=None if texts.prompts is None else texts.prompts[row],
-            response=texts.responses[row],
-            tokens=tokens,
-            truncated=truncated,
-            reward=reward,
-            correct=None if unknown else correct,
-            reason=texts.reasons[row],
-            extracted=texts.extracted[row] or None,
-            advantage=advantage,
-            old_log_prob=old[row],
-            sampling_log_prob=sampling[row],
-            ref_log_prob=ref[row],
-            entropy=None if entropy is None else entropy / max(tokens, 1),
-            weights_version=None if texts.weights_versions is None else texts.weights_versions[row],
-            token_ratios=None if of_tokens is None else _token_ratios(batch, row, of_tokens),
+            step=numbers.step,
+            response=response,
+            prompt=prompt,
+            token_ratios=None if of_tokens is None else _token_ratios(numbers, row, of_tokens),
+            **{name: column[row] for name, column in numbers.values.items()},
         )
 
 
-def _token_ratios(batch: StepBatch, row: int, lengths: Sequence[int]) -> str:
-    """Return the log-ratio of each token of a response, anchor minus sampling, as it is recorded."""
-    assert batch.sampling_log_probs_BT is not None
-    tokens = len(lengths)
-    ratios_T = batch.old_log_probs_BT[row, :tokens] - batch.sampling_log_probs_BT[row, :tokens]
-    return token_ratios_text(lengths, ratios_T.double().numpy())
+def _token_ratios(numbers: StepNumbers, row: int, lengths: Sequence[int]) -> str:
+    """Return the log-ratio of each token of a response as it is recorded."""
+    assert numbers.log_ratios_BT is not None
+    return token_ratios_text(lengths, numbers.log_ratios_BT[row, : len(lengths)].double().numpy())
 
 
-def _sums(values_BT: Tensor | None, mask_BT: Tensor) -> list[float | None]:
-    """Return the sum over the tokens of each response; None for all where there are no values."""
+def _sums(values_BT: Tensor | None, mask_BT: Tensor, rows: Tensor) -> list[float | None]:
+    """Return the sum over the tokens of these responses; None for all where there are no values."""
     if values_BT is None:
-        return [None] * len(mask_BT)
-    sums: list[float | None] = values_BT.double().where(mask_BT, 0.0).sum(-1).tolist()
+        return [None] * len(rows)
+    sums: list[float | None] = (
+        values_BT[rows].masked_fill(mask_BT[rows] <= 0, 0.0).sum(-1, dtype=torch.float64).tolist()
+    )
     return sums

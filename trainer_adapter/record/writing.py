@@ -7,7 +7,8 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from trainer_adapter.record.rollout import (
     schema,
     to_table,
 )
+
+MakeRecords = Callable[[], Iterable[RolloutRecord]]
 
 _LOG = logging.getLogger("tagrpo.rollouts")
 RUN_FILE = "run.json"
@@ -40,8 +43,8 @@ class RolloutWriter:
 
     A step is one file, which appears complete or not at all; a step that is trained again after a resume
     replaces its file. Writing happens in a thread of its own: `write` returns at once, and waits only where
-    two steps are still unwritten, so that at most two are held in memory. A disk that is full or gone never
-    stops training: the step is lost, logged, and named in `failures`.
+    two steps are still unwritten, so that at most two are held in memory; `flush` waits until none is. A disk
+    that is full or gone never stops training: the step is lost, logged, and named in `failures`.
 
     Args:
         folder: made where it is missing; it belongs to one run.
@@ -68,7 +71,7 @@ class RolloutWriter:
         self.failures: list[str] = []
         self._schema = schema()
         self._prepare(dict(spec or {}), dict(versions or {}))
-        self._waiting: queue.Queue[tuple[int, list[RolloutRecord]] | None] = queue.Queue(maxsize=1)
+        self._waiting: queue.Queue[tuple[int, MakeRecords] | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         if background:
             self._thread = threading.Thread(target=self._work, name="rollout-writer", daemon=True)
@@ -80,17 +83,26 @@ class RolloutWriter:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def write(self, step: int, records: Iterable[RolloutRecord]) -> None:
+    def write(self, step: int, records: Iterable[RolloutRecord] | MakeRecords) -> None:
         """Record the rollouts of a step. A step without any leaves no file.
+
+        Args:
+            records: or what makes them, called where they are written, so that training does not wait for it.
 
         Raises:
             ValueError: a record of another step, or a reward that is not finite (without a background; with
                 one it counts as a failure).
         """
         if self._thread is None:
-            self._write(step, records)
+            self._write(step, records() if callable(records) else records)
             return
-        self._waiting.put((step, list(records)))
+        if not callable(records):
+            records = partial(iter, list(records))
+        self._waiting.put((step, records))
+
+    def flush(self) -> None:
+        """Wait until every step that was given is written, or has failed."""
+        self._waiting.join()
 
     def write_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Add the metrics of a step; of several lines of a step the last one counts.
@@ -132,12 +144,14 @@ class RolloutWriter:
 
     def _work(self) -> None:
         while (waiting := self._waiting.get()) is not None:
-            step, records = waiting
+            step, make = waiting
             try:
-                self._write(step, records)
+                self._write(step, make())
             except Exception as error:  # whatever it is, training must go on
                 self._fail(step, error)
-            del waiting, records
+            del waiting, make
+            self._waiting.task_done()
+        self._waiting.task_done()
 
     def _fail(self, step: int, error: Exception) -> None:
         message = f"step {step}: rollouts or metrics were not recorded ({error})"

@@ -63,7 +63,10 @@ _MEMORY = {
 however it is cut into micro-batches."""
 
 _FREE_GROUPS = ("global_profiler.", "hydra.", "ray_kwargs.", "transfer_queue.")
-_FREE_PLUG_IN = ("record", "record_tokens", "poll_interval_s", "max_gen_batches", "weight_update_limit_s")
+_FREE_PLUG_IN = (
+    *("record", "record_tokens", "record_share", "poll_interval_s", "max_gen_batches"),
+    "weight_update_limit_s",
+)
 _LENGTH = ("trainer.total_epochs", "trainer.total_training_steps")
 _OPTIMIZER = "actor_rollout_ref.actor.optim"
 

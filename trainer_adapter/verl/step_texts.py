@@ -1,11 +1,14 @@
 """A step's responses in words, and the rollout record that they go into."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
+
+from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses
@@ -15,8 +18,12 @@ _LOG = logging.getLogger("tagrpo.rollouts")
 
 # The database comes with them, and this module is loaded in every process of verl.
 if TYPE_CHECKING:
-    from trainer_adapter.record.step_batch import StepTexts
+    from trainer_adapter.record.rollout import RolloutRecord
+    from trainer_adapter.record.step_batch import StepNumbers
     from trainer_adapter.record.writing import RolloutWriter
+
+_DECODED_TOGETHER = 256
+"""Responses whose texts are held at a time."""
 
 
 def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings) -> "RolloutWriter | None":
@@ -44,47 +51,6 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
     )
 
 
-def step_texts(
-    responses: StepResponses, step: StepBatch, tokenizer: Any, *, with_tokens: bool = False
-) -> "StepTexts":
-    """Return what the record holds of a step in words, in the order of the batch."""
-    from trainer_adapter.record.rollout import TokenLengths
-    from trainer_adapter.record.step_batch import StepTexts
-
-    ids = [
-        row[:length]
-        for row, length in zip(step.response_ids_BT.tolist(), step.tokens_B.tolist(), strict=True)
-    ]
-    asked: dict[tuple[int, int], str] = {}
-    places = list(zip(step.question_B.tolist(), step.variant_B.tolist(), strict=True))
-    for place, about in zip(places, responses.about, strict=True):
-        if place not in asked:
-            asked[place] = tokenizer.decode(about["prompt_ids"], skip_special_tokens=True)
-    texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
-    lengths = None
-    if with_tokens and step.sampling_log_probs_BT is not None:
-        letter = tokenizer.encode("A", add_special_tokens=False)[-1]
-        token_lengths = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
-        lengths = [token_lengths.of(row, text) for row, text in zip(ids, texts, strict=True)]
-        if left_out := lengths.count(None):
-            _LOG.warning(
-                "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
-                "is another text than that of the response",
-                *(step.step, left_out, len(lengths)),
-            )
-    elif with_tokens:
-        _LOG.warning("step %d: no log-ratios of tokens, the rollout engine gave no log-probs", step.step)
-    return StepTexts(
-        responses=texts,
-        reasons=[str(graded.get("reason", "")) for graded in responses.graded],
-        extracted=[graded.get("extracted") or None for graded in responses.graded],
-        prompts=[asked[place] for place in places],
-        strategies=[about["strategy"] for about in responses.about],
-        weights_versions=[about.get("weights_version") for about in responses.about],
-        token_lengths=lengths,
-    )
-
-
 def record_step(
     writer: "RolloutWriter",
     responses: StepResponses,
@@ -92,9 +58,76 @@ def record_step(
     tokenizer: Any,
     *,
     with_tokens: bool = False,
+    share: float = 1.0,
 ) -> None:
-    """Record the rollouts of a step; writing goes on beside training."""
-    from trainer_adapter.record.step_batch import step_records
+    """Record the rollouts of a step. Numbers are taken now; texts are decoded and written beside training.
 
-    texts = step_texts(responses, step, tokenizer, with_tokens=with_tokens)
-    writer.write(step.step, step_records(step, texts))
+    Args:
+        with_tokens: record the log-ratio of every token too.
+        share: of the questions, see `is_recorded`.
+    """
+    from trainer_adapter.record.rollout import is_recorded
+    from trainer_adapter.record.step_batch import step_numbers
+
+    rows = [row for row, question in enumerate(step.question_ids) if is_recorded(question, share)]
+    if with_tokens and step.sampling_log_probs_BT is None:
+        _LOG.warning("step %d: no log-ratios of tokens, the rollout engine gave no log-probs", step.step)
+    about, graded = responses.about, responses.graded
+    numbers = step_numbers(
+        step,
+        rows,
+        with_tokens=with_tokens,
+        reason=[str(each.get("reason", "")) for each in graded],
+        extracted=[each.get("extracted") or None for each in graded],
+        strategy=[each["strategy"] for each in about],
+        weights_version=[each.get("weights_version") for each in about],
+    )
+    drawn = _Drawn(
+        numbers,
+        step.response_ids_BT[rows].to(torch.int32),
+        tuple(about[row]["prompt_ids"] for row in rows),
+        tuple(zip(step.question_B[rows].tolist(), step.variant_B[rows].tolist(), strict=True)),
+    )
+    writer.write(step.step, lambda: _records(drawn, tokenizer))
+
+
+class _Drawn(NamedTuple):
+    """Responses of a step that are to be recorded: numbers, token ids, and the prompts they were drawn for."""
+
+    numbers: "StepNumbers"
+    response_ids_BT: Tensor
+    prompt_ids: tuple[Any, ...]
+    prompt_places: tuple[tuple[int, int], ...]
+
+
+def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
+    """Decode the responses a part at a time."""
+    from trainer_adapter.record.rollout import TokenLengths
+    from trainer_adapter.record.step_batch import StepTexts, step_records
+
+    tokens = drawn.numbers.values["tokens"]
+    token_lengths = None
+    if drawn.numbers.log_ratios_BT is not None:
+        letter = tokenizer.encode("A", add_special_tokens=False)[-1]
+        token_lengths = TokenLengths(partial(tokenizer.decode, skip_special_tokens=True), letter)
+    asked: dict[tuple[int, int], str] = {}
+    left_out = 0
+    for first in range(0, len(tokens), _DECODED_TOGETHER):
+        rows = range(first, min(first + _DECODED_TOGETHER, len(tokens)))
+        ids = [drawn.response_ids_BT[row, : tokens[row]].tolist() for row in rows]
+        for row in rows:
+            if (place := drawn.prompt_places[row]) not in asked:
+                asked[place] = tokenizer.decode(drawn.prompt_ids[row], skip_special_tokens=True)
+        texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        lengths = None
+        if token_lengths is not None:
+            lengths = [token_lengths.of(part, text) for part, text in zip(ids, texts, strict=True)]
+            left_out += lengths.count(None)
+        prompts = [asked[drawn.prompt_places[row]] for row in rows]
+        yield from step_records(drawn.numbers, StepTexts(texts, prompts, lengths), first)
+    if left_out:
+        _LOG.warning(
+            "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
+            "is another text than that of the response",
+            *(drawn.numbers.step, left_out, len(tokens)),
+        )

@@ -33,6 +33,7 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "correction_threshold": (lambda value: value > 0, "more than 0"),
     "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
     "record_tokens": (lambda value: isinstance(value, bool), "true or false"),
+    "record_share": (lambda value: 0 < value <= 1, "a share above 0, at most 1"),
     "weight_update_limit_s": (lambda value: value > 0, "more than 0"),
     "poll_interval_s": (lambda value: value > 0, "more than 0"),
 }
@@ -64,6 +65,8 @@ class RunSettings:
             20,480); None takes a fifth of the longest response.
         record: folder of the rollout record; None keeps none.
         record_tokens: record the log-ratio of every token too.
+        record_share: share of the questions whose responses are recorded; chosen by their ids' hashes, so that
+            they are the same at every step and in every run. Metrics are of all.
         weight_update_limit_s: how long the rollout engine may take to load new weights before training ends;
             the default is verl's limit for a collective call (`actor_rollout_ref.nccl_timeout`).
         poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.
@@ -81,6 +84,7 @@ class RunSettings:
     overlong_buffer: int | None = None
     record: str | None = None
     record_tokens: bool = False
+    record_share: float = 1.0
     weight_update_limit_s: float = 600.0
     poll_interval_s: float = 0.5
 

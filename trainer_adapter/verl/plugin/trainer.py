@@ -66,6 +66,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             config.trainer.v1.trainer_mode = "sync"
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
+        self._failures_told = 0
 
     def fit(self, agent_loop_manager: Any) -> None:
         try:
@@ -73,6 +74,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         finally:
             if self._record is not None:
                 self._record.close()
+                self._tell_failures()
 
     def _init_dataloader(self) -> None:
         super()._init_dataloader()
@@ -199,12 +201,26 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._observe(responses, self._step_batch(responses, groups_B, made, weighed), metrics)
         return batch
 
+    def _save_checkpoint(self) -> None:
+        """Save once the record is on the disk: steps up to a checkpoint are never trained again."""
+        if self._record is not None:
+            self._record.flush()
+        super()._save_checkpoint()
+
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
         for alarm in self._alarms.look(self.global_steps, metrics):
             _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
+            self._tell_failures()
             self._record.write_metrics(self.global_steps, metrics)
+
+    def _tell_failures(self) -> None:
+        """Say which steps were not recorded; training goes on without them."""
+        assert self._record is not None
+        for failure in self._record.failures[self._failures_told :]:
+            _LOG.warning("%s: %s; training goes on", MARK, failure)
+            self._failures_told += 1
 
     def _for_workers(self, batch: Any) -> Any:
         """Name the fields that a text model needs; verl sends workers prompts and grades as well."""
@@ -303,9 +319,17 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             graded.get("reason") == "timeout" for graded in responses.graded
         )
         if self._record is not None:
-            record_step(
-                self._record, responses, step, self.tokenizer, with_tokens=self.settings.record_tokens
-            )
+            if self.settings.record_share < 1:
+                metrics["tagrpo/record/share"] = self.settings.record_share
+            with marked_timer("tagrpo_record", self.timing_raw):
+                record_step(
+                    self._record,
+                    responses,
+                    step,
+                    self.tokenizer,
+                    with_tokens=self.settings.record_tokens,
+                    share=self.settings.record_share,
+                )
 
 
 def computed_advantages(

@@ -178,6 +178,13 @@ def run(
     ] = 0.0,
     name: Annotated[str | None, Option(help="Name of the run; by default RECIPE-MODEL.")] = None,
     folder: Annotated[Path | None, Option(help="Folder of the run; by default runs/NAME.")] = None,
+    record_share: Annotated[
+        float | None,
+        Option(
+            help="Share of the questions whose responses are recorded, the same ones at every step; by default "
+            "1, all. Metrics are of all responses. The same as tagrpo_run.record_share."
+        ),
+    ] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
     hide_log: Annotated[
         bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
@@ -215,6 +222,8 @@ def run(
             "answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
         )
     chosen = find_preset(preset)
+    if record_share is not None:
+        changes = [*(changes or []), f"tagrpo_run.record_share={record_share:g}"]
     changed = assigned(recipe, changes, chosen)
     wanted = running.Wanted(
         changed.recipe,
