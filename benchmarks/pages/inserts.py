@@ -96,7 +96,7 @@ def _rollouts(db: Database, counted: bool, folder: Path) -> float:
     if counted:
         importing.import_rollouts(db, folder)
     else:
-        with mock.patch.object(importing, "store_groups"):
+        with mock.patch.object(importing.shards, "store_groups"):
             importing.import_rollouts(db, folder)
     return time.process_time() - began
 

@@ -278,7 +278,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             CHAPTERS[3],
             f"Rollouts of {training.recipe}, seed {training.seed}",
             "Every response of the training with its prompt, grade, reward and advantage, into the database.",
-            ("rollouts", "import", str(folder / "rollouts"), *db),
+            ("rollouts", "import", str(folder / "rollouts"), "--texts", "database", *db),
         )
 
 

@@ -194,7 +194,7 @@ def test_they_are_imported_replaced_and_read(tmp_path: Path) -> None:
     assert read[0].token_ratios == f"[[{len(read[0].response) - 2},2,0],[-1500,null,250]]"
     assert read[4].token_ratios is None
     db = open_empty(tmp_path / "t.db")
-    run = import_rollouts(db, folder).run
+    run = import_rollouts(db, folder, texts=True).run
     assert stored(db) == 8
     with db.read() as session:
         run_id = find_run(session, run).id
@@ -207,7 +207,7 @@ def test_they_are_imported_replaced_and_read(tmp_path: Path) -> None:
     write(folder, 2)  # the same again
     with RolloutWriter(folder, "ta", background=False) as writer:
         writer.write(2, [make_record(2, 0, session) for session in range(8)])
-    assert import_rollouts(db, folder).replaced == 1
+    assert import_rollouts(db, folder, texts=True).replaced == 1
     assert stored(db) == 4
     assert db.integrity_report() == []
     assert_counts_hold(db)
@@ -237,5 +237,5 @@ def test_log_ratios_of_other_tokens_are_named_before_anything_is_written(
     pq.write_table(table.set_column(place, field, pa.array(torn, field.type)), path)
     db = open_empty(tmp_path / "t.db")
     with pytest.raises(InputError, match=re.escape(named)):
-        import_rollouts(db, folder)
+        import_rollouts(db, folder, texts=True)
     assert stored(db) == 0

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select, tuple_
@@ -12,7 +13,8 @@ from service.database.base import Base
 from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run, find_run, list_runs
-from trainer_adapter.record.rollout import TokenRatios
+from trainer_adapter.record.reading import read_texts
+from trainer_adapter.record.rollout import TOKENS, TokenRatios
 from trainer_adapter.record.tables import (
     TRAIN,
     RolloutPromptRow,
@@ -250,35 +252,86 @@ def read_rollout(session: Session, rollout_id: int) -> WholeRollout:
 
     Raises:
         NotFoundError: no such rollout.
+        InputError: as `read_rollout_texts`.
     """
     row = session.execute(rollout_headers().where(RolloutRow.id == rollout_id)).one_or_none()
     if row is None:
         raise NotFoundError(f"there is no rollout {rollout_id}; `tagrpo rollouts list` shows their numbers.")
-    run_id, prompt, text = session.execute(
-        select(RolloutPromptRow.run_id, RolloutPromptRow.text, RolloutTextRow.text)
+    run_id, prompt = session.execute(
+        select(RolloutPromptRow.run_id, RolloutPromptRow.text)
         .join(RolloutRow, RolloutRow.prompt_id == RolloutPromptRow.id)
-        .join(RolloutTextRow, RolloutTextRow.rollout_id == RolloutRow.id)
         .where(RolloutRow.id == rollout_id)
     ).one()
+    text = read_rollout_texts(session, [rollout_id])[rollout_id]
     return WholeRollout(find_run(session, run_id), RolloutHeader(*row), prompt, text)
 
 
 def read_rollout_texts(session: Session, rollout_ids: Sequence[int]) -> dict[int, str]:
-    """Return the texts of these rollouts by id; ids that are not there are left out."""
-    texts: dict[int, str] = {}
-    for start in range(0, len(rollout_ids), 500):
-        part = rollout_ids[start : start + 500]
-        rows = session.execute(
-            select(RolloutTextRow.rollout_id, RolloutTextRow.text).where(RolloutTextRow.rollout_id.in_(part))
-        )
-        texts.update((id, text) for id, text in rows)
-    return texts
+    """Return the texts of these rollouts by id, from the database or their shards.
+
+    Ids that are not there are left out.
+
+    Raises:
+        InputError: a shard is not where it was imported from, is another one now, or is damaged.
+    """
+    return _texts(session, rollout_ids, RolloutTextRow.rollout_id, RolloutTextRow.text, "response")
 
 
 def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
-    """Return the log-ratios of a rollout's tokens; None where training did not record them."""
-    ratios = session.scalar(select(RolloutTokensRow.ratios).where(RolloutTokensRow.rollout_id == rollout_id))
-    return None if ratios is None else TokenRatios.from_text(ratios)
+    """Return the log-ratios of a rollout's tokens; None where training did not record them.
+
+    Raises:
+        InputError: as `read_rollout_texts`.
+    """
+    ratios = _ratios(session, [rollout_id]).get(rollout_id)
+    try:
+        return None if ratios is None else TokenRatios.from_text(ratios)
+    except ValueError as error:
+        raise InputError(f"rollout {rollout_id}: its column {TOKENS!r} holds something else ({error}).") from error
+
+
+def have_tokens(session: Session, rollout_ids: Sequence[int]) -> bool:
+    """Say whether log-ratios of tokens are there for any of these rollouts."""
+    try:
+        return bool(_ratios(session, rollout_ids))
+    except InputError:  # told where the responses are read
+        return False
+
+
+def _ratios(session: Session, rollout_ids: Sequence[int]) -> dict[int, str]:
+    return _texts(session, rollout_ids, RolloutTokensRow.rollout_id, RolloutTokensRow.ratios, TOKENS)
+
+
+def _texts(session: Session, rollout_ids: Sequence[int], id: Any, stored: Any, name: str) -> dict[int, str]:
+    """Return what the database has of these rollouts in `stored`, or else their shards in the column `name`."""
+    texts: dict[int, str] = {}
+    for start in range(0, len(rollout_ids), 500):
+        part = rollout_ids[start : start + 500]
+        there = session.execute(select(id, stored).where(id.in_(part)))
+        texts.update((id, text) for id, text in there)
+        copied = set(
+            session.scalars(select(RolloutTextRow.rollout_id).where(RolloutTextRow.rollout_id.in_(part)))
+        )
+        lacking = [id for id in part if id not in copied]
+        rows: dict[int, list[int]] = {}
+        for id_there, shard_id in session.execute(
+            select(RolloutRow.id, RolloutRow.shard_id).where(RolloutRow.id.in_(lacking))
+        ):
+            rows.setdefault(shard_id, []).append(id_there)
+        for shard_id, ids in rows.items():
+            texts.update(_shard_texts(session, shard_id, ids, name))
+    return texts
+
+
+def _shard_texts(session: Session, shard_id: int, ids: Sequence[int], name: str) -> dict[int, str]:
+    first = select(func.min(RolloutRow.id)).where(RolloutRow.shard_id == shard_id).scalar_subquery()
+    path, content, first_id = session.execute(
+        select(RolloutShardRow.path, RolloutShardRow.content, first).where(RolloutShardRow.id == shard_id)
+    ).one()
+    if path is None:  # texts stand in the database alone, and these were not recorded
+        return {}
+    texts = read_texts(Path(path), content, [id - first_id for id in ids], name)
+    return {first_id + row: text for row, text in texts.items() if text is not None}
 
 
 def read_train_run(session: Session, run: Run) -> TrainRun:
@@ -296,6 +349,12 @@ def read_step_numbers(session: Session, run_id: str) -> list[int]:
     recorded = select(RolloutShardRow.step).where(RolloutShardRow.run_id == run_id)
     logged = select(TrainStepRow.step).where(TrainStepRow.run_id == run_id)
     return sorted(session.scalars(recorded.union(logged)).all())
+
+
+def rollout_folders(session: Session, run_id: str) -> list[str]:
+    """Return the folders that the shards of a run were imported from."""
+    paths = session.scalars(select(RolloutShardRow.path).where(RolloutShardRow.run_id == run_id))
+    return sorted({str(Path(path).parent) for path in paths if path is not None})
 
 
 def rollout_headers() -> Select[*tuple[Any, ...]]:

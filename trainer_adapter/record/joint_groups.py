@@ -23,13 +23,12 @@ from evaluator.grading import GradeValue
 from service.errors import InputError, NotFoundError
 from service.questions.tables import QuestionRow
 from service.runs.store import Run
-from trainer_adapter.record.browsing import RolloutHeader, rollout_headers
+from trainer_adapter.record.browsing import RolloutHeader, have_tokens, rollout_headers
 from trainer_adapter.record.tables import (
     RolloutGroupRow,
     RolloutPromptRow,
     RolloutRow,
     RolloutShardRow,
-    RolloutTokensRow,
 )
 
 MIXED, ALL_RIGHT, ALL_WRONG, UNCLEAR = "mixed", "all right", "all wrong", "unclear"
@@ -328,13 +327,8 @@ def read_joint_group(session: Session, run_id: str, step: int, question_id: str)
             for prompt in prompts
             if prompt.id in by_prompt
         ),
-        has_tokens=_has_tokens(session, [header.id for headers in by_prompt.values() for header in headers]),
+        has_tokens=have_tokens(session, [header.id for headers in by_prompt.values() for header in headers]),
     )
-
-
-def _has_tokens(session: Session, rollout_ids: list[int]) -> bool:
-    query = select(RolloutTokensRow.rollout_id).where(RolloutTokensRow.rollout_id.in_(rollout_ids)).limit(1)
-    return session.scalar(query) is not None
 
 
 def question_history(

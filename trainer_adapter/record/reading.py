@@ -1,7 +1,8 @@
 """Reading the shards that training wrote: checked, in order of steps, a row group at a time."""
 
 import json
-from collections.abc import Collection, Iterator
+import os
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 from service.errors import InputError
 from trainer_adapter.record.rollout import (
+    COLUMNS,
+    HEADERS,
     REQUIRED,
     ROWS_PER_GROUP,
     RUN_KEY,
@@ -30,12 +33,13 @@ class IncompleteShardError(InputError):
 
 @dataclass(frozen=True)
 class Shard:
-    """The rollouts of one step in a file that was checked."""
+    """The rollouts of one step in a file that was checked; `content` is the hash of its footer."""
 
     path: Path
     run: str
     step: int
     rows: int
+    content: str
 
 
 @dataclass(frozen=True)
@@ -109,18 +113,44 @@ def check_shard(path: Path) -> Shard:
             run, step = about[RUN_KEY].decode(), int(about[STEP_KEY])
         except (KeyError, ValueError) as error:
             raise InputError(f"{path}: does not say its run and step; record it again.") from error
-        return Shard(path, run, step, file.metadata.num_rows)
+        return Shard(path, run, step, file.metadata.num_rows, footer_hash(path))
 
 
-def check_rows(shard: Shard) -> None:
+def footer_hash(path: Path) -> str:
+    """Return the hash of a parquet file's footer: its schema, and sizes, places and bounds of all columns.
+
+    Files with other rollouts have another one, and it is known without reading them.
+
+    Raises:
+        IncompleteShardError: no whole parquet file.
+        InputError: it cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            end = file.seek(-8, os.SEEK_END)
+            length = int.from_bytes(file.read(4), "little")
+            if length > end:
+                raise IncompleteShardError(f"{path}: no whole parquet file; copy it again, or remove it.")
+            file.seek(end - length)
+            return blake2b(file.read(length), digest_size=16).hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def check_rows(shard: Shard, *, texts: bool = True) -> None:
     """Look at every row of a shard, without making records of them.
+
+    Args:
+        texts: look at responses and log-ratios of tokens too.
 
     Raises:
         IncompleteShardError: the file is damaged.
         InputError: a null where a value must be, a row of another step, or log-ratios of other tokens than
             the response's.
     """
-    for part in _parts(shard):
+    for part in _parts(shard, COLUMNS if texts else HEADERS):
+        if not texts:
+            continue
         columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
         for ratios, tokens, response in zip(*columns, strict=True):
             if ratios is not None:
@@ -146,22 +176,71 @@ def read_shard(shard: Shard) -> Iterator[RolloutRecord]:
         IncompleteShardError: the file is damaged.
         InputError: a null where a value must be, or a row of another step.
     """
-    for part in _parts(shard):
+    for part in _parts(shard, COLUMNS):
         yield from from_rows(part.to_pydict())
 
 
-def _parts(shard: Shard) -> Iterator[Any]:
-    """Yield the row groups of a shard, checked."""
+def read_columns(shard: Shard, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+    """Yield these columns of a shard, `ROWS_PER_GROUP` rows at a time.
+
+    Raises:
+        IncompleteShardError, InputError: as `read_shard`.
+    """
+    for part in _parts(shard, names):
+        yield part.to_pydict()
+
+
+def read_texts(path: Path, content: str, rows: Collection[int], name: str) -> dict[int, str | None]:
+    """Return a column's texts in these rows of a shard, by row; only their row groups are read.
+
+    Args:
+        content: the hash of its footer as it was imported.
+
+    Raises:
+        InputError: it is not there any more, was written again or is damaged.
+    """
+    import pyarrow as pa
+
+    try:
+        if not path.is_file():
+            raise InputError(
+                f"{path}: the responses lie in this file, which is not there; put it back, or import its folder "
+                "from where it is now: `tagrpo rollouts import FOLDER`."
+            )
+        with _opened(path) as file:
+            if footer_hash(path) != content:
+                raise InputError(
+                    f"{path}: was written again since it was imported, and its responses are others; import "
+                    f"it again: `tagrpo rollouts import {path.parent}`."
+                )
+            texts: dict[int, str | None] = {}
+            start = 0
+            for group in range(file.metadata.num_row_groups):
+                end = start + file.metadata.row_group(group).num_rows
+                if wanted := [row for row in rows if start <= row < end]:
+                    column = file.read_row_group(group, columns=[name]).column(name)
+                    texts.update((row, column[row - start].as_py()) for row in wanted)
+                start = end
+            return texts
+    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
+        raise IncompleteShardError(f"{path}: is damaged ({_first_line(error)}).") from error
+
+
+def _parts(shard: Shard, names: Sequence[str]) -> Iterator[Any]:
+    """Yield these columns of a shard, checked, `ROWS_PER_GROUP` rows at a time."""
     import pyarrow.compute as pc
     from pyarrow import ArrowException
 
     with _opened(shard.path) as file:
         try:
-            for part in file.iter_batches(batch_size=ROWS_PER_GROUP):
+            for part in file.iter_batches(batch_size=ROWS_PER_GROUP, columns=list(names)):
                 part.validate(full=True)
                 for name in REQUIRED:
-                    if part.column(name).null_count:
+                    if name in names and part.column(name).null_count:
                         raise InputError(f"{shard.path}: column {name!r} has rows without a value.")
+                if "step" not in names:
+                    yield part
+                    continue
                 steps = set(pc.unique(part.column("step")).to_pylist())
                 if steps != {shard.step}:
                     raise InputError(f"{shard.path}: column 'step' is {max(steps)}, not {shard.step}.")
@@ -223,28 +302,12 @@ def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
     return dict(sorted(metrics.items())), unread
 
 
-def file_hash(path: Path) -> str:
-    """Return the hash of a file's content.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    digest = blake2b(digest_size=16)
-    try:
-        with path.open("rb") as file:
-            while block := file.read(1 << 20):
-                digest.update(block)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    return digest.hexdigest()
-
-
 def _opened(path: Path) -> Any:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
     try:
-        return pq.ParquetFile(path)
+        return pq.ParquetFile(path, page_checksum_verification=True)
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file.") from error
     except (OSError, ArrowException) as error:

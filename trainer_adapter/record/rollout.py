@@ -15,7 +15,10 @@ VERSION_KEY = b"tagrpo.rollouts"
 RUN_KEY = b"tagrpo.run"
 STEP_KEY = b"tagrpo.step"
 ROWS_PER_GROUP = 1024
-"""Rows that are held at a time, in memory and in a row group of a shard."""
+"""Rows that are held at a time, in memory, and at most in a row group of a shard."""
+
+GROUP_CHARACTERS = 1 << 20
+"""Of responses and log-ratios, at which a row group is full: reading one text takes reading its group."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,10 @@ REQUIRED: tuple[str, ...] = (
 """Columns that hold no null."""
 
 TOKENS = "token_ratios"
+TEXTS: tuple[str, ...] = ("response", TOKENS)
+"""Columns that stay in the shards unless an import is asked to copy them."""
+
+HEADERS: tuple[str, ...] = tuple(name for name in COLUMNS if name not in TEXTS)
 
 _NUMBERS = (
     *("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob"),

@@ -29,15 +29,19 @@ class TrainStepRow(Base):
 
 
 class RolloutShardRow(Base):
-    """A file of rollouts, all of one step. A step that was trained again replaces its rollouts."""
+    """A file of rollouts, all of one step. A step that was trained again replaces its rollouts.
+
+    Rows of the file have rollouts whose ids follow one another, from the least on.
+    """
 
     __tablename__ = "rollout_shards"
     id: Mapped[int] = mapped_column(primary_key=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
     step: Mapped[int]
-    content: Mapped[str]  # hash of the file
+    content: Mapped[str]  # hash of the file's footer: sizes, places and bounds of all columns
     rows: Mapped[int]
     imported_at: Mapped[str]
+    path: Mapped[str | None]  # of the file, which holds the texts unless they stand in the database
 
     __table_args__ = (Index(None, "run_id", "step", unique=True),)
 
@@ -87,7 +91,7 @@ class RolloutRow(Base):
 
 
 class RolloutTextRow(Base):
-    """The text of a rollout."""
+    """The text of a rollout, where an import was asked to keep it here beside the file."""
 
     __tablename__ = "rollout_texts"
     rollout_id: Mapped[int] = mapped_column(ForeignKey("rollouts.id"), primary_key=True)
@@ -95,7 +99,7 @@ class RolloutTextRow(Base):
 
 
 class RolloutTokensRow(Base):
-    """Log-ratios of a rollout's tokens, where training recorded them (`rollout.token_ratios_text`)."""
+    """Log-ratios of a rollout's tokens (`rollout.token_ratios_text`), kept where its text is."""
 
     __tablename__ = "rollout_tokens"
     rollout_id: Mapped[int] = mapped_column(ForeignKey("rollouts.id"), primary_key=True)

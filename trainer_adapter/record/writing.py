@@ -7,7 +7,7 @@ import math
 import os
 import queue
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ from typing import Any
 from service.database import utc_now
 from service.errors import InputError
 from trainer_adapter.record.rollout import (
+    GROUP_CHARACTERS,
+    HEADERS,
     ROWS_PER_GROUP,
     RUN_KEY,
     SCHEMA_VERSION,
@@ -159,13 +161,13 @@ class RolloutWriter:
         self.failures.append(message)
 
     def _write(self, step: int, records: Iterable[RolloutRecord]) -> None:
-        rows = iter(records)
-        first = list(itertools.islice(rows, ROWS_PER_GROUP))
-        if not first:
+        chunks = _chunks(records)
+        first = next(chunks, None)
+        if first is None:
             return
         _replace(
             self.folder / shard_name(step),
-            lambda part: self._write_shard(part, step, itertools.chain([first], _chunks(rows))),
+            lambda part: self._write_shard(part, step, itertools.chain([first], chunks)),
         )
 
     def _write_shard(self, path: Path, step: int, chunks: Iterable[list[RolloutRecord]]) -> None:
@@ -173,7 +175,15 @@ class RolloutWriter:
 
         about = {VERSION_KEY: SCHEMA_VERSION, RUN_KEY: self.run, STEP_KEY: str(step)}
         shape = self._schema.with_metadata(about)
-        with pq.ParquetWriter(path, shape, compression="zstd", compression_level=ZSTD_LEVEL) as writer:
+        with pq.ParquetWriter(
+            path,
+            shape,
+            compression="zstd",
+            compression_level=ZSTD_LEVEL,
+            use_dictionary=["run", *HEADERS],
+            write_statistics=list(HEADERS),
+            write_page_checksum=True,
+        ) as writer:
             for chunk in chunks:
                 for record in chunk:
                     if record.step != step:
@@ -181,9 +191,17 @@ class RolloutWriter:
                 writer.write_table(to_table(self.run, chunk, shape))
 
 
-def _chunks(rows: Iterable[RolloutRecord]) -> Iterable[list[RolloutRecord]]:
-    rows = iter(rows)
-    while chunk := list(itertools.islice(rows, ROWS_PER_GROUP)):
+def _chunks(rows: Iterable[RolloutRecord]) -> Iterator[list[RolloutRecord]]:
+    """Yield the records of each row group."""
+    chunk: list[RolloutRecord] = []
+    characters = 0
+    for row in rows:
+        chunk.append(row)
+        characters += len(row.response) + len(row.token_ratios or "")
+        if len(chunk) == ROWS_PER_GROUP or characters >= GROUP_CHARACTERS:
+            yield chunk
+            chunk, characters = [], 0
+    if chunk:
         yield chunk
 
 

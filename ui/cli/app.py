@@ -133,6 +133,7 @@ GROUPS = {
         {
             "import": rollouts.import_,
             "watch": rollouts.watch,
+            "prune": rollouts.prune,
             "steps": rollouts.steps,
             "curves": curves.curves,
             "list": rollouts.list_,

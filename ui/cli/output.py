@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
+from service.errors import InputError
 from ui import characters
 from ui.characters import visible
 from ui.cli import console
@@ -92,6 +93,17 @@ def one_line(text: str, length: int = TEXT_SHOWN) -> str:
 def plural(count: int, noun: str) -> str:
     """Return the count with its noun: `1 row`, `7,500 rows`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def is_confirmed(what: str, question: str) -> bool:
+    """Ask on stderr whether to do what cannot be taken back; `what` names it where nobody can be asked.
+
+    Raises:
+        InputError: there is no terminal to ask on.
+    """
+    if not sys.stdin.isatty():
+        raise InputError(f"{what} cannot be taken back; give --yes to do it unasked.")
+    return typer.confirm(question, err=True)
 
 
 def print_json(result: Mapping[str, Any]) -> None:

@@ -46,19 +46,24 @@ def remove(
     """
     from service.runs.removing import holdings, remove_run
     from service.runs.store import find_run
+    from trainer_adapter.record.browsing import rollout_folders
 
     with db.open() as database:
         with database.read() as session:
             chosen = find_run(session, run)
             hanging = holdings(session, chosen)
             sets = _sets_of(session, chosen)
+            folders = rollout_folders(session, chosen.id)
         if not terminal.as_json:
-            _show(chosen, hanging, sets)
-        if not hanging.obstacles and not yes and not _is_confirmed(chosen):
+            _show(chosen, hanging, sets, folders)
+        if not hanging.obstacles and not yes and not output.is_confirmed(
+            f"removing run {chosen.name!r}", f"Remove run {chosen.name}? It cannot be taken back."
+        ):
             raise typer.Abort
         with database.write() as session:
             remove_run(session, chosen)
     record = {"run": chosen.name, "id": chosen.id, "usd": hanging.usd, "removed": hanging.rows, "sets": sets}
+    record["rollout_folders"] = folders
     terminal.emit(record, output.say, f"removed run {chosen.name}")
 
 
@@ -93,7 +98,7 @@ def _sets_of(session: "Session", run: "Run") -> list[str]:
     ]
 
 
-def _show(run: "Run", hanging: "Holdings", sets: list[str]) -> None:
+def _show(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
     output.note(f"run {run.name} ({run.kind}, made {run.created_at}) holds:")
     for table, noun in SHOWN.items():
         if count := hanging.rows.get(table):
@@ -102,13 +107,5 @@ def _show(run: "Run", hanging: "Holdings", sets: list[str]) -> None:
         output.note(f"  paid with ${hanging.usd:,.2f}")
     if sets:
         output.note(f"sets published from it stay, and can no longer be followed back: {', '.join(sets)}")
-
-
-def _is_confirmed(run: "Run") -> bool:
-    import sys
-
-    from service.errors import InputError
-
-    if not sys.stdin.isatty():
-        raise InputError(f"removing run {run.name!r} cannot be taken back; give --yes to do it unasked.")
-    return typer.confirm(f"Remove run {run.name}? It cannot be taken back.", err=True)
+    if folders:
+        output.note(f"files of rollouts stay; remove them yourself: {', '.join(folders)}")

@@ -1,10 +1,11 @@
-"""`tagrpo rollouts`: import, watch, steps, list, show."""
+"""`tagrpo rollouts`: import, watch, prune, steps, list, show."""
 
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
 from typer import Argument, Option
 
 from service.errors import InputError
@@ -34,11 +35,28 @@ FolderArgument = Annotated[Path, Argument(help="The folder that training records
 NameOption = Annotated[
     str | None, Option("--name", help="Name of the run in the database; by default the training's own.")
 ]
+TextsOption = Annotated[
+    Literal["shards", "database"],
+    Option(
+        help="Where responses are read from: the files where they lie, or a copy in the database, which can "
+        "then be handed on without them."
+    ),
+]
 RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
-def import_(folder: FolderArgument, name: NameOption = None, *, db: Db, terminal: Terminal) -> None:
+def import_(
+    folder: FolderArgument,
+    name: NameOption = None,
+    texts: TextsOption = "shards",
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
     """Import the rollouts and metrics of a training run; what is there already is left as it is.
+
+    Responses stay in the folder, and are read from there. Where it was moved, import it again from its new
+    place. Each step is stored by itself: an import that was stopped goes on when it is run again.
 
     Example: [bold]tagrpo rollouts import runs/ta/rollouts[/bold]
     """
@@ -48,13 +66,16 @@ def import_(folder: FolderArgument, name: NameOption = None, *, db: Db, terminal
         terminal.progress("steps") as bar,
         db.open(create=True) as database,
     ):
-        imported = import_rollouts(database, folder, name=name, report=bar.update)
+        imported = import_rollouts(
+            database, folder, name=name, texts=texts == "database", report=bar.update
+        )
     terminal.emit(asdict(imported), output.say, _sentence(imported))
 
 
 def watch(
     folder: FolderArgument,
     name: NameOption = None,
+    texts: TextsOption = "shards",
     every: Annotated[float, Option(min=0.1, help="Seconds between two scans of the folder.")] = 5.0,
     until_idle: Annotated[
         float | None, Option(min=0.0, help="End when nothing new has come for this many seconds.")
@@ -77,7 +98,13 @@ def watch(
     with db.open(create=True) as database:
         try:
             for outcome in watch_rollouts(
-                database, folder, name=name, every_s=every, idle_s=until_idle, stop=stop
+                database,
+                folder,
+                name=name,
+                texts=texts == "database",
+                every_s=every,
+                idle_s=until_idle,
+                stop=stop,
             ):
                 if isinstance(outcome, InputError):
                     bad = outcome
@@ -89,6 +116,55 @@ def watch(
             output.note("stopped watching; start again any time")
     if bad is not None:
         raise exits.needs_attention(str(bad))
+
+
+def prune(
+    run: Annotated[str, Argument(help="Name or id of a training run.")],
+    keep_every: Annotated[int, Option(min=1, help="Keep the responses of every such step: 50 keeps 50, 100...")],
+    keep_last: Annotated[int, Option(min=0, help="Keep those of the last steps, however numbered.")] = 10,
+    yes: Annotated[bool, Option("--yes", help="Remove them without asking.")] = False,
+    dry_run: Annotated[bool, Option(help="Say what would go; remove nothing.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Remove the responses of most steps of a training, from the database and the files they lie in.
+
+    Metrics of all steps stay. A step's file stays too where it is another one than was imported. Space in the
+    database is given back by `tagrpo db vacuum`.
+
+    Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
+    """
+    from trainer_adapter.record.browsing import choose_train_run
+    from trainer_adapter.record.importing import prune as prune_steps
+    from trainer_adapter.record.importing import steps_to_prune
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = choose_train_run(session, run)
+            leaving = steps_to_prune(session, chosen.id, keep_every=keep_every, keep_last=keep_last)
+        files = [each.file for each in leaving if each.file is not None]
+        record = {
+            "run": chosen.name,
+            "steps": [each.step for each in leaving],
+            "rollouts": sum(each.rollouts for each in leaving),
+            "files": [str(file) for file in files],
+            "bytes": sum(each.bytes for each in leaving),
+        }
+        sentence = (
+            f"{chosen.name}: {record['rollouts']:,} rollouts of {output.plural(len(leaving), 'step')}, "
+            f"{output.plural(len(files), 'file')} of {sum(each.bytes for each in leaving) / 2**20:,.1f} MiB"
+        )
+        if dry_run or not leaving:
+            terminal.emit(record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: none to go")
+            return
+        if not yes and not output.is_confirmed(
+            f"removing the rollouts of {output.plural(len(leaving), 'step')}", f"Remove {sentence}?"
+        ):
+            raise typer.Abort
+        with terminal.progress("steps") as bar:
+            prune_steps(database, chosen.id, leaving, report=bar.update)
+    terminal.emit(record, output.say, f"removed {sentence}")
 
 
 def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:

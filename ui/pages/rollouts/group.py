@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from service.errors import TagrpoError
+from service.errors import InputError, TagrpoError
 from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
 from trainer_adapter.record.joint_groups import GroupColumn, GroupFilters, JointGroup, RolloutGroup
@@ -281,8 +281,12 @@ def _colour(right: int, drawn: int) -> layout.Colour:
 def _read(rollout: RolloutHeader, key: str) -> None:
     cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
     layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
-    text, key = response(rollout.id), f"{key}-{rollout.id}"
-    ratios = token_ratios(rollout.id) if links.flag("shade") else None
+    try:
+        text, key = response(rollout.id), f"{key}-{rollout.id}"
+        ratios = token_ratios(rollout.id) if links.flag("shade") else None
+    except InputError as error:
+        layout.error_box("The response cannot be read.", str(error))
+        return
     if ratios is not None:
         token_shading.show_tokens(text, ratios, key, groups.log_ratio_of(rollout))
         return

@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
 from service.database.searching import TEXTS_READ
+from service.errors import InputError
 from trainer_adapter.record.browsing import (
     RolloutFilters,
     RolloutHeader,
@@ -46,7 +47,11 @@ def ask_for_text() -> str:
 def show(run_id: str, text: str, steps: list[int]) -> None:
     """Show the responses that hold the text."""
     filters = _filters(text, steps)
-    page = _page(run_id, filters, links.number("from", 0) or None)
+    try:
+        page = _page(run_id, filters, links.number("from", 0) or None)
+    except InputError as error:
+        layout.error_box("The responses cannot be read.", str(error))
+        return
     if page.rollouts:
         page_table(
             [_row(header) for header in page.rollouts],

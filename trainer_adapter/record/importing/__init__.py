@@ -1,0 +1,7 @@
+"""Rollouts into the database and out of it: import, watch, prune."""
+
+from trainer_adapter.record.importing.pruning import Leaving, prune, steps_to_prune
+from trainer_adapter.record.importing.shards import Imported, import_rollouts
+from trainer_adapter.record.importing.watching import watch_rollouts
+
+__all__ = ["Imported", "Leaving", "import_rollouts", "prune", "steps_to_prune", "watch_rollouts"]
