@@ -1,4 +1,4 @@
-"""Responses that stay in their shards: read by row, told where they are not, copied when asked for, pruned."""
+"""Responses that stay in their shards: read by row, missed with a word, copied when asked for, pruned."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -97,7 +97,9 @@ def test_a_shard_that_is_gone_is_named_and_found_where_it_is_imported_from(
     import_rollouts(db, folder)
     before = responses(db)
     moved = folder.rename(tmp_path / "archive")
-    with pytest.raises(InputError, match=r"step-00000001\.parquet: the responses lie in this file, which is not"):
+    with pytest.raises(
+        InputError, match=r"step-00000001\.parquet: the responses lie in this file, which is not"
+    ):
         responses(db)
     with db.read() as session:
         assert len(page_rollouts(session, choose_train_run(session, None).id, limit=99)) == 32

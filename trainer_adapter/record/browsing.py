@@ -287,7 +287,9 @@ def read_token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
     try:
         return None if ratios is None else TokenRatios.from_text(ratios)
     except ValueError as error:
-        raise InputError(f"rollout {rollout_id}: its column {TOKENS!r} holds something else ({error}).") from error
+        raise InputError(
+            f"rollout {rollout_id}: its column {TOKENS!r} holds something else ({error})."
+        ) from error
 
 
 def have_tokens(session: Session, rollout_ids: Sequence[int]) -> bool:
@@ -303,7 +305,7 @@ def _ratios(session: Session, rollout_ids: Sequence[int]) -> dict[int, str]:
 
 
 def _texts(session: Session, rollout_ids: Sequence[int], id: Any, stored: Any, name: str) -> dict[int, str]:
-    """Return what the database has of these rollouts in `stored`, or else their shards in the column `name`."""
+    """Return what the database has of these rollouts in `stored`, else their shards in column `name`."""
     texts: dict[int, str] = {}
     for start in range(0, len(rollout_ids), 500):
         part = rollout_ids[start : start + 500]

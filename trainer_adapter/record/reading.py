@@ -204,8 +204,8 @@ def read_texts(path: Path, content: str, rows: Collection[int], name: str) -> di
     try:
         if not path.is_file():
             raise InputError(
-                f"{path}: the responses lie in this file, which is not there; put it back, or import its folder "
-                "from where it is now: `tagrpo rollouts import FOLDER`."
+                f"{path}: the responses lie in this file, which is not there; put it back, or import its "
+                "folder from where it is now: `tagrpo rollouts import FOLDER`."
             )
         with _opened(path) as file:
             if footer_hash(path) != content:

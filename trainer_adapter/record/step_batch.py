@@ -96,7 +96,7 @@ class StepBatch:
 
 @dataclass(frozen=True)
 class StepNumbers:
-    """What is recorded of a step's responses beside their texts, small enough to be kept while training goes on.
+    """What is recorded of a step's responses beside their texts; small enough to wait while training goes on.
 
     Attributes:
         step: the global step.
@@ -113,8 +113,8 @@ class StepNumbers:
 class StepTexts:
     """The texts of some responses that follow one another.
 
-    With `token_lengths` (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the rollout
-    engine gave log-probs.
+    With `token_lengths` (see `TokenRatios`) the log-ratios of single tokens are recorded too, where the
+    rollout engine gave log-probs.
     """
 
     responses: Sequence[str]

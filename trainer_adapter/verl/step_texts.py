@@ -92,7 +92,7 @@ def record_step(
 
 
 class _Drawn(NamedTuple):
-    """Responses of a step that are to be recorded: numbers, token ids, and the prompts they were drawn for."""
+    """Responses of a step that are to be recorded: numbers, token ids, prompts they were drawn for."""
 
     numbers: "StepNumbers"
     response_ids_BT: Tensor

@@ -16,7 +16,7 @@ from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutS
 
 @dataclass(frozen=True)
 class Leaving:
-    """A step whose responses are to go; `file` is its shard, None where it is not there or another one now."""
+    """A step whose responses are to go; `file` is its shard, None where that is gone or another one now."""
 
     step: int
     rollouts: int

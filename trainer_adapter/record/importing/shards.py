@@ -263,7 +263,7 @@ def _insert(session: Session, run: Run, shard: Shard) -> int:
 def _insert_texts(session: Session, shard_id: int, shard: Shard) -> None:
     """Copy the texts of a step whose headers are there."""
     connection = session.connection()
-    next_id = session.scalar(select(_first_rollout(shard_id)))
+    next_id = session.scalar(select(_first_rollout(shard_id))) or 0
     compress = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress
     for part in read_columns(shard, TEXTS):
         for name, statement in ((_RESPONSE, _INSERT_TEXT), (TOKENS, _INSERT_TOKENS)):

@@ -65,8 +65,8 @@ class RunSettings:
             20,480); None takes a fifth of the longest response.
         record: folder of the rollout record; None keeps none.
         record_tokens: record the log-ratio of every token too.
-        record_share: share of the questions whose responses are recorded; chosen by their ids' hashes, so that
-            they are the same at every step and in every run. Metrics are of all.
+        record_share: share of the questions whose responses are recorded; chosen by the hashes of their ids,
+            so that they are the same at every step and in every run. Metrics are of all.
         weight_update_limit_s: how long the rollout engine may take to load new weights before training ends;
             the default is verl's limit for a collective call (`actor_rollout_ref.nccl_timeout`).
         poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.

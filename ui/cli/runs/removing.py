@@ -56,8 +56,12 @@ def remove(
             folders = rollout_folders(session, chosen.id)
         if not terminal.as_json:
             _show(chosen, hanging, sets, folders)
-        if not hanging.obstacles and not yes and not output.is_confirmed(
-            f"removing run {chosen.name!r}", f"Remove run {chosen.name}? It cannot be taken back."
+        if (
+            not hanging.obstacles
+            and not yes
+            and not output.is_confirmed(
+                f"removing run {chosen.name!r}", f"Remove run {chosen.name}? It cannot be taken back."
+            )
         ):
             raise typer.Abort
         with database.write() as session:

@@ -181,8 +181,8 @@ def run(
     record_share: Annotated[
         float | None,
         Option(
-            help="Share of the questions whose responses are recorded, the same ones at every step; by default "
-            "1, all. Metrics are of all responses. The same as tagrpo_run.record_share."
+            help="Share of the questions whose responses are recorded, the same ones at every step; by "
+            "default 1, all. Metrics are of all responses."
         ),
     ] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,

@@ -66,9 +66,7 @@ def import_(
         terminal.progress("steps") as bar,
         db.open(create=True) as database,
     ):
-        imported = import_rollouts(
-            database, folder, name=name, texts=texts == "database", report=bar.update
-        )
+        imported = import_rollouts(database, folder, name=name, texts=texts == "database", report=bar.update)
     terminal.emit(asdict(imported), output.say, _sentence(imported))
 
 
@@ -120,7 +118,9 @@ def watch(
 
 def prune(
     run: Annotated[str, Argument(help="Name or id of a training run.")],
-    keep_every: Annotated[int, Option(min=1, help="Keep the responses of every such step: 50 keeps 50, 100...")],
+    keep_every: Annotated[
+        int, Option(min=1, help="Keep the responses of every such step: 50 keeps 50, 100...")
+    ],
     keep_last: Annotated[int, Option(min=0, help="Keep those of the last steps, however numbered.")] = 10,
     yes: Annotated[bool, Option("--yes", help="Remove them without asking.")] = False,
     dry_run: Annotated[bool, Option(help="Say what would go; remove nothing.")] = False,
@@ -156,7 +156,9 @@ def prune(
             f"{output.plural(len(files), 'file')} of {sum(each.bytes for each in leaving) / 2**20:,.1f} MiB"
         )
         if dry_run or not leaving:
-            terminal.emit(record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: none to go")
+            terminal.emit(
+                record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: none to go"
+            )
             return
         if not yes and not output.is_confirmed(
             f"removing the rollouts of {output.plural(len(leaving), 'step')}", f"Remove {sentence}?"
