@@ -182,3 +182,31 @@ def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("service.database.searching.PART", 2)
     part = read("list", "ta", "--text", "nowhere to be read")
     assert (part["rollouts"], part["after"]) == ([], listed[3]["id"])  # four texts were read
+
+
+def test_a_response_whose_file_is_gone_is_a_line_and_a_copy_needs_no_file() -> None:
+    run("import", "ta")
+    number = str(read("list")["rollouts"][0]["id"])
+    Path("ta").rename("moved")
+    assert "ta/step-00000001.parquet: the responses lie in this file, which is not there" in refused(
+        "show", number
+    )
+    assert "put it back" in refused("list", "--text", "boxed")
+    assert len(read("list")["rollouts"]) == 25
+    run("import", "moved", "--texts", "database")
+    Path("moved").rename("again")
+    assert "Step 1: it is" in run("show", number).out
+    assert len(read("list", "--text", "boxed")["rollouts"]) == 25
+
+
+def test_prune_says_what_goes_and_asks_first() -> None:
+    run("import", "ta")
+    there = "ta: 16 rollouts of 1 step, 1 file of 0.0 MiB would go"
+    assert there in run("prune", "ta", "--keep-every", "2", "--keep-last", "0", "--dry-run").out
+    assert Path("ta/step-00000001.parquet").exists()
+    assert "no step would go" in run("prune", "ta", "--keep-every", "2").out  # the last ten stay
+    asked = ("prune", "ta", "--keep-every", "2", "--keep-last", "0")
+    assert "give --yes to do it unasked" in refused(*asked)
+    assert read(*asked, "--yes")["steps"] == [1]
+    assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
+    assert [each["rollouts"] for each in read("steps")["steps"]] == [0, 16]

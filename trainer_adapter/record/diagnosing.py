@@ -8,7 +8,8 @@ from sqlalchemy.orm import Session
 from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
 from service.errors import InputError
 from service.runs.store import Run
-from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow, RolloutTextRow
+from trainer_adapter.record.browsing import read_rollout_texts
+from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow
 
 _QUESTIONS_AT_ONCE = 50
 _ORIGINAL = 0
@@ -79,6 +80,9 @@ def visit_texts(
     """Yield the responses to these questions at the steps `first` to `last`, some questions at a time.
 
     Visits of a question are pooled, in the order of steps.
+
+    Raises:
+        InputError: as `browsing.read_rollout_texts`.
     """
     for start in range(0, len(question_ids), _QUESTIONS_AT_ONCE):
         part = list(question_ids[start : start + _QUESTIONS_AT_ONCE])
@@ -87,17 +91,17 @@ def visit_texts(
             RolloutShardRow.run_id == run.id, RolloutShardRow.step.between(first, last)
         )
         rows = session.execute(
-            select(RolloutPromptRow.question_id, RolloutPromptRow.variant, RolloutTextRow.text)
+            select(RolloutPromptRow.question_id, RolloutPromptRow.variant, RolloutRow.id)
             .join(RolloutRow, RolloutRow.prompt_id == RolloutPromptRow.id)
-            .join(RolloutTextRow, RolloutTextRow.rollout_id == RolloutRow.id)
             .where(
                 RolloutPromptRow.run_id == run.id,
                 RolloutPromptRow.question_id.in_(part),
                 RolloutRow.shard_id.in_(shards),
             )
             .order_by(RolloutRow.shard_id, RolloutRow.id)
-        )
-        for question, variant, text in rows:
-            by_question[question].setdefault(variant, []).append(text)
+        ).all()
+        texts = read_rollout_texts(session, [row.id for row in rows])
+        for question, variant, id in rows:
+            by_question[question].setdefault(variant, []).append(texts[id])
         for question, prompts in by_question.items():
             yield GroupTexts(question, {variant: tuple(texts) for variant, texts in prompts.items()})

@@ -157,7 +157,7 @@ def prune(
         )
         if dry_run or not leaving:
             terminal.emit(
-                record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: none to go"
+                record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: no step would go"
             )
             return
         if not yes and not output.is_confirmed(
