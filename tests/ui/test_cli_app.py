@@ -345,6 +345,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("rollouts", "list"): ["ta", "--db", measured],
         ("rollouts", "rescued"): ["rescue", "--db", measured],
         ("rollouts", "show"): ["1", "--db", measured],
+        ("rollouts", "prune"): ["ta", "--keep-every", "2", "--yes", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
         ("sandbox", "candidates"): [
             folder / "world",
