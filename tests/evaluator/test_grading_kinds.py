@@ -223,6 +223,7 @@ def test_words_with_digits_are_no_numbers() -> None:
     assert find_answer("nothing to be seen in all of this", AnswerKind.CHOICE) is None
 
 
+@pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
 def test_an_easy_case_starts_no_process_and_loads_no_algebra() -> None:
     code = (
         "import sys\nfrom evaluator.grading import grade\n"

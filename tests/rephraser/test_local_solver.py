@@ -167,7 +167,7 @@ def test_every_answer_is_kept_with_its_own_seed(calm: Path) -> None:
 
 
 def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: Path) -> None:
-    ((stored,),) = rows(calm, "SELECT spec FROM runs")
+    ((stored,),) = rows(calm, "SELECT CAST(spec AS text) FROM runs")
     (solver,) = json.loads(stored)["solvers"]
     assert solver["model"] == str(policy)
     assert solver["prompt"]["template"] == "{question}"
@@ -176,7 +176,7 @@ def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: P
     assert engine["sampler"] == "local"
     assert engine["weights"].startswith("weights_")
     assert {"torch", "transformers", "dtype", "device"} <= set(engine)
-    for (evidence,) in rows(calm, "SELECT evidence FROM verdicts WHERE final"):
+    for (evidence,) in rows(calm, "SELECT CAST(evidence AS text) FROM verdicts WHERE final"):
         assert json.loads(evidence)["solvers"] == [solver["id"]]
 
 

@@ -3,6 +3,7 @@
 import pytest
 from runs import Asked, Proposed, add_run, make_spec, neighbor_texts
 from sqlalchemy import text
+from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets import Adaptive
@@ -99,12 +100,8 @@ def test_what_the_answers_of_another_run_reject_is_left_out(db: Database) -> Non
 
 def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
     header = sets.publish(db, "math", run="run").header
-    with db.write() as session:
-        for (name,) in session.execute(
-            text("SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='proposals'")
-        ).all():
-            session.execute(text(f'DROP TRIGGER "{name}"'))
-        session.execute(text("DELETE FROM proposals WHERE ordinal = 1"))
+    with past_tagrpo(db) as connection:
+        connection.execute(text("DELETE FROM proposals WHERE ordinal = 1"))
     with db.read() as session:
         problems = sets.verify(session, header.id).problems
     assert len(problems) == 2

@@ -1,14 +1,13 @@
 """Finding and tagging versions, and that a published version cannot change."""
 
 import re
-import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from runs import Asked, Proposed, add_run
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
+from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets import SetHeader
@@ -194,19 +193,14 @@ TAMPERING = {
 }
 
 
-@pytest.mark.sqlite  # past tagrpo, by a connection of its own
 @pytest.mark.parametrize("statement", list(TAMPERING))
 def test_verify_sees_what_was_done_behind_the_triggers(
     db: Database, published: list[SetHeader], statement: str
 ) -> None:
     with db.read() as session:
         assert sets.verify(session, "math@2").problems == ()
-    with closing(sqlite3.connect(db.path)) as raw:
-        triggers = raw.execute("SELECT name FROM sqlite_master WHERE type = 'trigger'").fetchall()
-        for (name,) in triggers:
-            raw.execute(f"DROP TRIGGER {name}")
-        assert raw.execute(statement).rowcount in {1, 2}  # of one version or of both
-        raw.commit()
+    with past_tagrpo(db) as connection:
+        assert connection.execute(text(statement)).rowcount in {1, 2}  # of one version or of both
 
     with db.read() as session:
         report = sets.verify(session, published[1].id)
@@ -215,14 +209,11 @@ def test_verify_sees_what_was_done_behind_the_triggers(
     assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
 
 
-@pytest.mark.sqlite
 def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader], tmp_path: Path) -> None:
     from service.errors import DatabaseError
 
-    with closing(sqlite3.connect(db.path)) as raw:
-        raw.execute("DROP TRIGGER candidates_no_update")
-        raw.execute("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'")
-        raw.commit()
+    with past_tagrpo(db) as connection:
+        connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
 
     with pytest.raises(DatabaseError, match="math@2: its members no longer give its hash"):
         sets.export_jsonl(db, "math@2", tmp_path / "out.jsonl")

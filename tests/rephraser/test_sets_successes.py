@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
+from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets.counts import count_successes
@@ -109,21 +110,11 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
         assert sets.verify(session, "math@2").ok
         found = sets.diff(session, "math@1", "math@2")
         assert (found.same, found.changed) == (True, ())
-    with db.write() as session:
-        for (name,) in session.execute(
-            text("SELECT name FROM sqlite_master WHERE type='trigger' AND tbl_name='neighbor_set_members'")
-        ).all():
-            session.execute(text(f'DROP TRIGGER "{name}"'))
-        forged = json.dumps(
-            {
-                "solver": "x",
-                "question_right": 1,
-                "question_drawn": 2,
-                "neighbor_right": 2,
-                "neighbor_drawn": 2,
-            }
-        )
-        session.execute(
+    forged = json.dumps(
+        {"solver": "x", "question_right": 1, "question_drawn": 2, "neighbor_right": 2, "neighbor_drawn": 2}
+    )
+    with past_tagrpo(db) as connection:
+        connection.execute(
             text("UPDATE neighbor_set_members SET successes = :s WHERE set_id = :i"),
             {"s": forged, "i": counted.header.id},
         )

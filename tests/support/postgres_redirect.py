@@ -1,10 +1,11 @@
 """Tests' databases on PostgreSQL: what a test opens as a file is one of a cluster's databases.
 
 The file that a test names holds the name of its database then, so that it is there, and another file with the
-same content (a copy) gets a copy of the database. Programs that tests start do the same, by the folder
+same content (a copy) gets a copy of the database. Pages that show such a file show the database. Programs that tests start do the same, by the folder
 `tests/support/redirected` on their PYTHONPATH. Files of SQLite stay what they are.
 """
 
+import dataclasses
 import json
 import os
 import threading
@@ -15,6 +16,7 @@ from postgres_cluster import Cluster
 
 from service.database import Database, Server
 from service.database.place import parse_place
+from ui.pages.state import settings
 
 _MARK = "database of a test on PostgreSQL: "
 
@@ -33,6 +35,15 @@ def install(cluster: Cluster) -> None:
         return made
 
     Database._open = classmethod(redirected)  # type: ignore[assignment, method-assign]
+    current = settings.current
+
+    def shown() -> settings.Settings:
+        given = current()
+        place = given.database
+        server = _server(cluster, place.resolve(), schema=False) if isinstance(place, Path) else None
+        return given if server is None else dataclasses.replace(given, database=server)
+
+    settings.current = shown
     described = {**vars(cluster), "folder": str(cluster.folder), "programs": str(cluster.programs)}
     described["process"] = None
     os.environ["TAGRPO_TEST_CLUSTER"] = json.dumps(described)

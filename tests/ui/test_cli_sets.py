@@ -1,8 +1,6 @@
 """`tagrpo sets`: what it prints, its exit codes, its JSON."""
 
 import json
-import sqlite3
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +8,8 @@ from typing import Any
 import pytest
 from command_line import Done, run_here, words
 from runs import Asked, Proposed, add_run, make_spec, open_empty
+from sqlalchemy import text
+from tampering import past_tagrpo
 
 from service.database import Database
 
@@ -223,10 +223,8 @@ def test_verify(cli: Cli) -> None:
     cli("publish", "other", "--run", "run", "--n", "1")
     assert cli("verify").out.count("as published") == 2
 
-    with closing(sqlite3.connect(cli.db)) as raw:
-        raw.execute("DROP TRIGGER neighbor_set_members_no_update")
-        raw.execute("UPDATE neighbor_set_members SET posterior = 0.1 WHERE posterior = 0.8")
-        raw.commit()
+    with past_tagrpo(cli.db) as connection:
+        connection.execute(text("UPDATE neighbor_set_members SET posterior = 0.1 WHERE posterior = 0.8"))
 
     result = cli("verify", code=3)
     assert "math@1: CHANGED" in result.out

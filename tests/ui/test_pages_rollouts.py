@@ -1,13 +1,15 @@
 """The page "Rollouts": steps and their groups, one group with its responses, two steps, over training."""
 
 import re
-import sqlite3
-from contextlib import closing
+import shutil
 from functools import partial
+from pathlib import Path
 
 import pytest
 from pages import numbers, open_page, said, tables
 from rescues import write_rescues
+from sqlalchemy import text
+from tampering import past_tagrpo
 from training_pages import QUESTIONS, STEPS, trainings
 
 from service.database import Database
@@ -242,15 +244,11 @@ def test_keys_of_an_address(text, key):
 
 def test_a_link_from_a_question_opens_a_run_that_has_it(filled, tmp_path):
     """The newest run may have been trained on other questions."""
-    copy = tmp_path / "t.db"
-    with closing(sqlite3.connect(filled)) as source, closing(sqlite3.connect(copy)) as target:
-        source.backup(target)
-        target.execute(
-            "DELETE FROM rollout_groups WHERE question_id = ? "
-            "AND run_id = (SELECT id FROM runs WHERE name = 'joint')",
-            (QUESTION,),
-        )
-        target.commit()
+    copy = Path(shutil.copy(filled, tmp_path / "t.db"))
+    with past_tagrpo(copy) as connection:
+        query = "DELETE FROM rollout_groups WHERE question_id = :question AND run_id = "
+        joint = "(SELECT id FROM runs WHERE name = 'joint')"
+        connection.execute(text(query + joint), {"question": QUESTION})
     assert opened(copy).selectbox[0].value == "joint"
     assert opened(copy, q=QUESTION).selectbox[0].value == "plain"
     app = opened(copy, q=QUESTION, run="joint")

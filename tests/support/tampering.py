@@ -1,0 +1,29 @@
+"""What somebody does to a database past tagrpo, who can write it: no trigger and no foreign key is in the way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sqlalchemy import Connection, create_engine, text
+
+from service.database import Database, Server
+
+
+@contextmanager
+def past_tagrpo(database: Database | Path) -> Iterator[Connection]:
+    """One transaction; a file loses its triggers for good."""
+    if isinstance(database, Path):
+        with Database.open(database, create=False) as opened, past_tagrpo(opened) as connection:
+            yield connection
+        return
+    place = database.place
+    engine = create_engine(place.whole if isinstance(place, Server) else f"sqlite:///{place}")
+    with engine.begin() as connection:
+        if isinstance(place, Server):
+            connection.execute(text("SET LOCAL session_replication_role = replica"))
+        else:
+            names = connection.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all()
+            for name in names:
+                connection.execute(text(f"DROP TRIGGER {name}"))
+        yield connection
+    engine.dispose()
