@@ -7,13 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from capped_runs import COUNT, USED, WORST, account, make_run
+from sqlalchemy import select, update
 
 from service import process
 from service.database import Database
 from service.process import Process, this_process
 from service.runs import cells, leases, store
-from service.runs.tables import CellRow
+from service.runs.spending import reserve_cells
+from service.runs.tables import CellBodyRow, CellRow
 
 BOOT, NAMESPACE = "00000000-0000-4000-8000-000000000001", "pid:[4026531836]"
 ANOTHER_BOOT, ANOTHER_NAMESPACE = "00000000-0000-4000-8000-000000000002", "pid:[4026532001]"
@@ -151,3 +153,42 @@ def test_leases_are_renewed_although_no_answer_comes(db: Database, run_id: str) 
         while soonest() < time.time():
             pass
     assert claim(db, run_id, leases.this_owner("t")) == 0
+
+
+@pytest.mark.parametrize("order", [("late", "other"), ("other", "late")], ids=["first", "last"])
+def test_an_answer_of_a_host_that_lost_its_lease_is_stored_once_and_counted(
+    db: Database, order: tuple[str, str]
+) -> None:
+    """It was thought dead, so another host asks the same again; each then brings its answers."""
+    run = make_run(db, 4 * COUNT * WORST)
+
+    def owner(host: str) -> str:
+        return f"{replace(this_process(), boot=ANOTHER_BOOT)}|{host}"
+
+    def ask(host: str) -> list[int]:
+        with db.write() as session:
+            claimed = cells.claim_cells(session, run.id, run.id, owner=owner(host), limit=COUNT)
+            reserve_cells(session, {cell.id: WORST for cell in claimed})
+        return [cell.id for cell in claimed]
+
+    def answer(host: str, ids: list[int]) -> None:
+        receipt = cells.Receipt("m", 3, 4, USED, attempts=1, latency_s=0.1)
+        with db.write() as session:
+            for cell_id in ids:
+                cells.fill_cell(session, cell_id, host, receipt)
+            leases.release_leases(session, owner(host))
+
+    asked = ask("late")
+    with db.write() as session:
+        session.execute(update(CellRow).values(lease_until=0.0))
+    assert ask("other") == asked
+    first, second = order
+    answer(first, asked[:10])
+    assert ask("third") == ([] if first == "late" else asked[10:])
+    answer(second, asked)
+    with db.read() as session:
+        bodies = {row.cell_id: row.body for row in session.scalars(select(CellBodyRow))}
+        assert session.scalars(select(CellRow.state).distinct()).all() == [cells.FILLED]
+    assert bodies == dict.fromkeys(asked[:10], first) | dict.fromkeys(asked[10:], second)
+    money = account(db, run)
+    assert (money.reserved_usd, money.spent_usd >= 2 * COUNT * USED) == (0.0, True)

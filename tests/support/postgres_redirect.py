@@ -1,8 +1,9 @@
 """Tests' databases on PostgreSQL: what a test opens as a file is one of a cluster's databases.
 
 The file that a test names holds the name of its database then, so that it is there, and another file with the
-same content (a copy) gets a copy of the database. Pages that show such a file show the database. Programs that tests start do the same, by the folder
-`tests/support/redirected` on their PYTHONPATH. Files of SQLite stay what they are.
+same content (a copy) gets a copy of the database. Pages that show such a file show the database. Programs
+that tests start do the same, by the folder `tests/support/redirected` on their PYTHONPATH. Files of SQLite
+stay what they are.
 """
 
 import dataclasses

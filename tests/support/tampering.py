@@ -1,4 +1,4 @@
-"""What somebody does to a database past tagrpo, who can write it: no trigger and no foreign key is in the way."""
+"""What somebody does to a database past tagrpo: no trigger and no foreign key is in the way."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

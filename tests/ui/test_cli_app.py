@@ -191,6 +191,7 @@ def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: 
             assert path[1] in done.out
 
 
+@pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
 def test_no_help_imports_a_heavy_module() -> None:
     """Importing them takes seconds; help answers in under half a second (benchmarks/speed/cli_help.py)."""
     script = f"""
@@ -365,6 +366,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
     }
 
 
+@pytest.mark.sqlite  # db backup copies a file
 def test_json_is_one_object_and_all_that_stands_on_stdout(
     cli: CommandLine, demo: Path, tmp_path: Path
 ) -> None:

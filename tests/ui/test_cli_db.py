@@ -12,6 +12,8 @@ from sqlalchemy import text
 
 from service.database import Database
 
+pytestmark = pytest.mark.sqlite  # pages of a file
+
 
 @pytest.fixture
 def db(cli: CommandLine) -> Path:

@@ -66,6 +66,7 @@ def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     assert (done.code, checks(done.out)["disk"]["state"]) == (3, "problem")
 
 
+@pytest.mark.sqlite  # damages a file
 def test_a_damaged_database_is_a_problem(cli: CommandLine, tmp_path: Path) -> None:
     path = tmp_path / "tagrpo.db"
     open_empty(path).close()

@@ -171,7 +171,7 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     done = cli(*evaluate(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
     assert done.code == 0, done.err
     assert "not the content it is known by" in words(done.err)
-    ((spec,),) = rows("tagrpo.db", "SELECT spec FROM runs")
+    ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
 
@@ -218,7 +218,10 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
     }.items():
         done = cli(*evaluate(server, "--name", name, *more, n=1))
         assert done.code == 0, done.err
-    specs = {name: json.loads(spec) for name, spec in rows("tagrpo.db", "SELECT name, spec FROM runs")}
+    specs = {
+        name: json.loads(spec)
+        for name, spec in rows("tagrpo.db", "SELECT name, CAST(spec AS text) FROM runs")
+    }
     assert specs["paper.sums"]["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
     assert specs["public.sums"]["prompt"]["form"] == "raw"
     assert specs["own.sums"]["prompt"] == {

@@ -98,6 +98,7 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
     assert (refused.code, COMMANDS_A_TERMINAL.findall(refused.err)) == (2, [])
 
 
+@pytest.mark.sqlite  # its program has an environment of its own
 def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
     """On a terminal rich writes escapes of its own; those of a text stay spelled out."""
     done = subprocess.run(

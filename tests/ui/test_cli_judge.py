@@ -75,7 +75,7 @@ def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine)
 def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
     chosen = ["--question-samples", "16", "--looks", "4,8", "--accept", "4", "--limit", "2"]
     assert cli(*solved(server, *chosen)).code == 0
-    (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT spec FROM runs"))
+    (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT CAST(spec AS text) FROM runs"))
     rule = spec["rule"]
     assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
     assert rule["flagged_looks"] == [10, 12]

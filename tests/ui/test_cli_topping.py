@@ -71,7 +71,7 @@ def test_the_same_command_goes_on_and_a_third_run_counts_both(
     assert "continuing run second" in words(again.err)
     assert stats(server)["requests"] == requests
     cli(*solved(server, "--n", "3", "--rounds", "1", "--tops-up", "second", name="third"))
-    specs = dict(rows(db, "SELECT name, spec FROM runs"))
+    specs = dict(rows(db, "SELECT name, CAST(spec AS text) FROM runs"))
     ids = dict(rows(db, "SELECT name, id FROM runs"))
     assert RunSpec.from_json(json.loads(specs["third"])).tops_up == (ids["first"], ids["second"])
     assert json.loads(cli("runs", "show", "third", "--json").out)["tops_up"] == ["first", "second"]

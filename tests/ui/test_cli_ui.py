@@ -171,6 +171,7 @@ def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
     assert demo_database() == (Path("tagrpo-demo", "tagrpo.db"), "")
 
 
+@pytest.mark.sqlite  # the shipped demo is a file
 def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -10,6 +10,8 @@ from benchmarks.pages.places import World, read_world
 from benchmarks.pages.queries import Ask, other_ways, page_queries
 from service.database import Database
 
+pytestmark = pytest.mark.sqlite  # plans
+
 
 @pytest.fixture(scope="module")
 def database(tmp_path_factory: pytest.TempPathFactory) -> Database:

@@ -51,6 +51,7 @@ def test_a_missing_database_says_how_to_make_one(on, tmp_path):
     assert not path.exists()
 
 
+@pytest.mark.sqlite  # compares a file
 @pytest.mark.parametrize(
     ("revision", "way_out"),
     [("0011", "tagrpo sets export NAME FOLDER"), ("0.9", "tagrpo runs list --db {path}")],

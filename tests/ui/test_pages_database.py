@@ -4,10 +4,12 @@ import pickle
 import sqlite3
 import threading
 
+import psycopg
 import pytest
 from sqlalchemy import func, select, text
 
 from service.database import Database
+from service.database.place import parse_place
 from service.errors import DatabaseError
 from service.questions.tables import QuestionSetRow
 from ui.pages.state import database, settings
@@ -53,6 +55,7 @@ def test_the_stamp_changes_with_the_database_and_only_then(served):
     assert stamp() == after
 
 
+@pytest.mark.sqlite  # of a file
 def test_the_stamp_changes_with_a_file_put_in_the_place_of_the_old_one(served, tmp_path):
     first = stamp()
     other = tmp_path / "other.db"
@@ -73,6 +76,7 @@ def test_results_are_kept_until_the_database_changes(served):
     assert calls == [0, 1, 1, 0]
 
 
+@pytest.mark.sqlite  # of a file
 def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served):
     with sqlite3.connect(served, isolation_level=None) as writer:
         writer.execute("BEGIN IMMEDIATE")
@@ -97,6 +101,7 @@ def test_two_threads_read_at_a_time(served):
     assert found == [0] * 8
 
 
+@pytest.mark.sqlite  # of a file
 def test_conditions(tmp_path):
     path = tmp_path / "x.db"
     assert condition(path) == "missing"
@@ -117,11 +122,43 @@ def test_conditions(tmp_path):
     assert condition(text_file) == "unreadable"
 
 
+def test_conditions_of_a_server(cluster):
+    url = cluster.empty(schema=False)
+    place = parse_place(url)
+    assert condition(place) == "empty"
+    Database.open(url).close()
+    assert condition(place) == "ready"
+    for revision, expected in (("0011", "unreleased"), ("2.0", "newer")):
+        with psycopg.connect(url.replace("+psycopg", "")) as connection:
+            connection.execute("UPDATE alembic_version SET version_num = %s", (revision,))
+        assert condition(place) == expected
+    with psycopg.connect(url.replace("+psycopg", "")) as connection:
+        connection.execute("DROP TABLE alembic_version")
+    assert condition(place) == "foreign"
+    cluster.drop(url)
+    with pytest.raises(DatabaseError, match="does not exist"):
+        condition(place)
+
+
+def test_the_writer_of_reviews_can_write_nothing_else_on_a_server(cluster):
+    url = cluster.empty()
+    settings.use(settings.Settings(parse_place(url), review=True))
+    for statement in ("DELETE FROM question_sets", "UPDATE runs SET name = 'x'", "DROP TABLE reviews"):
+        with pytest.raises(DatabaseError, match="pages add reviews alone"), review_writer() as session:
+            session.execute(text(statement))
+    with review_writer() as session:
+        assert session.scalar(text("SELECT count(*) FROM reviews")) == 0
+    settings.use(None)
+    database.forget()
+    cluster.drop(url)
+
+
 def test_reviews_need_the_option(served):
     with pytest.raises(DatabaseError, match="tagrpo ui --review"), review_writer():
         pass
 
 
+@pytest.mark.sqlite  # of a file
 def test_the_writer_of_reviews_can_write_nothing_else(served):
     settings.use(settings.Settings(served, review=True))
     for statement in (

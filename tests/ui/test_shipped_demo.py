@@ -32,6 +32,9 @@ def demo(folder):
             session.execute(text("UPDATE rollout_shards SET path = NULL"))  # not below the demo's folder
 
 
+pytestmark = pytest.mark.sqlite
+
+
 @pytest.fixture
 def database(built):
     return built(demo)

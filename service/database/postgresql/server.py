@@ -15,7 +15,14 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 
 from service.database.place import Server
-from service.database.postgresql.errors import LOCK_TIMEOUT_S, describe, is_lost
+from service.database.postgresql.errors import (
+    LOCK_TIMEOUT_S,
+    NUMBER_TO_COME,
+    NUMBER_TOO_LARGE,
+    describe,
+    is_lost,
+    state_of,
+)
 from service.database.postgresql.values import to_json
 from service.errors import DatabaseError
 
@@ -25,6 +32,7 @@ RECONNECT_S = 60.0
 
 _PAUSE_S = 0.2
 _TAKE_LOCK = f"SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock({WRITE_LOCK})"
+_STATUS = text("SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))")
 _READ_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SETTINGS = {
     "lock_timeout": f"{LOCK_TIMEOUT_S}s",
@@ -69,10 +77,16 @@ class PostgresDatabase:
 
     @contextmanager
     def explained(self) -> Iterator[None]:
-        """Turn errors of the server into such that say what to do."""
+        """Turn errors of the server into such that say what to do.
+
+        Raises:
+            OverflowError: a number has more digits than the server holds, as SQLite's driver says it.
+        """
         try:
             yield
         except DBAPIError as error:
+            if state_of(error) == NUMBER_TOO_LARGE:
+                raise OverflowError(str(error.orig)) from None
             description = describe(error, self.place)
             if description is None:
                 raise
@@ -128,15 +142,20 @@ class PostgresDatabase:
                 return connection, number
 
     def _was_committed(self, transaction: str) -> bool:
-        """Ask what became of a transaction whose connection ended in the commit."""
+        """Ask what became of a transaction whose connection ended in the commit.
+
+        Where the server crashed before anything of it was on disk, its number is still to be given.
+        """
         patience = time.monotonic() + RECONNECT_S
         while True:
             connection, _ = self._begin(write=False)
-            with connection:
-                status = connection.execute(
-                    text("SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))"),
-                    {"number": transaction},
-                ).scalar()
+            try:
+                with connection:
+                    status = connection.execute(_STATUS, {"number": transaction}).scalar()
+            except DBAPIError as error:
+                if state_of(error) == NUMBER_TO_COME:
+                    return False
+                raise
             if status != "in progress" or time.monotonic() > patience:
                 return bool(status == "committed")
             time.sleep(_PAUSE_S)
