@@ -1,10 +1,13 @@
 """A database of a PostgreSQL server: its schema, its rights, and what becomes of work when it goes away."""
 
 import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import psycopg
@@ -181,6 +184,62 @@ def test_a_connection_cut_in_the_commit_is_asked_after(
                 store(db, "a")
         monkeypatch.setattr(dialect, "do_commit", commit)
         assert count(db) == reached
+
+
+@pytest.mark.parametrize("others", [0, 3])
+@pytest.mark.parametrize("dies", ["server", "backend"])
+def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_transaction(
+    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch, others: int, dies: str
+) -> None:
+    """What is lost was not on disk yet; others may write before the one who lost it asks."""
+    plain = url.replace("+psycopg", "")
+    with Database.open(url) as db:
+        store(db, "before")
+        dialect = db.connections.engine.dialect
+        commit = dialect.do_commit
+
+        def crash(connection: Any) -> None:
+            monkeypatch.setattr(dialect, "do_commit", commit)
+            if dies == "server":
+                cluster.stop(how="immediate")
+                cluster.start()
+            else:  # as by the kernel where memory is short: all of the server's processes start anew
+                with suppress(psycopg.OperationalError), psycopg.connect(plain) as bystander:
+                    os.kill(connection.driver_connection.info.backend_pid, signal.SIGKILL)
+                    while True:
+                        bystander.execute("SELECT 1")
+                with db.read():  # waits for it
+                    pass
+            for number in range(others):
+                with Database.open(url) as other:
+                    store(other, f"other {number}")
+            commit(connection)
+
+        monkeypatch.setattr(dialect, "do_commit", crash)
+        with pytest.raises(DatabaseError, match="Nothing of the last step was written"):
+            store(db, "mine")
+        assert count(db) == 1 + others
+
+
+def test_a_commit_before_an_ordinary_restart_is_asked_after(
+    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Database.open(url) as db:
+        store(db, "before")
+        dialect = db.connections.engine.dialect
+        commit = dialect.do_commit
+
+        def restart(connection: Any) -> None:
+            monkeypatch.setattr(dialect, "do_commit", commit)
+            commit(connection)
+            cluster.stop(how="fast")
+            cluster.start()
+            connection.driver_connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        monkeypatch.setattr(dialect, "do_commit", restart)
+        store(db, "mine")
+        assert count(db) == 2
 
 
 def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(

@@ -7,7 +7,6 @@ from service.errors import ConnectionLostError, DatabaseError
 
 LOCK_TIMEOUT_S = 60
 NUMBER_TOO_LARGE = "22003"
-NUMBER_TO_COME = "22023"  # of a transaction that the server has not begun yet
 _OF_CONNECTION = ("08", "57P")
 _TOO_MANY = "53300"
 

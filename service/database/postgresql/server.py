@@ -17,7 +17,6 @@ from sqlalchemy.exc import DBAPIError
 from service.database.place import Server
 from service.database.postgresql.errors import (
     LOCK_TIMEOUT_S,
-    NUMBER_TO_COME,
     NUMBER_TOO_LARGE,
     describe,
     is_lost,
@@ -31,8 +30,16 @@ RECONNECT_S = 60.0
 """As long as a writer waits for another one, it waits for a server that restarts."""
 
 _PAUSE_S = 0.2
+# Set anew by a start, and where the server recovers from a crash.
+_LIFE = "concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_stat_bgwriter))"
 _TAKE_LOCK = f"SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock({WRITE_LOCK})"
-_STATUS = text("SELECT pg_xact_status(CAST(CAST(:number AS text) AS xid8))")
+_WRITTEN = "SELECT pg_current_wal_insert_lsn()::text"
+# A server that crashed gives numbers of transactions anew where their log was not on disk: its first
+# checkpoint then lies before what was logged.
+_STATUS = (
+    f"SELECT CASE WHEN {_LIFE} <> %(life)s AND checkpoint_lsn < %(written)s::text::pg_lsn "
+    "THEN 'aborted' ELSE pg_xact_status(%(number)s::text::xid8) END FROM pg_control_checkpoint()"
+)
 _READ_ONE_STATE = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 _SETTINGS = {
     "lock_timeout": f"{LOCK_TIMEOUT_S}s",
@@ -65,6 +72,7 @@ class PostgresDatabase:
             },
         )
         event.listen(self.engine, "connect", _read_numbers)
+        event.listen(self.engine, "connect", _note_life)
         # Rows of one INSERT go in one statement, so that what counts them runs once.
         self.engine.dialect.use_insertmanyvalues_wo_returning = True
 
@@ -99,6 +107,8 @@ class PostgresDatabase:
         try:
             try:
                 yield connection
+                if transaction is not None:
+                    transaction["written"] = connection.exec_driver_sql(_WRITTEN).scalar_one()
             except BaseException:
                 with suppress(DBAPIError):
                     connection.rollback()
@@ -111,8 +121,8 @@ class PostgresDatabase:
         finally:
             connection.close()
 
-    def _begin(self, *, write: bool) -> tuple[Connection, str | None]:
-        """Return a connection in a transaction, with its number where it writes.
+    def _begin(self, *, write: bool) -> tuple[Connection, dict[str, str] | None]:
+        """Return a connection in a transaction; where it writes, with its number and the server's life.
 
         A server that was reached before is waited for.
         """
@@ -124,8 +134,9 @@ class PostgresDatabase:
                 connection.begin()
                 if write:
                     number = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
+                    transaction = {"number": number, "life": connection.info["life"]}
                 else:
-                    number = None
+                    transaction = None
                     connection.exec_driver_sql(_READ_ONE_STATE)
             except DBAPIError as error:
                 if connection is not None:
@@ -139,23 +150,18 @@ class PostgresDatabase:
                 raise
             else:
                 self._reached = True
-                return connection, number
+                return connection, transaction
 
-    def _was_committed(self, transaction: str) -> bool:
+    def _was_committed(self, transaction: dict[str, str]) -> bool:
         """Ask what became of a transaction whose connection ended in the commit.
 
-        Where the server crashed before anything of it was on disk, its number is still to be given.
+        Where the server crashed before anything of it was on disk, its number is given to another one.
         """
         patience = time.monotonic() + RECONNECT_S
         while True:
             connection, _ = self._begin(write=False)
-            try:
-                with connection:
-                    status = connection.execute(_STATUS, {"number": transaction}).scalar()
-            except DBAPIError as error:
-                if state_of(error) == NUMBER_TO_COME:
-                    return False
-                raise
+            with connection:
+                status = connection.exec_driver_sql(_STATUS, transaction).scalar()
             if status != "in progress" or time.monotonic() > patience:
                 return bool(status == "committed")
             time.sleep(_PAUSE_S)
@@ -202,6 +208,12 @@ def _read_numbers(connection: Any, _: Any) -> None:
             return int(digits) if digits.lstrip(b"-").isdigit() else float(digits)
 
     connection.adapters.register_loader("numeric", NumberLoader)
+
+
+def _note_life(connection: Any, record: Any) -> None:
+    """Note which life of the server a connection is to; none outlives it."""
+    with connection.transaction():
+        (record.info["life"],) = connection.execute(f"SELECT {_LIFE}").fetchone()
 
 
 def watch_statements(connection: Connection, check: Any) -> None:
