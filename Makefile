@@ -125,13 +125,18 @@ NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test.
 QUICK = -m "not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
 
+# What holds SQL of its own; on a server every other test runs too, but those marked `sqlite`.
+ON_POSTGRESQL = tests/service tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py \
+  tests/rephraser/test_views*.py tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
+  tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py
+
 pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql tools)
 	@echo "make: tests, 8 minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
-	@echo "make: the ground floor on PostgreSQL, a minute"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" tests/service
+	@echo "make: what holds SQL on PostgreSQL, 3 minutes"
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
 	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 endif
