@@ -11,7 +11,7 @@ import pytest
 from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import open_empty
-from sqlalchemy import insert, select, text
+from sqlalchemy import func, insert, select, text
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
@@ -52,8 +52,8 @@ def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
     with db.write() as session:
         session.execute(
             text(
-                "INSERT OR IGNORE INTO questions (id, text, answer, created_at) "
-                "VALUES ('q', 'What is 1 + 1?', '2', 'now')"
+                "INSERT INTO questions (id, text, answer, created_at) "
+                "VALUES ('q', 'What is 1 + 1?', '2', 'now') ON CONFLICT DO NOTHING"
             )
         )
         candidate = f"c{ordinal}"
@@ -159,7 +159,7 @@ def rows(db: Database) -> dict[str, int]:
     """Count the rows of all tables but those whose rows stay."""
     with db.read() as session:
         return {
-            table.name: session.scalar(text(f"SELECT count(*) FROM {table.name}")) or 0
+            table.name: session.scalar(select(func.count()).select_from(table)) or 0
             for table in Base.metadata.sorted_tables
             if table.name not in LASTING
         }
@@ -275,7 +275,7 @@ def test_at_a_terminal_the_command_asks_first(
 ) -> None:
     add_eval_run(db, "gone", [(4, 2, 1)])
     monkeypatch.setattr(sys, "stdin", Keyboard(typed))
-    done = cli("runs", "remove", "gone", "--db", db.path)
+    done = cli("runs", "remove", "gone", "--db", str(db.place))
     assert (done.code, "It cannot be taken back" in done.err) == (code, True)
     with db.read() as session:
         assert session.execute(text("SELECT count(*) FROM runs")).scalar_one() == left
@@ -283,11 +283,11 @@ def test_at_a_terminal_the_command_asks_first(
 
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
     add_eval_run(db, "gone", [(4, 2, 1)])
-    asked = cli("runs", "remove", "gone", "--db", db.path)
+    asked = cli("runs", "remove", "gone", "--db", str(db.place))
     assert (asked.code, asked.out, "give --yes to do it unasked" in asked.err) == (2, "", True)
     assert "  4 samples\n  4 grades\n" in asked.err
-    renamed = cli("runs", "rename", "gone", "old", "--db", db.path)
+    renamed = cli("runs", "rename", "gone", "old", "--db", str(db.place))
     assert renamed.out == "run gone is now old\n"
-    removed = json.loads(cli("runs", "remove", "old", "--yes", "--json", "--db", db.path).out)
+    removed = json.loads(cli("runs", "remove", "old", "--yes", "--json", "--db", str(db.place)).out)
     assert (removed["run"], removed["removed"]["samples"], removed["sets"]) == ("old", 4, [])
-    assert cli("runs", "remove", "old", "--yes", "--db", db.path).code == 2
+    assert cli("runs", "remove", "old", "--yes", "--db", str(db.place)).code == 2
