@@ -128,7 +128,7 @@ QUICK = -m "not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore
 # What holds SQL of its own; on a server every other test runs too, but those marked `sqlite`.
 ON_POSTGRESQL = tests/service tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py \
   tests/rephraser/test_views*.py tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
-  tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py
+  tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql tools)
 	@echo "make: tests, 8 minutes on 2 cores"

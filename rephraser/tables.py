@@ -370,7 +370,6 @@ statement_trigger(
 for verb, changed in (
     ("INSERT", "SELECT *, 1 AS one FROM new_rows"),
     ("UPDATE", "SELECT *, 1 AS one FROM new_rows UNION ALL SELECT *, -1 FROM old_rows"),
-    ("DELETE", "SELECT *, -1 AS one FROM old_rows"),
 ):
     statement_trigger(
         StandingRow,
@@ -384,3 +383,15 @@ for verb, changed in (
         DO UPDATE SET candidates = standing_counts.candidates + excluded.candidates;
         """,
     )
+# Where a run is removed its counts go first, and do not come again.
+statement_trigger(
+    StandingRow,
+    "standings_delete",
+    "DELETE",
+    f"""
+        UPDATE standing_counts SET candidates = standing_counts.candidates - gone.candidates
+        FROM (SELECT {", ".join(_COUNTED)}, COUNT(*) AS candidates FROM old_rows
+              GROUP BY {", ".join(_COUNTED)}) AS gone
+        WHERE {" AND ".join(f"standing_counts.{key} = gone.{key}" for key in _COUNTED)};
+    """,
+)
