@@ -5,13 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
-from sqlalchemy import ColumnElement, Table, exists, func, select
+from sqlalchemy import ColumnElement, Table, and_, exists, func, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.tables import (
+    GradeCountsRow,
     GradeRow,
     RunProblemRow,
+    SampleCountsRow,
     SampleRow,
     SampleTextRow,
 )
@@ -62,8 +64,9 @@ def grade_run(
     with db.write() as session:
         grader_row = grader_id(session, version)
     with db.read() as session:
-        problems = run_problems(session, run_id)
-        total = _ungraded(session, run_id, grader_row)
+        ungraded = _ungraded(session, run_id, grader_row)
+        problems = [problem for problem in run_problems(session, run_id) if ungraded[problem.id]]
+    total = sum(ungraded.values())
     values: Counter[str] = Counter()
     done = 0
     report(done, total)
@@ -128,14 +131,17 @@ def _texts(db: Database, ids: Sequence[int]) -> list[tuple[int, str]]:
         return [(sample_id, text) for sample_id, text in rows]
 
 
-def _ungraded(session: Session, run_id: str, grader_row: int) -> int:
-    query = (
-        select(func.count())
-        .select_from(SampleRow)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id, ~_has_grade(grader_row))
+def _ungraded(session: Session, run_id: str, grader_row: int) -> dict[int, int]:
+    """Return by problem of the run how many samples have no grade of this version, from the counts."""
+    graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_row)
+    grades = GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown
+    rows = session.execute(
+        select(RunProblemRow.id, SampleCountsRow.samples - func.coalesce(grades, 0))
+        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
+        .outerjoin(GradeCountsRow, graded)
+        .where(RunProblemRow.run_id == run_id)
     )
-    return session.scalar(query) or 0
+    return {problem: ungraded for problem, ungraded in rows}
 
 
 def _has_grade(grader_row: int) -> ColumnElement[bool]:

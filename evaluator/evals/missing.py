@@ -3,50 +3,78 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
-from evaluator.evals.problems import count_run_problems
-from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleRow
+from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
 from evaluator.grading import GradeValue
 from service.runs.tables import EMPTY, FAILED, FINAL, CellRow
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem of a run are not there."""
-    problems = count_run_problems(session, run_id)
-    there = session.scalar(
-        select(func.count())
-        .select_from(SampleRow)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id, SampleRow.ordinal < n)
-    )
-    return problems * n - (there or 0)
+    return sum(missing_by_problem(session, run_id, n).values())
+
+
+def missing_by_problem(session: Session, run_id: str, n: int) -> dict[int, int]:
+    """Return by problem of a run, in order, how many of `n` samples are not there.
+
+    By the counts of samples. Only where a problem has samples beyond `n` are its rows counted.
+    """
+    last = select(func.max(SampleRow.ordinal)).where(SampleRow.run_problem_id == RunProblemRow.id)
+    rows = session.execute(
+        select(RunProblemRow.id, SampleCountsRow.samples, last.scalar_subquery())
+        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
+        .where(RunProblemRow.run_id == run_id)
+        .order_by(RunProblemRow.position)
+    ).all()
+    missing = {}
+    for problem, samples, last_ordinal in rows:
+        there = samples
+        if last_ordinal is not None and last_ordinal >= n:
+            below = select(func.count()).where(SampleRow.run_problem_id == problem, SampleRow.ordinal < n)
+            there = session.scalar(below) or 0
+        missing[problem] = n - there
+    return missing
+
+
+def promised_by_position(session: Session, run_id: str, n: int) -> dict[int, int]:
+    """Return by a problem's position how many of its first `n` samples unanswered requests stand for."""
+    return _unanswered(session, run_id, n, [EMPTY, FAILED, FINAL])
 
 
 def most_wanted(session: Session, run_id: str) -> int:
     """Return the most samples of a problem that unanswered requests stand for; 0 where there are none."""
     payload = CellRow.payload
     ends = payload["first"].as_integer() + payload["count"].as_integer()
-    unanswered = select(func.max(ends)).where(
-        CellRow.scope == run_id,
-        CellRow.kind == SAMPLE,
-        CellRow.state.in_([EMPTY, FAILED, FINAL]),
-        CellRow.outcome.is_(None),  # always so; it lets the index find them
-    )
-    return session.scalar(unanswered) or 0
+    unanswered = select(CellRow.kind, func.max(ends)).where(*_in_states([run_id], [EMPTY, FAILED, FINAL]))
+    return dict(session.execute(unanswered.group_by(CellRow.kind)).tuples().all()).get(SAMPLE) or 0
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem will not come: their requests failed for good."""
-    cells = select(CellRow.payload).where(
-        CellRow.scope == run_id, CellRow.kind == SAMPLE, CellRow.state == FINAL
+    return sum(_unanswered(session, run_id, n, [FINAL]).values())
+
+
+def _unanswered(session: Session, run_id: str, n: int, states: Sequence[str]) -> dict[int, int]:
+    """Return by position how many of a problem's first `n` samples cells in these states stand for."""
+    first, count = CellRow.ordinal, CellRow.payload["count"].as_integer()
+    within = case((first + count > n, n - first), else_=count)
+    rows = session.execute(
+        select(CellRow.kind, CellRow.round, func.sum(within))
+        .where(*_in_states([run_id], states), first < n)
+        .group_by(CellRow.kind, CellRow.round)
     )
-    return sum(
-        max(0, min(n, payload["first"] + payload["count"]) - payload["first"])
-        for payload in session.scalars(cells)
-    )
+    return {position: int(samples) for kind, position, samples in rows if kind == SAMPLE}
+
+
+def _in_states(run_ids: Sequence[str], states: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
+    """Return the conditions of the runs' cells in these states, which have no outcome.
+
+    Their kind is looked at afterwards: with it SQLite takes an index that holds all cells of a run.
+    """
+    return CellRow.scope.in_(run_ids), CellRow.state.in_(states), CellRow.outcome.is_(None)
 
 
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
@@ -55,15 +83,13 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[in
     Nobody knows what they would have been, so every pass@k takes them as unknown. What was not asked for yet
     is no part of it: why it is not there has nothing to do with the answer.
     """
-    cells = select(CellRow.scope, CellRow.payload).where(
-        CellRow.scope.in_(run_ids),
-        CellRow.kind == SAMPLE,
-        CellRow.state.in_([FAILED, FINAL]),
-        CellRow.outcome.is_(None),  # always so; it lets the index find them
+    cells = select(CellRow.scope, CellRow.kind, CellRow.payload).where(
+        *_in_states(run_ids, [FAILED, FINAL])
     )
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for run_id, payload in session.execute(cells):
-        missing[run_id][payload["run_problem"]] += payload["count"]
+    for run_id, kind, payload in session.execute(cells):
+        if kind == SAMPLE:
+            missing[run_id][payload["run_problem"]] += payload["count"]
     return missing
 
 

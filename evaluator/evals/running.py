@@ -5,13 +5,19 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import cast
 
 from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import Graded, grade_run
-from evaluator.evals.missing import samples_lost, samples_missing
+from evaluator.evals.missing import (
+    missing_by_problem,
+    promised_by_position,
+    samples_lost,
+    samples_missing,
+)
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
@@ -34,6 +40,8 @@ from service.runs.store import Run, finish_run
 from service.runs.tables import FILLED, CellRow
 
 OTHERS_POLL_S = 1.0
+_PROBLEMS_PER_PART, _SAMPLES_PER_PART, _CELLS_PER_PART = 500, 20_000, 5_000
+"""What one transaction plans at most, but for a problem that has more samples."""
 
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
@@ -159,7 +167,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
     while missing > lost:
         with db.write() as session:
             release_dead_leases(session, run.id)
-            plan_samples(session, run.id, problems, n, spec.sampling.samples_per_request)
+        plan_run(db, run.id, problems, n, spec.sampling.samples_per_request)
         filled = sampler.fill(work, _Progress(report, total - missing, total))
         failures.update(filled.failures)
         before = missing
@@ -192,30 +200,70 @@ class _Progress:
         self._report("sampling", min(self._there, self._total), self._total, words)
 
 
-def plan_samples(
-    session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
+def plan_run(
+    db: Database, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
 ) -> int:
     """Make cells for what is missing of `n` samples a problem; return the number of new cells.
+
+    Some problems at a time, each part in a transaction of its own: others write in between, and what a kill
+    leaves out is planned at the next call. Problems that lack nothing are not looked at.
+    """
+    with db.read() as session:
+        missing = missing_by_problem(session, run_id, n)
+        promised = promised_by_position(session, run_id, n)
+    lacking = [problem for problem in problems if missing[problem.id] > promised.get(problem.position, 0)]
+    size = min(_PROBLEMS_PER_PART, max(1, _SAMPLES_PER_PART // n))
+    planned = 0
+    for start in range(0, len(lacking), size):
+        part = lacking[start : start + size]
+        made = _CELLS_PER_PART
+        while made == _CELLS_PER_PART:
+            made = db.write_again(
+                lambda session: plan_samples(
+                    session,
+                    run_id,
+                    part,  # noqa: B023  (called at once)
+                    n,
+                    samples_per_request,
+                    most=_CELLS_PER_PART,
+                )
+            )
+            planned += made
+    return planned
+
+
+def plan_samples(
+    session: Session,
+    run_id: str,
+    problems: Sequence[RunProblem],
+    n: int,
+    samples_per_request: int,
+    *,
+    most: int | None = None,
+) -> int:
+    """Make cells for what is missing of `n` samples of these problems, `most` at a time; return how many.
 
     What is drawn or planned already stays, so a run of 32 samples grows to 128 by 96, and responses that a
     server left out of an answer are asked for again.
     """
     covered: dict[int, set[int]] = defaultdict(set)
-    drawn = (
-        select(SampleRow.run_problem_id, SampleRow.ordinal)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id)
+    drawn = select(SampleRow.run_problem_id, SampleRow.ordinal).where(
+        SampleRow.run_problem_id.in_([problem.id for problem in problems]), SampleRow.ordinal < n
     )
     for run_problem_id, ordinal in session.execute(drawn):
         covered[run_problem_id].add(ordinal)
     attempts: dict[tuple[int, int], int] = defaultdict(int)
-    cells = select(CellRow.payload, CellRow.state).where(CellRow.scope == run_id, CellRow.kind == SAMPLE)
+    cells = select(CellRow.payload, CellRow.state).where(
+        CellRow.scope == run_id,
+        CellRow.kind == SAMPLE,
+        CellRow.subject_id.in_({problem.problem_id for problem in problems}),
+    )
     for payload, state in session.execute(cells):
         run_problem_id, first, count = payload["run_problem"], payload["first"], payload["count"]
         attempts[run_problem_id, first] += 1
         if state != FILLED:  # still to be drawn
             covered[run_problem_id].update(range(first, first + count))
-    plans = [
+    plans = (
         CellPlan(
             scope=run_id,
             kind=SAMPLE,
@@ -227,9 +275,10 @@ def plan_samples(
         )
         for problem in problems
         for first, count in _gaps(covered[problem.id], n, samples_per_request)
-    ]
-    add_cells(session, run_id, plans)
-    return len(plans)
+    )
+    made = list(islice(plans, most))
+    add_cells(session, run_id, made)
+    return len(made)
 
 
 def store_samples(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, HumanMove, human_moves, newest_grades
@@ -17,6 +17,7 @@ from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
+    GradeSourcesRow,
     HumanGradeRow,
     RunProblemRow,
     SampleCountsRow,
@@ -287,6 +288,7 @@ def browse_samples(
         _headers(None if grader is None else grader.id, RunProblemRow.position)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .where(RunProblemRow.run_id == run_id, *_conditions(filters))
+        .where(*_problems_with(filters, None if grader is None else grader.id))
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
 
@@ -313,6 +315,39 @@ def browse_samples(
         sought=filters.text or "",
     )
     return SamplesPage(tuple(samples), behind)
+
+
+def _problems_with(filters: SampleFilters, grader_id: int | None) -> list[ColumnElement[bool]]:
+    """Return conditions on problems, by their counts: those without any such sample are passed over."""
+    counts, sources = GradeCountsRow, GradeSourcesRow
+    samples = exists().where(SampleCountsRow.run_problem_id == RunProblemRow.id)
+    grades = exists().where(counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id)
+    by_people = (
+        exists().where(HumanGradeRow.run_problem_id == RunProblemRow.id).correlate_except(HumanGradeRow)
+    )
+    graded = (
+        select(counts.correct + counts.wrong + counts.unknown)
+        .where(counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id)
+        .scalar_subquery()
+    )
+    ungraded = samples.where(SampleCountsRow.samples > func.coalesce(graded, 0))
+    conditions: list[ColumnElement[bool]] = []
+    if filters.value == UNGRADED:
+        conditions.append(ungraded)
+    elif filters.value == HUMAN:
+        conditions.append(by_people)
+    elif filters.value is not None:
+        conditions.append(or_(grades.where(getattr(counts, filters.value) > 0), by_people))
+    if filters.source is not None:
+        from_there = exists().where(
+            sources.run_problem_id == RunProblemRow.id,
+            sources.grader_id == grader_id,
+            sources.source == filters.source,
+        )
+        conditions.append(from_there if filters.source else or_(from_there, ungraded))
+    if filters.truncated:
+        conditions.append(samples.where(SampleCountsRow.truncated > 0))
+    return conditions
 
 
 def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from sqlalchemy import false, func, select
+from sqlalchemy import Select, bindparam, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, newest_grades
@@ -28,8 +29,8 @@ UNKNOWN = "unknown"
 UNSETTLED = "unsettled"
 """The vote, with its text, of a wrong answer that may or may not equal others; see `majority_values`."""
 
-Answers = dict[str, list[tuple[str, str | None]]]
-"""By problem, in the order of the samples: the grade and the extracted answer."""
+Answers = dict[str, Counter[tuple[str, str | None]]]
+"""By problem: how many samples have a grade and an extracted answer."""
 
 Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
 """Groups answers that are equal; `Grader.cluster_many`."""
@@ -37,51 +38,61 @@ Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
 
 @dataclass(frozen=True)
 class Votes:
-    """The votes of each problem, in the order of its samples; None is a sample without an answer."""
+    """The votes of each problem, with their numbers; None is a sample without an answer."""
 
     problem_ids: tuple[str, ...]
-    votes: tuple[tuple[Hashable | None, ...], ...]
+    votes: tuple[Counter[Hashable | None], ...]
 
 
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
-    """Return the graded answers of a run's originals by problem, in the order of its problems and samples.
+    """Return the graded answers of a run's originals by problem, in the order of its problems.
 
-    Behind them stand those that were asked for and are missing, as unknown.
+    The database counts equal ones, a problem at a time, so that few stand in memory. Those that were asked for
+    and are missing count as unknown.
 
     Args:
         grades: whether people's grades stand in place of the grader's.
     """
-    by_human = HumanGradeRow.sample_id == GradeRow.sample_id
-    counted = by_human & HumanGradeRow.id.in_(newest_grades()) if grades == "human" else false()
     places = session.execute(
         select(RunProblemRow.id, RunProblemRow.problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
         .order_by(RunProblemRow.position)
     ).all()
     keys = problem_keys(problem for _, problem in places)
-    by_place: dict[int, list[tuple[str, str | None]]] = {place: [] for place, _ in places}
-    rows = session.execute(
-        select(
-            GradeRow.run_problem_id,
-            func.coalesce(HumanGradeRow.value, GradeRow.value),
-            GradeRow.extracted,
+    by_human = grades == "human" and session.scalar(select(HumanGradeRow.id).limit(1)) is not None
+    query = _counted(find_grader(session, grader_version), by_human=by_human)
+    by_place = {
+        place: Counter[tuple[str, str | None]](
+            {
+                (value, extracted): samples
+                for value, extracted, samples in session.execute(query, {"place": place})
+            }
         )
-        .join(SampleRow, SampleRow.id == GradeRow.sample_id)
-        .outerjoin(HumanGradeRow, counted)
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(
-            RunProblemRow.run_id == run_id,
-            RunProblemRow.variant == 0,
-            GradeRow.grader_id == find_grader(session, grader_version),
-        )
-        .order_by(SampleRow.ordinal)
-    )
-    for place, value, extracted in rows:
-        by_place[place].append((value, extracted))
+        for place, _ in places
+    }
     for place, missing in asked_in_vain(session, [run_id]).get(run_id, {}).items():
         if place in by_place:
-            by_place[place] += [(UNKNOWN, None)] * missing
+            by_place[place][UNKNOWN, None] += missing
     return dict(zip(keys, by_place.values(), strict=True))
+
+
+def _counted(grader: int | None, *, by_human: bool) -> Select[Any]:
+    """Return the query for a problem's answers with their numbers, by the order of their first samples."""
+    value: Any = GradeRow.value
+    if by_human:
+        value = func.coalesce(HumanGradeRow.value, GradeRow.value)
+    query = (
+        select(value, GradeRow.extracted, func.count())
+        .select_from(SampleRow)
+        .join(GradeRow, GradeRow.sample_id == SampleRow.id)
+        .where(SampleRow.run_problem_id == bindparam("place"), GradeRow.grader_id == grader)
+        .group_by(value, GradeRow.extracted)
+        .order_by(func.min(SampleRow.ordinal))
+    )
+    if by_human:
+        of_sample = HumanGradeRow.sample_id == GradeRow.sample_id
+        query = query.outerjoin(HumanGradeRow, of_sample & HumanGradeRow.id.in_(newest_grades()))
+    return query
 
 
 def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
@@ -92,7 +103,7 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     with others is unsettled.
     """
     keys = tuple(answers[0])
-    pooled = {key: [pair for run in answers for pair in run[key]] for key in keys}
+    pooled = {key: sum((run[key] for run in answers), Counter[tuple[str, str | None]]()) for key in keys}
     wrong = {
         key: list(dict.fromkeys(text for value, text in pairs if value == "wrong" and text is not None))
         for key, pairs in pooled.items()
@@ -117,7 +128,13 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
             return UNKNOWN
         return None if text is None else cast[key][text]
 
-    return Votes(keys, tuple(tuple(vote(key, *pair) for pair in pooled[key]) for key in keys))
+    counted = []
+    for key in keys:
+        votes: Counter[Hashable | None] = Counter()
+        for pair, samples in pooled[key].items():
+            votes[vote(key, *pair)] += samples
+        counted.append(votes)
+    return Votes(keys, tuple(counted))
 
 
 def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Floats, Floats]:
@@ -130,7 +147,7 @@ def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Flo
     Raises:
         InputError: a problem with fewer than k samples.
     """
-    short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if len(cast) < k]
+    short = [id for id, cast in zip(votes.problem_ids, votes.votes, strict=True) if cast.total() < k]
     if short:
         raise InputError(
             f"{len(short)} of {len(votes.votes)} problems have fewer than {k} graded samples, {short[0]} "
@@ -138,11 +155,14 @@ def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Flo
         )
     low, high = [], []
     for cast in votes.votes:
-        wrong = Counter(vote for vote in cast if vote not in (None, GOLD) and not _open(vote))
+        wrong = Counter(
+            {vote: samples for vote, samples in cast.items() if vote not in (None, GOLD) and not _open(vote)}
+        )
         against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
-        low.append(maj_at_k([against if _open(vote) else vote for vote in cast], GOLD, k, ties=ties))
+        drawn = list(cast.elements())
+        low.append(maj_at_k([against if _open(vote) else vote for vote in drawn], GOLD, k, ties=ties))
         high.append(
-            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in cast], GOLD, k, ties=ties)
+            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=ties)
             if any(map(_open, cast))
             else low[-1]
         )

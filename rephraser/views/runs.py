@@ -183,7 +183,7 @@ def _errors(session: Session, run_id: str) -> dict[str, int]:
     rows = session.execute(
         select(CellRow.error, func.count())
         .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.state.in_([FAILED, FINAL]))
+        .where(RunCellRow.run_id == run_id, CellRow.state.in_([FAILED, FINAL]), CellRow.outcome.is_(None))
         .group_by(CellRow.error)
         .order_by(func.count().desc())
         .limit(ERRORS_SHOWN)

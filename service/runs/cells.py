@@ -30,7 +30,16 @@ from sqlalchemy.orm import Session, aliased
 
 from service.database import upsert, utc_now
 from service.runs.leases import NO_LEASE, charge_lost, is_free, new_lease
-from service.runs.tables import EMPTY, FAILED, FILLED, FINAL, CellBodyRow, CellRow, RunCellRow
+from service.runs.tables import (
+    EMPTY,
+    FAILED,
+    FILLED,
+    FINAL,
+    CellBodyRow,
+    CellRow,
+    RunCellCountRow,
+    RunCellRow,
+)
 
 _ROWS_PER_STATEMENT = 2000
 
@@ -96,6 +105,11 @@ _RUN_CELLS = cast(Table, RunCellRow.__table__)
 # Statements of each answer go to the bare tables: the ORM spends more on them than SQLite does.
 _CELLS = cast(Table, CellRow.__table__)
 _BODIES = cast(Table, CellBodyRow.__table__)
+_MAKE = (
+    upsert(_CELLS)
+    .on_conflict_do_nothing()
+    .returning(_CELLS.c.id, *(_CELLS.c[name] for name in (*_KEY, "attempt")))
+)
 _EARLIER = aliased(CellRow)
 _FIND_RUNS: Select[Any, int] = (
     select(RunCellRow.run_id, CellRow.id)
@@ -143,10 +157,13 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
     """
     for start in range(0, len(plans), _ROWS_PER_STATEMENT):
         part = plans[start : start + _ROWS_PER_STATEMENT]
-        session.execute(
-            upsert(CellRow).on_conflict_do_nothing(),
-            [{**vars(plan), "state": EMPTY} for plan in part],
-        )
+        rows = [{**vars(plan), "state": EMPTY} for plan in part]
+        made = {tuple(key): cell_id for cell_id, *key in session.connection().execute(_MAKE, rows)}
+        if made:
+            session.execute(
+                upsert(_RUN_CELLS).on_conflict_do_nothing(),
+                [{"run_id": run_id, "cell_id": cell_id} for cell_id in made.values()],
+            )
         later = [_key(plan) for plan in part if plan.attempt]
         if later:
             session.execute(
@@ -155,7 +172,9 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
                 .on_conflict_do_nothing(),
                 later,
             )
-    _note_needed(session, run_id, plans)
+        # A first attempt that is new has no others.
+        there = [plan for plan in part if plan.attempt or _full_key(plan) not in made]
+        _note_needed(session, run_id, there)
 
 
 def _note_needed(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
@@ -164,19 +183,18 @@ def _note_needed(session: Session, run_id: str, plans: Sequence[CellPlan]) -> No
     for plan in plans:
         subjects[plan.scope, plan.kind, plan.round, plan.ordinal].append(plan.subject_id)
     for (scope, kind, round, ordinal), ids in subjects.items():
-        for start in range(0, len(ids), _ROWS_PER_STATEMENT):
-            needed = select(literal(run_id, String), CellRow.id).where(
-                CellRow.scope == scope,
-                CellRow.kind == kind,
-                CellRow.round == round,
-                CellRow.ordinal == ordinal,
-                CellRow.subject_id.in_(ids[start : start + _ROWS_PER_STATEMENT]),
-            )
-            session.execute(
-                upsert(_RUN_CELLS)
-                .from_select(["run_id", "cell_id"], needed, include_defaults=False)
-                .on_conflict_do_nothing()
-            )
+        needed = select(literal(run_id, String), CellRow.id).where(
+            CellRow.scope == scope,
+            CellRow.kind == kind,
+            CellRow.round == round,
+            CellRow.ordinal == ordinal,
+            CellRow.subject_id.in_(ids),
+        )
+        session.execute(
+            upsert(_RUN_CELLS)
+            .from_select(["run_id", "cell_id"], needed, include_defaults=False)
+            .on_conflict_do_nothing()
+        )
 
 
 def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit: int) -> list[Cell]:
@@ -260,16 +278,20 @@ def open_cells(session: Session, run_id: str) -> int:
 
     Cells of a batch job that no process waits for are not counted; only a later invocation collects them.
     """
+    if not _in_state(session, run_id, [EMPTY]):
+        return 0
     query = select(func.count(CellRow.id)).where(
-        _needed_by(run_id), CellRow.state == EMPTY, or_(CellRow.batch_id.is_(None), not_(is_free()))
+        _needed_by(run_id),
+        CellRow.state == EMPTY,
+        CellRow.outcome.is_(None),
+        or_(CellRow.batch_id.is_(None), not_(is_free())),
     )
     return session.scalar(query) or 0
 
 
 def is_complete(session: Session, run_id: str) -> bool:
     """Return whether none of the run's cells is empty, in a batch job or failed and to be asked again."""
-    unfilled = select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_([EMPTY, FAILED])).limit(1)
-    return session.scalar(unfilled) is None
+    return not _in_state(session, run_id, [EMPTY, FAILED])
 
 
 def reopen_failed_cells(session: Session, run_id: str, *, final: bool = False) -> int:
@@ -277,10 +299,12 @@ def reopen_failed_cells(session: Session, run_id: str, *, final: bool = False) -
 
     Those that failed for good only where `final` is set.
     """
-    needed = select(RunCellRow.cell_id).where(RunCellRow.run_id == run_id)
     states = [FAILED, FINAL] if final else [FAILED]
+    if not _in_state(session, run_id, states):
+        return 0
     failed = session.scalars(
-        select(CellRow.id).where(CellRow.id.in_(needed), CellRow.state.in_(states))
+        # Without an answer nothing was found in one; it lets the index find them.
+        select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_(states), CellRow.outcome.is_(None))
     ).all()
     for start in range(0, len(failed), _ROWS_PER_STATEMENT):
         part = failed[start : start + _ROWS_PER_STATEMENT]
@@ -300,7 +324,8 @@ def allow_again(session: Session, cell_ids: Sequence[int]) -> None:
 def has_answers(session: Session, scope: str) -> bool:
     """Return whether any request of this scope was answered."""
     answered = select(CellRow.id).where(CellRow.scope == scope, CellRow.state == FILLED).limit(1)
-    return session.scalar(answered) is not None
+    unread = answered.where(CellRow.outcome.is_(None))  # which the index finds
+    return session.scalar(unread) is not None or session.scalar(answered) is not None
 
 
 def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> list[Cell]:
@@ -353,6 +378,17 @@ def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
 
 def _key(plan: CellPlan) -> dict[str, Any]:
     return {f"key_{name}": getattr(plan, name) for name in _KEY}
+
+
+def _full_key(plan: CellPlan) -> tuple[Any, ...]:
+    return (*(getattr(plan, name) for name in _KEY), plan.attempt)
+
+
+def _in_state(session: Session, run_id: str, states: Sequence[str]) -> int:
+    """Return how many of the run's cells are in one of these states, from the counts."""
+    row = RunCellCountRow
+    counted = select(func.sum(row.cells)).where(row.run_id == run_id, row.state.in_(states))
+    return int(session.scalar(counted) or 0)
 
 
 def _needed_by(run_id: str) -> ColumnElement[bool]:

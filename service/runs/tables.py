@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import ForeignKey, Index, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
@@ -68,6 +68,9 @@ class BatchRow(Base):
     created_at: Mapped[str]
 
 
+_UNREAD, _LEASED = text("outcome IS NULL"), text("lease_owner IS NOT NULL")
+
+
 class CellRow(Base):
     """One request. `scope` is what shares its answer: a run, or a solver whose answers all runs reuse."""
 
@@ -100,7 +103,10 @@ class CellRow(Base):
 
     __table_args__ = (
         Index(None, "scope", "kind", "subject_id", "round", "ordinal", "attempt", unique=True),
-        Index(None, "state", "outcome", "scope"),  # what is to be asked, what is to be read; by id within
+        # What is to be asked, what is to be read. PostgreSQL takes the order of ids from it only where no
+        # column stands before them that is looked up by IS NULL.
+        Index(None, "state", "scope", "id", sqlite_where=_UNREAD, postgresql_where=_UNREAD),
+        Index(None, "lease_owner", sqlite_where=_LEASED, postgresql_where=_LEASED),
         Index(None, "paid_by", "state"),  # what failed of a run
     )
 

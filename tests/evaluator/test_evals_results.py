@@ -86,7 +86,7 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     assert curve(result.counts, [1]).at(1).value_high == pytest.approx((4 / 8 + 8 / 8 + 0) / 3)
     assert line.mean == curve(result.counts, [1]).at(1).value == pytest.approx((3 / 8 + 5 / 8 + 0) / 3)
     assert (line.missing, line.fewest) == (3, 5)
-    assert [len(votes) for votes in answers.values()] == [8, 8, 8]
+    assert [votes.total() for votes in answers.values()] == [8, 8, 8]
 
 
 def test_people_s_grades_count_beside_missing_samples(db: Database) -> None:

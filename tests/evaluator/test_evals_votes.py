@@ -1,6 +1,7 @@
 """Votes of eval runs, and maj@k over them."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,10 @@ def same_number(jobs: Sequence[ClusterJob]) -> list[Clustering]:
     return found
 
 
+def counted(*problems: Sequence[Hashable | None]) -> tuple[Counter[Hashable | None], ...]:
+    return tuple(map(Counter, problems))
+
+
 def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Path) -> None:
     with open_empty(tmp_path / "t.db") as db:
         run = add_eval_run(
@@ -34,21 +39,22 @@ def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Pat
         with db.read() as session:
             votes = make_votes([read_answers(session, run.id, GRADER_VERSION)], same_number)
     seven = ("wrong", ("class", 0))
-    assert votes.votes == (
+    assert votes.votes == counted(
         (GOLD, GOLD, seven, seven, ("wrong", "?"), None),
         (UNKNOWN, UNKNOWN, ("wrong", "4")),
     )
 
 
 def test_runs_are_pooled_by_problem() -> None:
-    first = {"p": [("correct", "1")], "q": [("wrong", "2")]}
-    second = {"q": [("wrong", "3")], "p": [("wrong", None)]}
+    first = {"p": Counter([("correct", "1")]), "q": Counter([("wrong", "2")])}
+    second = {"q": Counter([("wrong", "3")]), "p": Counter([("wrong", None)])}
     votes = make_votes([first, second], same_number)
-    assert votes == Votes(("p", "q"), ((GOLD, None), (("wrong", ("class", 0)), ("wrong", ("class", 1)))))
+    classes = ("wrong", ("class", 0)), ("wrong", ("class", 1))
+    assert votes == Votes(("p", "q"), counted((GOLD, None), classes))
 
 
 def test_unknown_grades_bound_the_majority() -> None:
-    votes = Votes(("p",), ((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4")),))
+    votes = Votes(("p",), counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4"))))
     low, high = majority_values(votes, 5)
     assert (low.tolist(), high.tolist()) == ([0.0], [1.0])
     low, high = majority_values(votes, 1)
@@ -60,15 +66,16 @@ def test_an_unsettled_answer_bounds_the_majority_too() -> None:
         return [Clustering(("4",), (0, None), None, 1, (1,)) for _ in jobs]
 
     graded = [("correct", "1"), ("correct", "1"), ("wrong", "4"), ("wrong", "4"), ("wrong", "x")]
-    votes = make_votes([{"p": list(graded)}], unsure)
+    votes = make_votes([{"p": Counter(graded)}], unsure)
     four = ("wrong", ("class", 0))
-    assert votes.votes == ((GOLD, GOLD, four, four, (UNSETTLED, "x")),)
+    assert votes.votes == counted((GOLD, GOLD, four, four, (UNSETTLED, "x")))
     low, high = majority_values(votes, 5)
     assert (low.tolist(), high.tolist()) == ([0.0], [0.5])
-    low, high = majority_values(Votes(("p",), ((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")),)), 4)
+    unsettled = counted((GOLD, GOLD, (UNSETTLED, "x"), (UNSETTLED, "y")))
+    low, high = majority_values(Votes(("p",), unsettled), 4)
     assert (low.tolist(), high.tolist()) == ([0.5], [1.0])
 
 
 def test_too_few_samples_are_an_error() -> None:
     with pytest.raises(InputError, match="1 of 2 problems have fewer than 2 graded samples, q first"):
-        majority_values(Votes(("p", "q"), ((GOLD, GOLD), (GOLD,))), 2)
+        majority_values(Votes(("p", "q"), counted((GOLD, GOLD), (GOLD,))), 2)

@@ -1,5 +1,7 @@
 """Scores and averages with their intervals."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 
@@ -43,7 +45,7 @@ def test_the_interval_of_all_right_is_that_of_some_wrong_turned_round() -> None:
 
 
 def test_majority_by_hand() -> None:
-    votes = Votes(("p", "q"), ((GOLD, GOLD, "7"), ("7", "7", GOLD)))
+    votes = Votes(("p", "q"), (Counter((GOLD, GOLD, "7")), Counter(("7", "7", GOLD))))
     one, three = score_majority(votes, ["p", "q"], [1, 3])
     assert (one.k, one.value) == (1, pytest.approx(0.5))
     assert (three.k, three.value) == (3, pytest.approx(0.5))

@@ -126,7 +126,7 @@ def test_looking_for_cells_does_not_walk_over_those_that_are_done(db: Database) 
             steps = session.connection().exec_driver_sql(
                 f"EXPLAIN QUERY PLAN {query}", ("x",) * query.count("?")
             )
-            assert "ix_cells_state_outcome_scope" in steps.all()[0][3]
+            assert "ix_cells_state_scope_id" in steps.all()[0][3]
         assert [c.state for c in cells.claim_cells(session, run.id, run.id, owner="a", limit=9)] == [
             "empty"
         ] * 2

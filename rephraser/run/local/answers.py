@@ -167,6 +167,7 @@ def _find_work(db: Database, run_id: str, solver: SolverSpec) -> tuple[SolverCel
                 CellRow.scope == solver.id,
                 CellRow.kind == ANSWER,
                 CellRow.state == EMPTY,
+                CellRow.outcome.is_(None),  # always so where empty; it lets the index find them
             )
             .group_by(CellRow.subject_id)
             .order_by(func.min(CellRow.id))
