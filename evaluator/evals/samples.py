@@ -328,6 +328,7 @@ def _problems_with(filters: SampleFilters, grader_id: int | None) -> list[Column
     graded = (
         select(counts.correct + counts.wrong + counts.unknown)
         .where(counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id)
+        .correlate(RunProblemRow)
         .scalar_subquery()
     )
     ungraded = samples.where(SampleCountsRow.samples > func.coalesce(graded, 0))

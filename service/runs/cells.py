@@ -17,7 +17,6 @@ from sqlalchemy import (
     Table,
     and_,
     bindparam,
-    exists,
     func,
     insert,
     literal,
@@ -392,5 +391,9 @@ def _in_state(session: Session, run_id: str, states: Sequence[str]) -> int:
 
 
 def _needed_by(run_id: str) -> ColumnElement[bool]:
-    """Return the condition that a run needs the cell, to be looked up cell by cell."""
-    return exists().where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)
+    """Return the condition that a run needs the cell, to be looked up cell by cell.
+
+    As a value, which PostgreSQL makes no join of: it would walk over all cells of the run that are done.
+    """
+    needed = select(RunCellRow.run_id).where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)
+    return needed.correlate(CellRow).scalar_subquery().is_not(None)
