@@ -3,13 +3,16 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy import ColumnElement, case, func, select
+from sqlalchemy import ColumnElement, and_, case, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
 from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
 from evaluator.grading import GradeValue
 from service.runs.tables import EMPTY, FAILED, FINAL, CellRow
+
+
+_KIND = func.coalesce(CellRow.kind, "")  # a value that no index holds, see `_in_state`
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
@@ -48,8 +51,11 @@ def most_wanted(session: Session, run_id: str) -> int:
     """Return the most samples of a problem that unanswered requests stand for; 0 where there are none."""
     payload = CellRow.payload
     ends = payload["first"].as_integer() + payload["count"].as_integer()
-    unanswered = select(CellRow.kind, func.max(ends)).where(*_in_states([run_id], [EMPTY, FAILED, FINAL]))
-    return dict(session.execute(unanswered.group_by(CellRow.kind)).tuples().all()).get(SAMPLE) or 0
+    unanswered = (
+        select(func.max(ends)).where(_in_state([run_id], state), _KIND == SAMPLE)
+        for state in (EMPTY, FAILED, FINAL)
+    )
+    return max(session.scalar(query) or 0 for query in unanswered)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
@@ -61,20 +67,25 @@ def _unanswered(session: Session, run_id: str, n: int, states: Sequence[str]) ->
     """Return by position how many of a problem's first `n` samples cells in these states stand for."""
     first, count = CellRow.ordinal, CellRow.payload["count"].as_integer()
     within = case((first + count > n, n - first), else_=count)
-    rows = session.execute(
-        select(CellRow.kind, CellRow.round, func.sum(within))
-        .where(*_in_states([run_id], states), first < n)
-        .group_by(CellRow.kind, CellRow.round)
-    )
-    return {position: int(samples) for kind, position, samples in rows if kind == SAMPLE}
+    promised: dict[int, int] = defaultdict(int)
+    for state in states:
+        rows = session.execute(
+            select(CellRow.round, func.sum(within))
+            .where(_in_state([run_id], state), _KIND == SAMPLE, first < n)
+            .group_by(CellRow.round)
+        )
+        for position, samples in rows:
+            promised[position] += int(samples)
+    return promised
 
 
-def _in_states(run_ids: Sequence[str], states: Sequence[str]) -> tuple[ColumnElement[bool], ...]:
-    """Return the conditions of the runs' cells in these states, which have no outcome.
+def _in_state(run_ids: Sequence[str], state: str) -> ColumnElement[bool]:
+    """Return the condition of the runs' cells in a state that comes before any outcome.
 
-    Their kind is looked at afterwards: with it SQLite takes an index that holds all cells of a run.
+    So that SQLite finds them by the index of what is unread: one that holds all of a run's cells seems as
+    good to it where several states are asked for, or a kind can be looked up.
     """
-    return CellRow.scope.in_(run_ids), CellRow.state.in_(states), CellRow.outcome.is_(None)
+    return and_(CellRow.scope.in_(run_ids), CellRow.state == state, CellRow.outcome.is_(None))
 
 
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
@@ -83,12 +94,12 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[in
     Nobody knows what they would have been, so every pass@k takes them as unknown. What was not asked for yet
     is no part of it: why it is not there has nothing to do with the answer.
     """
-    cells = select(CellRow.scope, CellRow.kind, CellRow.payload).where(
-        *_in_states(run_ids, [FAILED, FINAL])
-    )
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for run_id, kind, payload in session.execute(cells):
-        if kind == SAMPLE:
+    for state in (FAILED, FINAL):
+        cells = select(CellRow.scope, CellRow.payload).where(
+            _in_state(run_ids, state), _KIND == SAMPLE
+        )
+        for run_id, payload in session.execute(cells):
             missing[run_id][payload["run_problem"]] += payload["count"]
     return missing
 

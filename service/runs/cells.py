@@ -28,7 +28,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, aliased
 
 from service.database import upsert, utc_now
-from service.runs.leases import NO_LEASE, charge_lost, is_free, new_lease
+from service.runs.leases import NO_LEASE, charge_lost, is_free, needed_by, new_lease
 from service.runs.tables import (
     EMPTY,
     FAILED,
@@ -205,7 +205,7 @@ def claim_cells(session: Session, run_id: str, scope: str, *, owner: str, limit:
     rows = session.execute(
         select(*_CELL_COLUMNS)
         .where(
-            _needed_by(run_id),
+            needed_by(run_id),
             CellRow.scope == scope,
             CellRow.state == EMPTY,
             CellRow.outcome.is_(None),  # always so where empty; it lets the index find them in order of id
@@ -280,7 +280,7 @@ def open_cells(session: Session, run_id: str) -> int:
     if not _in_state(session, run_id, [EMPTY]):
         return 0
     query = select(func.count(CellRow.id)).where(
-        _needed_by(run_id),
+        needed_by(run_id),
         CellRow.state == EMPTY,
         CellRow.outcome.is_(None),
         or_(CellRow.batch_id.is_(None), not_(is_free())),
@@ -303,7 +303,7 @@ def reopen_failed_cells(session: Session, run_id: str, *, final: bool = False) -
         return 0
     failed = session.scalars(
         # Without an answer nothing was found in one; it lets the index find them.
-        select(CellRow.id).where(_needed_by(run_id), CellRow.state.in_(states), CellRow.outcome.is_(None))
+        select(CellRow.id).where(needed_by(run_id), CellRow.state.in_(states), CellRow.outcome.is_(None))
     ).all()
     for start in range(0, len(failed), _ROWS_PER_STATEMENT):
         part = failed[start : start + _ROWS_PER_STATEMENT]
@@ -331,7 +331,7 @@ def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> l
     """Return the first `limit` filled cells of the run whose content was not looked at, by scope and id."""
     rows = session.execute(
         select(*_CELL_COLUMNS)
-        .where(_needed_by(run_id), CellRow.kind == kind, CellRow.state == FILLED, CellRow.outcome.is_(None))
+        .where(needed_by(run_id), CellRow.kind == kind, CellRow.state == FILLED, CellRow.outcome.is_(None))
         .order_by(CellRow.scope, CellRow.id)
         .limit(limit)
     ).all()
@@ -388,12 +388,3 @@ def _in_state(session: Session, run_id: str, states: Sequence[str]) -> int:
     row = RunCellCountRow
     counted = select(func.sum(row.cells)).where(row.run_id == run_id, row.state.in_(states))
     return int(session.scalar(counted) or 0)
-
-
-def _needed_by(run_id: str) -> ColumnElement[bool]:
-    """Return the condition that a run needs the cell, to be looked up cell by cell.
-
-    As a value, which PostgreSQL makes no join of: it would walk over all cells of the run that are done.
-    """
-    needed = select(RunCellRow.run_id).where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)
-    return needed.correlate(CellRow).scalar_subquery().is_not(None)

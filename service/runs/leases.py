@@ -87,12 +87,20 @@ def charge_lost(session: Session, condition: ColumnElement[bool]) -> None:
     )
 
 
+def needed_by(run_id: str) -> ColumnElement[bool]:
+    """Return the condition that a run needs the cell, to be looked up cell by cell.
+
+    As a value, of which no join is made: PostgreSQL would walk over all cells of the run that are done.
+    """
+    needed = select(RunCellRow.run_id).where(RunCellRow.run_id == run_id, RunCellRow.cell_id == CellRow.id)
+    return needed.correlate(CellRow).scalar_subquery().is_not(None)
+
+
 def release_dead_leases(session: Session, run_id: str) -> int:
     """Give back cells leased to processes that are known to run no more; return how many."""
     owners = session.scalars(
         select(CellRow.lease_owner)
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.state == EMPTY, CellRow.lease_owner.is_not(None))
+        .where(CellRow.lease_owner.is_not(None), CellRow.state == EMPTY, needed_by(run_id))
         .distinct()
     ).all()
     released = 0

@@ -1,12 +1,22 @@
 """Samples of eval runs: what is planned, what grows, what is counted; problems and their ids."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert, text
+from sqlalchemy import event, insert, text
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
+from evaluator.evals import running
+from evaluator.evals.missing import (
+    asked_in_vain,
+    missing_by_problem,
+    most_wanted,
+    promised_by_position,
+    samples_lost,
+)
 from evaluator.evals.problems import (
     PlacedProblem,
     RunProblem,
@@ -16,7 +26,7 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.running import _gaps, plan_samples, store_samples
+from evaluator.evals.running import _gaps, plan_run, plan_samples, store_samples
 from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.samples import count_samples
 from evaluator.evals.tables import GradeRow
@@ -26,7 +36,8 @@ from service.database import Database
 from service.errors import InputError
 from service.models.drawing import Response, sample_seed
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.cells import Receipt, claim_cells, fill_cell
+from service.runs.cells import Receipt, claim_cells, fill_cell, open_cells
+from service.runs.leases import release_dead_leases, renew_leases
 from service.runs.store import open_run
 
 PROBLEMS = number_copies(
@@ -66,6 +77,83 @@ def test_a_run_grows_by_what_is_missing(db: Database) -> None:
         second = draw(session, run_id)
     assert sorted(first) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6))
     assert sorted(second) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6, 11))
+
+
+def test_planning_in_parts_goes_on_after_a_kill(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_SAMPLES_PER_PART", 20)  # a problem at a time
+    monkeypatch.setattr(running, "_CELLS_PER_PART", 3)
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems[:1], 2, 4)
+        draw(session, run_id, keep=1)
+    parts: list[int] = []
+    plan_part = running.plan_samples
+
+    def killed_in_the_third(*given: Any, **named: Any) -> int:
+        if len(parts) == 2:
+            raise KeyboardInterrupt
+        parts.append(plan_part(*given, **named))
+        return parts[-1]
+
+    monkeypatch.setattr(running, "plan_samples", killed_in_the_third)
+    with pytest.raises(KeyboardInterrupt):
+        plan_run(db, run_id, problems, 19, 4)
+    with db.read() as session:
+        assert open_cells(session, run_id) == sum(parts) == 5  # 1-4, 5-8, 9-12; 13-16, 17-18
+    monkeypatch.setattr(running, "plan_samples", plan_part)
+    assert plan_run(db, run_id, problems, 19, 4) == 5  # of the other problem
+    assert plan_run(db, run_id, problems, 19, 4) == 0
+    with db.write() as session:
+        drawn = draw(session, run_id)
+    wanted = [(p.problem_id, ordinal) for p in problems for ordinal in range(19)]
+    assert sorted(drawn) == sorted(set(wanted) - {(problems[0].problem_id, 0)})
+    with db.read() as session:
+        assert missing_by_problem(session, run_id, 19) == {problem.id: 0 for problem in problems}
+        assert missing_by_problem(session, run_id, 7) == {problem.id: 0 for problem in problems}
+        assert missing_by_problem(session, run_id, 22) == {problem.id: 3 for problem in problems}
+
+
+def test_a_part_that_is_planned_elsewhere_meanwhile_is_not_planned_again(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+    plan_part = running.plan_samples
+
+    def behind_another(session: Session, *given: Any, **named: Any) -> int:
+        plan_part(session, *given, **named)
+        return plan_part(session, *given, **named)
+
+    monkeypatch.setattr(running, "plan_samples", behind_another)
+    assert plan_run(db, run_id, problems, 6, 4) == 0
+    with db.write() as session:
+        assert len(draw(session, run_id)) == 12
+
+
+@pytest.mark.sqlite  # plans
+def test_what_a_start_asks_does_not_walk_over_the_requests_that_are_done(db: Database) -> None:
+    with db.write() as session:
+        run_id, problems = open_eval(session)
+        plan_samples(session, run_id, problems, 4, 4)
+        draw(session, run_id)
+        seen: list[tuple[str, Any]] = []
+        note = lambda *call: seen.append((call[2], call[3]))  # noqa: E731
+        event.listen(session.get_bind(), "before_cursor_execute", note)
+        asked_in_vain(session, [run_id])
+        promised_by_position(session, run_id, 4)
+        samples_lost(session, run_id, 4)
+        most_wanted(session, run_id)
+        release_dead_leases(session, run_id)
+        renew_leases(session, "h|1|0|t")
+        event.remove(session.get_bind(), "before_cursor_execute", note)
+        indexes = [
+            step[3].partition("USING ")[2].replace("COVERING ", "").split()[1]
+            for statement, given in seen
+            for step in session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
+            if step[3].startswith(("SEARCH cells USING", "SCAN cells USING"))
+        ]
+    # Of each state: two asked in vain, three promised, one lost, three wanted.
+    assert indexes == ["ix_cells_state_scope_id"] * 9 + ["ix_cells_lease_owner"] * 2
 
 
 def test_responses_left_out_of_an_answer_are_asked_for_again(db: Database) -> None:

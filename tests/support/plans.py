@@ -1,4 +1,4 @@
-"""What SQLite does for a query: which tables it walks from end to end."""
+"""What a database does for a query: which tables it walks from end to end."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ LARGE = frozenset(
 def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
     """Return the large tables that any statement of `ask` walks as a whole, be it along an index.
 
-    Plans are SQLite's; on PostgreSQL `ask` is asked, and nothing is said of tables.
+    PostgreSQL, which walks over what is small, is told not to where there is another way.
     """
     statements: list[tuple[str, Any]] = []
 
@@ -39,14 +39,34 @@ def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
     finally:
         event.remove(db.connections.engine, "before_cursor_execute", note)
     assert statements, "nothing was asked"
+    on_sqlite = db.connections.engine.dialect.name == "sqlite"
     found: set[str] = set()
-    if db.connections.engine.dialect.name != "sqlite":
-        return found
     with db.read() as session:
+        connection = session.connection()
+        if not on_sqlite:
+            connection.exec_driver_sql("SET LOCAL enable_seqscan = off")
         for statement, parameters in statements:
-            if statement.startswith(("SELECT", "WITH")):
-                plan = session.connection().exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
+            if not statement.startswith(("SELECT", "WITH")):
+                continue
+            if on_sqlite:
+                plan = connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
                 found |= {scan for row in plan if (scan := _scanned(str(row[3])))}
+            else:
+                plan = connection.exec_driver_sql("EXPLAIN " + statement, parameters)
+                found |= _scanned_there([str(row[0]) for row in plan])
+    return found
+
+
+def _scanned_there(plan: list[str]) -> set[str]:
+    """Return the large tables of a plan of PostgreSQL that are read without a condition on an index."""
+    found: set[str] = set()
+    for place, step in enumerate(plan):
+        match = re.search(r"(Seq Scan|Index Scan using \w+|Index Only Scan using \w+) on (\w+)", step)
+        if match is None or match[2] not in LARGE:
+            continue
+        behind = plan[place + 1] if place + 1 < len(plan) else ""
+        if match[1] == "Seq Scan" or "Index Cond" not in behind:
+            found.add(match[2])
     return found
 
 

@@ -1,14 +1,17 @@
 """Every query of the pages, on a small copy of the database that they are measured on: none walks a table."""
 
 import random
+from collections.abc import Iterator
 
 import pytest
 from plans import walked
+from postgres_cluster import Cluster
 
 from benchmarks.pages.database import make_database
 from benchmarks.pages.places import World, read_world
 from benchmarks.pages.queries import Ask, other_ways, page_queries
 from service.database import Database
+from service.database.postgresql.copying import copy_database
 
 pytestmark = pytest.mark.sqlite  # plans
 
@@ -25,6 +28,17 @@ def world(database: Database) -> World:
     return read_world(database)
 
 
+@pytest.fixture(scope="module")
+def on_a_server(database: Database, cluster: Cluster) -> Iterator[Database]:
+    """The same rows on PostgreSQL, which knows how many there are."""
+    url = cluster.empty()
+    copy_database(database.place, url, report=lambda *_: None)
+    with Database.open(url, read_only=True) as copied:
+        copied.connections.run_alone("ANALYZE")
+        yield copied
+    cluster.drop(url)
+
+
 def tables(database: Database, ask: Ask) -> set[str]:
     return walked(database, lambda session: ask(session, random.Random(3)))
 
@@ -33,6 +47,11 @@ def test_no_query_of_a_page_walks_a_table(database: Database, world: World) -> N
     found = {name: tables(database, ask) for name, ask in page_queries(world).items()}
     assert {name: walks for name, walks in found.items() if walks} == {}
     assert len(found) > 40
+
+
+def test_no_query_of_a_page_walks_a_table_of_a_server(on_a_server: Database, world: World) -> None:
+    found = {name: tables(on_a_server, ask) for name, ask in page_queries(world).items()}
+    assert {name: walks for name, walks in found.items() if walks} == {}
 
 
 def test_counting_rows_and_reading_all_texts_would_walk_tables(database: Database, world: World) -> None:
