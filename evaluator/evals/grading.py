@@ -136,12 +136,12 @@ def _ungraded(session: Session, run_id: str, grader_row: int) -> dict[int, int]:
     graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_row)
     grades = GradeCountsRow.correct + GradeCountsRow.wrong + GradeCountsRow.unknown
     rows = session.execute(
-        select(RunProblemRow.id, SampleCountsRow.samples - func.coalesce(grades, 0))
+        select(RunProblemRow.id, (SampleCountsRow.samples - func.coalesce(grades, 0)).label("ungraded"))
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
         .outerjoin(GradeCountsRow, graded)
         .where(RunProblemRow.run_id == run_id)
     )
-    return {problem: ungraded for problem, ungraded in rows}
+    return {row.id: row.ungraded for row in rows}
 
 
 def _has_grade(grader_row: int) -> ColumnElement[bool]:

@@ -11,7 +11,6 @@ from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, Sample
 from evaluator.grading import GradeValue
 from service.runs.tables import EMPTY, FAILED, FINAL, CellRow
 
-
 _KIND = func.coalesce(CellRow.kind, "")  # a value that no index holds, see `_in_state`
 
 
@@ -96,9 +95,7 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[in
     """
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
     for state in (FAILED, FINAL):
-        cells = select(CellRow.scope, CellRow.payload).where(
-            _in_state(run_ids, state), _KIND == SAMPLE
-        )
+        cells = select(CellRow.scope, CellRow.payload).where(_in_state(run_ids, state), _KIND == SAMPLE)
         for run_id, payload in session.execute(cells):
             missing[run_id][payload["run_problem"]] += payload["count"]
     return missing

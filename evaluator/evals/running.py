@@ -21,7 +21,7 @@ from evaluator.evals.missing import (
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from service.database import Database
 from service.errors import InputError

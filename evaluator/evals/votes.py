@@ -47,8 +47,8 @@ class Votes:
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
     """Return the graded answers of a run's originals by problem, in the order of its problems.
 
-    The database counts equal ones, a problem at a time, so that few stand in memory. Those that were asked for
-    and are missing count as unknown.
+    The database counts equal ones, a problem at a time, so that few stand in memory. Those that were asked
+    for and are missing count as unknown.
 
     Args:
         grades: whether people's grades stand in place of the grader's.

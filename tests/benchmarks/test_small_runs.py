@@ -18,6 +18,7 @@ SIZES = {
     "speed.remote_client": "--cells 64 --rounds 1",
     "speed.rollouts": "--rollouts 4000",
     "speed.sampling_remote": "--problems 8 --samples 2 --rounds 1",
+    "speed.scale": "--samples 4000 --problems 20",
     "speed.sets": "--questions 20",
     "speed.store": "--runs 2 --problems 80 --samples 320 --times 2",
     "studies.sandbox_study_table": "",

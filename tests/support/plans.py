@@ -22,10 +22,11 @@ LARGE = frozenset(
 """Tables that grow with the data; those of runs, sets, labels and people's reviews stay small."""
 
 
-def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
+def walked(db: Database, ask: Callable[[Session], Any], *, on_server: bool = False) -> set[str]:
     """Return the large tables that any statement of `ask` walks as a whole, be it along an index.
 
-    PostgreSQL, which walks over what is small, is told not to where there is another way.
+    On PostgreSQL nothing is said of tables unless `on_server`: it walks over what is small, and is then told
+    not to where there is another way.
     """
     statements: list[tuple[str, Any]] = []
 
@@ -41,6 +42,8 @@ def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
     assert statements, "nothing was asked"
     on_sqlite = db.connections.engine.dialect.name == "sqlite"
     found: set[str] = set()
+    if not on_sqlite and not on_server:
+        return found
     with db.read() as session:
         connection = session.connection()
         if not on_sqlite:
@@ -53,21 +56,13 @@ def walked(db: Database, ask: Callable[[Session], Any]) -> set[str]:
                 found |= {scan for row in plan if (scan := _scanned(str(row[3])))}
             else:
                 plan = connection.exec_driver_sql("EXPLAIN " + statement, parameters)
-                found |= _scanned_there([str(row[0]) for row in plan])
+                found |= {scan for row in plan if (scan := _scanned_there(str(row[0])))}
     return found
 
 
-def _scanned_there(plan: list[str]) -> set[str]:
-    """Return the large tables of a plan of PostgreSQL that are read without a condition on an index."""
-    found: set[str] = set()
-    for place, step in enumerate(plan):
-        match = re.search(r"(Seq Scan|Index Scan using \w+|Index Only Scan using \w+) on (\w+)", step)
-        if match is None or match[2] not in LARGE:
-            continue
-        behind = plan[place + 1] if place + 1 < len(plan) else ""
-        if match[1] == "Seq Scan" or "Index Cond" not in behind:
-            found.add(match[2])
-    return found
+def _scanned_there(step: str) -> str | None:
+    match = re.search(r"Seq Scan on (\w+)", step)
+    return match[1] if match and match[1] in LARGE else None
 
 
 def _scanned(step: str) -> str | None:
