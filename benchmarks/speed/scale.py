@@ -74,7 +74,7 @@ class Clock:
         db.connections.connection = timed  # type: ignore[method-assign]
 
     def measure(self, work: Callable[[], object]) -> dict[str, float]:
-        """Return what a call of `work` takes: seconds, CPU seconds, MiB, its longest transaction that writes."""
+        """Return what a call of `work` takes: seconds, CPU seconds, MiB, its longest write transaction."""
         self.writes = []
         held, began, cpu = _forget_peak(), time.perf_counter(), time.process_time()
         work()
