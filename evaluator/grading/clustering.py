@@ -59,7 +59,7 @@ class Grouping:
     def place(self, equal: Mapping[Pair, GradeValue]) -> None:
         """Takes the outcomes of `pairs`."""
         values = dict(zip(self._rest, map(equal.__getitem__, self.pairs), strict=True))
-        same = [key for key, value in values.items() if value is GradeValue.CORRECT]
+        same = {key for key, value in values.items() if value is GradeValue.CORRECT}
         unknown = [key for key, value in values.items() if value is GradeValue.UNKNOWN]
         doubtful = {key for key in unknown if self._readable(self._raw[key])}
         self._unknown += len(unknown)
