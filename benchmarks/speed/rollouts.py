@@ -1,10 +1,11 @@
-"""The rollout record: writing shards beside training, importing them, asking for pages.
+"""The rollout record: writing shards beside training, importing them, asking for pages and responses.
 
 100,000 rollouts with responses of 2 KB stand in steps of 2,000, 250 questions of 8 responses each. Timed are:
 how long `write` keeps training waiting (records at hand, a step at a time, none of it waited for in between),
-the import into a fresh database, a second import that finds everything there, and pages at random places.
+the import into a fresh database, a second import that finds everything there, an import into another one that
+copies the responses too, pages at random places, single responses, and pruning all but every 10th step.
 
-    python -m benchmarks.speed.rollouts [--rollouts 100000] [--folder DIR]
+    python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2048] [--folder DIR]
 
 The responses are sentences of common words in no order, with fresh numbers. The last line is one JSON object.
 """
@@ -21,27 +22,33 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-STEP, SESSIONS, TEXT_BYTES, PAGES = 2_000, 8, 2_048, 60
+STEP, SESSIONS, PAGES = 2_000, 8, 60
 
 
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=100_000)
+    parser.add_argument("--text-bytes", type=int, default=2_048, help="of a response")
     parser.add_argument("--folder", type=Path, help="where the files go (default: a temporary folder)")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        print(json.dumps(measure(Path(folder), max(1, args.rollouts // STEP))))
+        print(json.dumps(measure(Path(folder), max(1, args.rollouts // STEP), args.text_bytes)))
 
 
-def measure(folder: Path, steps: int) -> dict[str, Any]:
-    """Write, import and page; times in seconds, those of pages in milliseconds."""
+def measure(folder: Path, steps: int, text_bytes: int) -> dict[str, Any]:
+    """Write, import, page and prune; times in seconds, those of pages and responses in milliseconds."""
     from service.database import Database
     from trainer_adapter.record import RolloutWriter
-    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, page_rollouts
-    from trainer_adapter.record.importing import import_rollouts
+    from trainer_adapter.record.browsing import (
+        RolloutFilters,
+        choose_train_run,
+        page_rollouts,
+        read_rollout_texts,
+    )
+    from trainer_adapter.record.importing import import_rollouts, prune, steps_to_prune
 
-    texts = make_texts()
+    texts = make_texts(text_bytes)
     waits, began = [], 0.0
     with RolloutWriter(folder / "rollouts", "bench", spec={"recipe": "ta_grpo"}) as writer:
         for step in range(1, steps + 1):
@@ -56,7 +63,7 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
     report: dict[str, Any] = {
         "rollouts": rows,
         "steps": steps,
-        "text_mb": round(rows * TEXT_BYTES / 2**20, 1),
+        "text_mb": round(rows * text_bytes / 2**20, 1),
         "shards_mb": round(sum(path.stat().st_size for path in shards) / 2**20, 1),
         "write_wait_ms_median": round(statistics.median(waits) * 1e3, 2),
         "write_wait_ms_worst": round(max(waits) * 1e3, 2),
@@ -91,17 +98,45 @@ def measure(folder: Path, steps: int) -> dict[str, Any]:
                 taken.append((time.perf_counter() - began) * 1e3)
             report[name] = round(statistics.median(taken), 2)
             print(f"{name:20} {report[name]:7.2f} ms")
-    size = sum(path.stat().st_size for path in folder.glob("bench.db*"))
-    report["database_mb"] = round(size / 2**20, 1)
+        taken = []
+        for _ in range(PAGES):
+            began = time.perf_counter()
+            with db.read() as session:
+                read_rollout_texts(session, [chance.randint(1, rows)])
+            taken.append((time.perf_counter() - began) * 1e3)
+        report["response_ms"] = round(statistics.median(taken), 2)
+    report["database_mb"] = megabytes(folder, "bench.db*")
+    with Database.open(folder / "texts.db") as db:
+        began = time.perf_counter()
+        import_rollouts(db, folder / "rollouts", texts=True)
+        report["import_with_texts_s"] = round(time.perf_counter() - began, 2)
+    report["database_with_texts_mb"] = megabytes(folder, "texts.db*")
+    with Database.open(folder / "bench.db") as db:
+        with db.read() as session:
+            leaving = steps_to_prune(session, run, keep_every=10)
+        began = time.perf_counter()
+        prune(db, run, leaving)
+        report["pruned"] = sum(each.rollouts for each in leaving)
+        report["prune_s"] = round(time.perf_counter() - began, 2)
     return report
 
 
-def make_texts() -> list[str]:
+def megabytes(folder: Path, names: str) -> float:
+    """Return the size of the files of these names."""
+    return round(sum(path.stat().st_size for path in folder.glob(names)) / 2**20, 1)
+
+
+def make_texts(text_bytes: int) -> list[str]:
     """Responses to draw from; each gets a number of its own in front."""
     from benchmarks.speed.store import Writer
 
-    writer = Writer(0)
-    return [writer.text(number)[-(TEXT_BYTES - 12) :] for number in range(4_000)]
+    writer, texts = Writer(0), []
+    for number in range(1_000):
+        text = writer.text(number)
+        while len(text) < text_bytes:
+            text += writer.text(number)
+        texts.append(text[-(text_bytes - 12) :])
+    return texts
 
 
 def make_step(step: int, texts: list[str]) -> Iterator[Any]:

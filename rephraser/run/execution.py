@@ -16,6 +16,7 @@ from rephraser.run.waves import Waves
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.drawing import Sampler
+from service.models.offline import given_options
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
 from service.models.remote.batch import WITHOUT_BATCH_JOBS, check_jobs
 from service.models.remote.chat import split_bases
@@ -206,6 +207,8 @@ async def _check(clients: Sequence[RemoteClient]) -> None:
 def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sampler]) -> dict[str, Sampler]:
     """Return the samplers of solvers on this machine, each found to be what the run was made with."""
     samplers: dict[str, Sampler] = {}
+    if all(solver.engine is None for solver in spec.solvers):
+        given_options("remote", execution.solver_options, prefix="solver-")
     for solver in spec.solvers:
         if solver.engine is None:
             continue

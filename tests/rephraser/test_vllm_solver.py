@@ -143,3 +143,10 @@ def test_options_of_others_are_refused(
     assert (done.code, done.out) == (2, "")
     assert message in words(done.err)
     assert rows("SELECT count(*) FROM runs") == [(0,)]
+
+
+def test_a_run_without_an_engine_takes_none_of_its_options(cli: CommandLine) -> None:
+    assert propose(cli).code == 0  # of candidates, without a solver
+    done = cli("resume", "run", "--db", "t.db", *CANDIDATES, "--solver-gpus", "2")
+    assert (done.code, done.out) == (2, "")
+    assert "--solver-gpus does not belong to --solver-sampler remote" in words(done.err)

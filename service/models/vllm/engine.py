@@ -221,7 +221,6 @@ def _wake_at_death(client: Any) -> None:
     receiver = getattr(client, "output_queue_thread", None)
     if receiver is None:
         return  # an engine in this process
-
     outputs = client.outputs_queue
 
     def wake() -> None:

@@ -33,7 +33,7 @@ _LOOK_S = 5.0
 """How often the cluster is asked for nodes that came or went."""
 
 STALL_S = 300.0
-"""How long a turn may take: vLLM's client waits for ever on an engine that was killed."""
+"""How long a turn of an engine may take, which draws for `_TURN_S` of it."""
 
 _FREE_S = 300.0
 _START_S = 900.0
