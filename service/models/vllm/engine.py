@@ -48,8 +48,8 @@ def find_vllm() -> Any:
         missing = (getattr(error, "name", None) or "").partition(".")[0] == "vllm"
         reason = "vLLM is not installed" if missing else f"vLLM cannot be imported ({error})"
         raise PrerequisiteError(
-            f"{reason}: pip install 'tagrpo[vllm]' on a machine with a GPU; without one use --sampler local, "
-            "or a vLLM server elsewhere with --api-base."
+            f"{reason}: pip install 'tagrpo[vllm]' on a machine with a GPU; without one take the sampler "
+            "local, or ask a vLLM server elsewhere by its address."
         ) from error
     return vllm
 
