@@ -16,6 +16,7 @@ from evaluator.grading.types import (
     DIFFERENT,
     NO_ANSWER,
     NO_GOLD,
+    NOT_RUN,
     SEVERAL,
     UNPARSABLE,
     WITHIN_TOLERANCE,
@@ -68,6 +69,8 @@ def judge(
         return _judge_integer(gold, answer, leaf)
     if kind is AnswerKind.TOLERANCE:
         return _judge_tolerance(gold, answer, tolerance, algebra)
+    if kind is AnswerKind.CODE:
+        return NOT_RUN
     return compare(gold, answer, leaf)
 
 

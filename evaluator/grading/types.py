@@ -6,6 +6,8 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple, TypeAlias
 
+from service.answer_kinds import AnswerKind as AnswerKind
+
 
 def _grader_version() -> str:
     parts = ["tagrpo-grader 3"]
@@ -43,6 +45,7 @@ REASONS: tuple[str, ...] = (
     "timeout",
     "memory",
     "crashed",
+    "not run",  # a program, where no sandbox works
     "own grader",  # a grader of the user's own said so
 )
 """Why a grade is what it is."""
@@ -54,15 +57,6 @@ SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
 
 Answers: TypeAlias = Literal["all", "boxed"]
 """Which answers of responses count: all that are found, or those in a box alone."""
-
-
-class AnswerKind(StrEnum):
-    """What sort of answer a problem asks for; it decides how answers are found and compared."""
-
-    LATEX = "latex"  # numbers, expressions, sets, words: whatever MATH holds
-    INTEGER = "integer"  # AMC and AIME
-    CHOICE = "choice"  # a letter
-    TOLERANCE = "tolerance"  # a number (or several) that may differ from the gold a little
 
 
 @dataclass(frozen=True)
@@ -157,6 +151,7 @@ TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
 TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
 MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
 CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
+NOT_RUN = Outcome(GradeValue.UNKNOWN, "not run")
 OWN_CORRECT = Outcome(GradeValue.CORRECT, "own grader")
 OWN_WRONG = Outcome(GradeValue.WRONG, "own grader")
 OWN_UNKNOWN = Outcome(GradeValue.UNKNOWN, "own grader")

@@ -238,7 +238,12 @@ def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
     for run in runs:
         rows = session.execute(
             select(
-                QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.level, QuestionRow.subject
+                QuestionRow.id,
+                QuestionRow.text,
+                QuestionRow.answer,
+                QuestionRow.level,
+                QuestionRow.subject,
+                QuestionRow.kind,
             )
             .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
             .where(RunQuestionRow.run_id == run.id)

@@ -8,6 +8,7 @@ from rephraser.reviews.status import STATUSES
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
 from rephraser.tables import candidate_id
 from rephraser.verdict.successes import from_columns, to_columns
+from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions import make_question
@@ -28,6 +29,7 @@ def to_row(entry: SetEntry) -> dict[str, Any]:
         "answer": question.answer,
         "level": question.level,
         "subject": question.subject,
+        "kind": str(question.kind),
         "neighbors": [
             {
                 "id": neighbor.candidate_id,
@@ -54,6 +56,7 @@ def features() -> Any:
             "answer": text,
             "level": text,
             "subject": text,
+            "kind": text,
             "neighbors": List(
                 {
                     "id": text,
@@ -88,7 +91,11 @@ def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:
     """
     text, answer = _text(row, "question", place), _text(row, "answer", place)
     question = make_question(
-        text, answer, _text_or_none(row, "level", place), _text_or_none(row, "subject", place)
+        text,
+        answer,
+        _text_or_none(row, "level", place),
+        _text_or_none(row, "subject", place),
+        _kind(row, place),
     )
     neighbors = row.get("neighbors")
     if not isinstance(neighbors, Sequence) or isinstance(neighbors, str):
@@ -160,6 +167,15 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
         successes=from_columns(value, place),
         **texts,
     )
+
+
+def _kind(row: Mapping[str, Any], place: str) -> AnswerKind:
+    """The kind of a question; sets that were exported without one hold mathematics."""
+    name = _text_or_none(row, "kind", place)
+    try:
+        return AnswerKind.LATEX if name is None else AnswerKind(name)
+    except ValueError:
+        raise InputError(f'{place}: "kind" is {name!r}; known are {", ".join(AnswerKind)}.') from None
 
 
 def _text(row: Mapping[str, Any], key: str, place: str) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rephraser.verdict.successes import Successes
+from service.answer_kinds import AnswerKind
 from service.hashing import Json, content_hash, content_id
 from service.questions import Question
 
@@ -109,22 +110,23 @@ def canonical_posterior(value: float | None) -> float | None:
 def entry_hash(entry: SetEntry) -> str:
     """Return the SHA-256 of a question with its neighbors.
 
-    It covers the question's text, answer, level and subject and, of every neighbor in order, the text,
-    proposer, strategy and its hash, model, verdict, posterior (6 digits) and whether it was reviewed. Ids are
-    left out: they follow from the texts. So are success counts, which grow with every verdict and change
-    nothing that is trained on; the id covers their own hash, which stands in the version's counts.
+    It covers the question's text, answer, level, subject and kind (unless that is latex) and, of every
+    neighbor in order, the text, proposer, strategy and its hash, model, verdict, posterior (6 digits) and
+    whether it was reviewed. Ids are left out: they follow from the texts. So are success counts, which grow
+    with every verdict and change nothing that is trained on; the id covers their own hash, which stands in
+    the version's counts.
     """
     question = entry.question
-    return content_hash(
-        "set-entry",
-        {
-            "question": question.text,
-            "answer": question.answer,
-            "level": question.level,
-            "subject": question.subject,
-            "neighbors": [_neighbor(neighbor) for neighbor in entry.neighbors],
-        },
-    )
+    value: dict[str, Json] = {
+        "question": question.text,
+        "answer": question.answer,
+        "level": question.level,
+        "subject": question.subject,
+        "neighbors": [_neighbor(neighbor) for neighbor in entry.neighbors],
+    }
+    if question.kind != AnswerKind.LATEX:
+        value["kind"] = str(question.kind)
+    return content_hash("set-entry", value)
 
 
 def set_hash(entries: Iterable[SetEntry]) -> str:

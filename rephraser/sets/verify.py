@@ -94,7 +94,7 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
     wrong: list[str] = []
     for entry in entries:
         question = entry.question
-        if question_id(question.text, question.answer) != question.id:
+        if question_id(question.text, question.answer, question.kind) != question.id:
             wrong.append(f"the text or answer of question {question.id} does not give its id")
         wrong += [
             f"the text of neighbor {neighbor.candidate_id} does not give its id"

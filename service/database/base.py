@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
-__all__ = ["BY_KEY_ALONE", "ZSTD_LEVEL", "Base", "CompressedText", "upsert", "utc_now"]
+__all__ = ["BY_KEY_ALONE", "TEXT", "ZSTD_LEVEL", "Base", "CompressedText", "upsert", "utc_now"]
 # `upsert` is an INSERT that may have an ON CONFLICT; that of the one dialect compiles for both.
 
 ZSTD_LEVEL = 3
@@ -49,7 +49,7 @@ class ServerText(String):
         return lambda text: text.replace("\0", "\ufffd") if text is not None and "\0" in text else text
 
 
-_TEXT = String().with_variant(ServerText(collation="C"), "postgresql")
+TEXT = String().with_variant(ServerText(collation="C"), "postgresql")
 _INTEGER = BigInteger().with_variant(Integer(), "sqlite")  # SQLite numbers rows by INTEGER alone
 
 
@@ -68,6 +68,6 @@ class Base(DeclarativeBase):
     type_annotation_map: ClassVar[dict[Any, Any]] = {
         dict[str, Any]: JSON,
         list[Any]: JSON,
-        str: _TEXT,
+        str: TEXT,
         int: _INTEGER,
     }

@@ -81,6 +81,7 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
                 "answer": question.answer,
                 "level": question.level,
                 "subject": question.subject,
+                "kind": question.kind,
                 "created_at": now,
             }
             for question in chunk
@@ -196,7 +197,7 @@ def count_members(session: Session) -> dict[int, tuple[int, int]]:
 
 def as_question(row: QuestionRow) -> Question:
     """Return the value of a stored question."""
-    return Question(row.id, row.text, row.answer, row.level, row.subject)
+    return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind)
 
 
 def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:

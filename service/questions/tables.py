@@ -2,16 +2,28 @@
 
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index
+from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.database.base import BY_KEY_ALONE, Base
+from service.answer_kinds import AnswerKind
+from service.database.base import BY_KEY_ALONE, TEXT, Base
 from service.database.triggers import append_only, count_new_rows
+
+
+class KindType(TypeDecorator[AnswerKind]):
+    """A column that holds the name of an `AnswerKind`."""
+
+    impl = TEXT
+    cache_ok = True
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> AnswerKind | None:
+        """Return the kind of that name."""
+        return None if value is None else AnswerKind(value)
 
 
 @append_only
 class QuestionRow(Base):
-    """A question, addressed by the hash of its text and gold answer. Never updated."""
+    """A question, addressed by the hash of its text, gold answer and kind. Never updated."""
 
     __tablename__ = "questions"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -19,6 +31,7 @@ class QuestionRow(Base):
     answer: Mapped[str]  # gold; empty where the source has none
     level: Mapped[str | None]
     subject: Mapped[str | None]
+    kind: Mapped[AnswerKind] = mapped_column(KindType, server_default="latex")
     created_at: Mapped[str]
 
     __table_args__ = (Index(None, "subject", "id"), Index(None, "level", "id"))

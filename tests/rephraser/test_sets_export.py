@@ -80,6 +80,7 @@ def test_a_row_holds_question_answer_and_neighbors(
         "answer": "",
         "level": None,
         "subject": None,
+        "kind": "latex",
         "neighbors": [],
     }
     accepted, unverified = rows[1]["neighbors"]

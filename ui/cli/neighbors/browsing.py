@@ -148,6 +148,7 @@ def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dic
             "answer": question.answer,
             "level": question.level,
             "subject": question.subject,
+            "kind": str(question.kind),
         },
         "runs": runs,
         "answers_cost": asdict(detail.answering),

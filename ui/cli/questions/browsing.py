@@ -198,6 +198,7 @@ def question_json(question: "Question") -> dict[str, Any]:
         "answer": question.answer,
         "level": question.level,
         "subject": question.subject,
+        "kind": str(question.kind),
     }
 
 
