@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
@@ -11,6 +11,7 @@ from evaluator.evals.tables import ProblemRow, RunProblemRow
 from evaluator.grading import AnswerKind
 from service.database import utc_now
 from service.hashing import canonical_text, content_hash, content_id
+from service.questions.images import place_images
 
 _PER_STATEMENT = 500
 
@@ -19,6 +20,7 @@ _PER_STATEMENT = 500
 class Problem:
     """A problem. `id` is `problem_id` of the rest; `tolerance` is the row's own, as in OlympiadBench.
 
+    `images` are ids, to which the text refers by `<image>` in their order.
     `copy` tells apart problems that a benchmark holds several times: 0 for the first, 1 for the second, ...
     """
 
@@ -27,11 +29,12 @@ class Problem:
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = None
     copy: int = 0
+    images: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
         """Content id, the same in every benchmark and run that holds this problem."""
-        value: dict[str, str | int | None] = {
+        value: dict[str, str | int | list[str] | None] = {
             "text": self.text,
             "answer": self.answer,
             "kind": self.kind.value,
@@ -39,6 +42,8 @@ class Problem:
         }
         if self.copy:
             value["copy"] = self.copy
+        if self.images:
+            value["images"] = [*self.images]
         return content_id("p", value)
 
 
@@ -57,10 +62,21 @@ class PlacedProblem:
 
 
 def make_problem(
-    text: str, answer: str, kind: AnswerKind = AnswerKind.LATEX, tolerance: str | None = None
+    text: str,
+    answer: str,
+    kind: AnswerKind = AnswerKind.LATEX,
+    tolerance: str | None = None,
+    images: Sequence[str] = (),
 ) -> Problem:
-    """Return the problem with its text and answer in canonical form."""
-    return Problem(canonical_text(text), canonical_text(answer), kind, tolerance)
+    """Return the problem with its text and answer in canonical form.
+
+    A text with images (by id) and without any placeholder gets them before it.
+
+    Raises:
+        InputError: the text has placeholders, but not as many as there are images.
+    """
+    text = place_images(canonical_text(text), len(images))
+    return Problem(text, canonical_text(answer), kind, tolerance, images=tuple(images))
 
 
 def number_copies(problems: Iterable[Problem]) -> list[Problem]:
@@ -70,9 +86,7 @@ def number_copies(problems: Iterable[Problem]) -> list[Problem]:
     for problem in problems:
         copy = seen[problem.id]
         seen[problem.id] += 1
-        numbered.append(
-            Problem(problem.text, problem.answer, problem.kind, problem.tolerance, copy) if copy else problem
-        )
+        numbered.append(replace(problem, copy=copy) if copy else problem)
     return numbered
 
 
@@ -115,6 +129,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
                 "answer": by_id[id].answer,
                 "kind": by_id[id].kind.value,
                 "tolerance": by_id[id].tolerance,
+                "images": [*by_id[id].images] or None,
                 "created_at": now,
             }
             for id in part
@@ -160,6 +175,7 @@ class RunProblem:
     answer: str
     kind: AnswerKind
     tolerance: str | None
+    images: tuple[str, ...] = ()
 
 
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:
@@ -182,9 +198,10 @@ def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunP
             ProblemRow.answer,
             ProblemRow.kind,
             ProblemRow.tolerance,
+            ProblemRow.images,
         )
         .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
         .where(condition)
         .order_by(RunProblemRow.position)
     )
-    return [RunProblem(*row[:9], AnswerKind(row[9]), row[10]) for row in rows]
+    return [RunProblem(*row[:9], AnswerKind(row[9]), row[10], tuple(row[11] or ())) for row in rows]

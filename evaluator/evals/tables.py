@@ -4,12 +4,15 @@ Headers stand apart from texts so that lists and curves stay fast; integers stan
 large tables.
 """
 
-from sqlalchemy import ForeignKey, Index
+from typing import Any
+
+from sqlalchemy import JSON, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import append_only, count_new_rows, on_creation, statement_trigger
+from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
@@ -26,6 +29,7 @@ class ProblemRow(Base):
     answer: Mapped[str]
     kind: Mapped[str]  # an AnswerKind
     tolerance: Mapped[str | None]
+    images: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))  # ids in order; null for none
     created_at: Mapped[str]
 
 

@@ -21,6 +21,7 @@ from rephraser.verdict.successes import Successes, read_successes
 from service.database import Database
 from service.errors import InputError
 from service.questions import Question
+from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
 from service.runs.store import Run, check_name, package_versions
 from service.runs.tables import RunQuestionRow
@@ -237,20 +238,13 @@ def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
     questions: dict[str, Question] = {}
     for run in runs:
         rows = session.execute(
-            select(
-                QuestionRow.id,
-                QuestionRow.text,
-                QuestionRow.answer,
-                QuestionRow.level,
-                QuestionRow.subject,
-                QuestionRow.kind,
-            )
+            select(*QUESTION_COLUMNS)
             .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
             .where(RunQuestionRow.run_id == run.id)
             .order_by(RunQuestionRow.position)
         )
         for row in rows:
-            questions.setdefault(row.id, Question(*row))
+            questions.setdefault(row.id, as_question(row))
     return list(questions.values())
 
 

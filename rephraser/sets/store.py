@@ -28,7 +28,7 @@ from rephraser.tables import (
 from rephraser.verdict.successes import from_json, to_json
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
-from service.questions import Question
+from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
@@ -132,14 +132,14 @@ def load_entries(
     """Return the entries of a version in order, all or `limit` of them from position `first` on."""
     place = NeighborSetQuestionRow.position
     query = (
-        select(*(getattr(QuestionRow, field.name) for field in dataclasses.fields(Question)))
+        select(*QUESTION_COLUMNS)
         .join(NeighborSetQuestionRow, NeighborSetQuestionRow.question_id == QuestionRow.id)
         .where(NeighborSetQuestionRow.set_id == header_id, place >= first)
         .order_by(place)
     )
     if limit is not None:
         query = query.where(place < first + limit)
-    questions = [Question(*row) for row in session.execute(query)]
+    questions = [as_question(row) for row in session.execute(query)]
     # A page asks for its own members; a whole set is one walk along the primary key.
     page = None if limit is None else [question.id for question in questions]
     members = _members(session, header_id, page)

@@ -94,8 +94,8 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
     wrong: list[str] = []
     for entry in entries:
         question = entry.question
-        if question_id(question.text, question.answer, question.kind) != question.id:
-            wrong.append(f"the text or answer of question {question.id} does not give its id")
+        if question_id(question.text, question.answer, question.kind, question.images) != question.id:
+            wrong.append(f"the text, answer or images of question {question.id} do not give its id")
         wrong += [
             f"the text of neighbor {neighbor.candidate_id} does not give its id"
             for neighbor in entry.neighbors

@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
+    "service.questions.images.tables",
     "service.questions.tables",
     "service.questions.searching",
     "service.questions.contamination.store",

@@ -1,17 +1,20 @@
 """What a question is, and its id."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from service.answer_kinds import AnswerKind
 from service.hashing import canonical_text, content_id
+from service.questions.images.placeholders import place_images
 
 
 @dataclass(frozen=True)
 class Question:
-    """A question with its gold answer.
+    """A question with its gold answer; its text refers to its images by `<image>`, in their order.
 
-    `id` is `question_id(text, answer, kind)`; level and subject are labels. Of the kind code the answer is
-    Python: the tests that a program has to pass.
+    `id` is `question_id(text, answer, kind, images)`; level and subject are labels. Of the kind code the
+    answer is Python: the tests that a program has to pass. `images` are ids.
     """
 
     id: str
@@ -20,16 +23,23 @@ class Question:
     level: str | None = None
     subject: str | None = None
     kind: AnswerKind = AnswerKind.LATEX
+    images: tuple[str, ...] = ()
 
 
-def question_id(text: str, answer: str, kind: AnswerKind = AnswerKind.LATEX) -> str:
-    """Return the id of a question: a hash of its text and gold answer in canonical form, and of its kind.
+def question_id(
+    text: str, answer: str, kind: AnswerKind = AnswerKind.LATEX, images: Sequence[str] = ()
+) -> str:
+    """Return the id of a question: a hash of its text and gold in canonical form, its kind and its images.
 
     Line ends, blanks at line ends and the Unicode composition make no difference; anything else does. The
     kind counts where it is not latex.
     """
-    value = {"text": canonical_text(text), "answer": canonical_answer(answer, kind)}
-    return content_id("q", value if kind == AnswerKind.LATEX else {**value, "kind": str(kind)})
+    value: dict[str, Any] = {"text": canonical_text(text), "answer": canonical_answer(answer, kind)}
+    if kind != AnswerKind.LATEX:
+        value["kind"] = str(kind)
+    if images:
+        value["images"] = [*images]
+    return content_id("q", value)
 
 
 def make_question(
@@ -38,10 +48,19 @@ def make_question(
     level: str | None = None,
     subject: str | None = None,
     kind: AnswerKind = AnswerKind.LATEX,
+    images: Sequence[str] = (),
 ) -> Question:
-    """Return the question with its text and answer in canonical form, and its id."""
-    text, answer = canonical_text(text), canonical_answer(answer, kind)
-    return Question(question_id(text, answer, kind), text, answer, level, subject, kind)
+    """Return the question with its text and answer in canonical form, and its id.
+
+    A text with images and without any placeholder gets them before it.
+
+    Raises:
+        InputError: the text has placeholders, but not as many as there are images.
+    """
+    text, answer = place_images(canonical_text(text), len(images)), canonical_answer(answer, kind)
+    return Question(
+        question_id(text, answer, kind, images), text, answer, level, subject, kind, tuple(images)
+    )
 
 
 def canonical_answer(answer: str, kind: AnswerKind = AnswerKind.LATEX) -> str:

@@ -82,6 +82,7 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
                 "level": question.level,
                 "subject": question.subject,
                 "kind": question.kind,
+                "images": [*question.images] or None,
                 "created_at": now,
             }
             for question in chunk
@@ -195,9 +196,15 @@ def count_members(session: Session) -> dict[int, tuple[int, int]]:
     return {set_id: (members, held) for set_id, members, held in rows}
 
 
-def as_question(row: QuestionRow) -> Question:
-    """Return the value of a stored question."""
-    return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind)
+QUESTION_COLUMNS = (
+    *(QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.level),
+    *(QuestionRow.subject, QuestionRow.kind, QuestionRow.images),
+)
+
+
+def as_question(row: Any) -> Question:
+    """Return the value of a stored question: a `QuestionRow`, or a row of `QUESTION_COLUMNS`."""
+    return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind, tuple(row.images or ()))
 
 
 def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:

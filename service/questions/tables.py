@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from sqlalchemy import Dialect, ForeignKey, Index, TypeDecorator
+from sqlalchemy import JSON, Dialect, ForeignKey, Index, TypeDecorator
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.answer_kinds import AnswerKind
 from service.database.base import BY_KEY_ALONE, TEXT, Base
 from service.database.triggers import append_only, count_new_rows
+from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
 
 
 class KindType(TypeDecorator[AnswerKind]):
@@ -23,7 +24,7 @@ class KindType(TypeDecorator[AnswerKind]):
 
 @append_only
 class QuestionRow(Base):
-    """A question, addressed by the hash of its text, gold answer and kind. Never updated."""
+    """A question, addressed by the hash of its text, gold answer, kind and images. Never updated."""
 
     __tablename__ = "questions"
     id: Mapped[str] = mapped_column(primary_key=True)
@@ -32,6 +33,7 @@ class QuestionRow(Base):
     level: Mapped[str | None]
     subject: Mapped[str | None]
     kind: Mapped[AnswerKind] = mapped_column(KindType, server_default="latex")
+    images: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))  # ids in order; null for none
     created_at: Mapped[str]
 
     __table_args__ = (Index(None, "subject", "id"), Index(None, "level", "id"))

@@ -183,7 +183,7 @@ TAMPERING = {
     "DELETE FROM neighbor_set_members WHERE position = 2": "the members give neighbors = 2, the set says 3",
     "DELETE FROM neighbor_set_questions WHERE position = 0": "3 neighbors are stored, 1 belong to",
     "UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'": "does not give its id",
-    "UPDATE questions SET answer = '6' WHERE answer = '5'": "text or answer of question q_",
+    "UPDATE questions SET answer = '6' WHERE answer = '5'": "answer or images of question q_",
     "UPDATE questions SET level = 'Level 1' WHERE answer = '5'": "members have changed",
     "UPDATE neighbor_sets SET content_hash = 'f' WHERE version = 2": "the published one f",
     "UPDATE neighbor_sets SET spec = '{}' WHERE version = 2": "one of them has changed",

@@ -11,7 +11,7 @@ from ui.cli.settings import Db
 
 
 def check(*, db: Db, terminal: Terminal) -> None:
-    """Read the whole database: pages and indexes, references between tables, its schema, its published sets.
+    """Read the whole database: pages and indexes, references, its schema, images, published sets.
 
     Exit code 3: something is wrong; each problem is named.
 
@@ -19,11 +19,15 @@ def check(*, db: Db, terminal: Terminal) -> None:
     """
     from rephraser import sets
     from service.database.engine import HEAD_REVISION
+    from service.questions.images import image_problems
 
     with db.open(read_only=True) as database, terminal.progress("check") as bar:
         bar.update(0, None, "pages, indexes and references")
         problems = database.integrity_report(whole=True)
         with database.read() as session:
+            if not problems:
+                bar.update(0, None, "images")
+                problems += image_problems(session)
             headers = [] if problems else sets.list_sets(session, None)
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")

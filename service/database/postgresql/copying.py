@@ -17,6 +17,7 @@ from service.database.schema import load_tables
 from service.errors import DatabaseError
 
 ROWS_PER_STATEMENT = 1_000
+IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
 _KEPT_BY_SEARCHES = "searched_texts"
 """Of SQLite alone: triggers fill it, with the index that it numbers."""
 
@@ -91,7 +92,7 @@ def _copy(source: Session, target: Session, table: Table, report: Report) -> Con
     # A set comes behind the one it was made from.
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
     names = [column.name for column in table.columns]
-    chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=ROWS_PER_STATEMENT))
+    chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=_at_once(table)))
     for part in chosen.partitions():
         target.connection().execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
         rows, total = rows + len(part), total + sum(map(_hash, part))
@@ -101,9 +102,13 @@ def _copy(source: Session, target: Session, table: Table, report: Report) -> Con
 
 def _content(session: Session, table: Table) -> Content:
     rows, total = 0, 0
-    for part in session.execute(select(table).execution_options(yield_per=ROWS_PER_STATEMENT)).partitions():
+    for part in session.execute(select(table).execution_options(yield_per=_at_once(table))).partitions():
         rows, total = rows + len(part), total + sum(map(_hash, part))
     return Content(rows, total)
+
+
+def _at_once(table: Table) -> int:
+    return IMAGES_PER_STATEMENT if table.name == "images" else ROWS_PER_STATEMENT
 
 
 def _hash(row: Any) -> int:

@@ -1,0 +1,38 @@
+"""Images of questions: read and cleaned, stored once by content, referred to by id."""
+
+from service.questions.images.formats import ImageProblem
+from service.questions.images.image import (
+    LONGEST_SIDE,
+    MOST_BYTES,
+    MOST_PIXELS,
+    Image,
+    describe,
+    read_image,
+    read_image_file,
+)
+from service.questions.images.placeholders import (
+    PLACEHOLDER,
+    count_placeholders,
+    place_images,
+    split_at_images,
+)
+from service.questions.images.store import image_problems, load_headers, load_images, store_images
+
+__all__ = [
+    "LONGEST_SIDE",
+    "MOST_BYTES",
+    "MOST_PIXELS",
+    "PLACEHOLDER",
+    "Image",
+    "ImageProblem",
+    "count_placeholders",
+    "describe",
+    "image_problems",
+    "load_headers",
+    "load_images",
+    "place_images",
+    "read_image",
+    "read_image_file",
+    "split_at_images",
+    "store_images",
+]

@@ -1,0 +1,93 @@
+"""Images in the database: each stored once, loaded by id."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
+
+from service.database import utc_now
+from service.errors import NotFoundError
+from service.questions.images.image import Image, describe, image_id
+from service.questions.images.tables import ImageRow
+
+_PER_STATEMENT = 500
+_LOADED_AT_ONCE = 20
+
+
+@dataclass(frozen=True)
+class ImageHeader:
+    """An image without its bytes; `size` is theirs."""
+
+    id: str
+    media_type: str
+    width: int
+    height: int
+    size: int
+
+    def __str__(self) -> str:
+        return describe(self.media_type, self.width, self.height, self.size)
+
+
+def store_images(session: Session, images: Iterable[Image]) -> int:
+    """Insert the images that are not in the database yet; return how many were new."""
+    new = 0
+    for image in images:
+        id = image.id
+        if session.scalar(select(ImageRow.id).where(ImageRow.id == id)) is not None:
+            continue
+        row = {"id": id, "media_type": image.media_type, "width": image.width, "height": image.height}
+        row |= {"size": len(image.data), "data": image.data, "created_at": utc_now()}
+        session.execute(insert(ImageRow), [row])
+        new += 1
+    return new
+
+
+def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
+    """Return the images by id, each once.
+
+    Raises:
+        NotFoundError: one is not in the database.
+    """
+    wanted = list(dict.fromkeys(ids))
+    images: dict[str, Image] = {}
+    for part in _chunks(wanted, _LOADED_AT_ONCE):
+        for row in session.scalars(select(ImageRow).where(ImageRow.id.in_(part))):
+            images[row.id] = Image(row.data, row.media_type, row.width, row.height)
+            session.expunge(row)
+    _check_all(wanted, images)
+    return images
+
+
+def load_headers(session: Session, ids: Iterable[str]) -> dict[str, ImageHeader]:
+    """Return what is known of the images without their bytes, by id; errors as `load_images`."""
+    wanted = list(dict.fromkeys(ids))
+    columns = ImageRow.id, ImageRow.media_type, ImageRow.width, ImageRow.height, ImageRow.size
+    headers = {
+        row.id: ImageHeader(*row)
+        for part in _chunks(wanted, _PER_STATEMENT)
+        for row in session.execute(select(*columns).where(ImageRow.id.in_(part)))
+    }
+    _check_all(wanted, headers)
+    return headers
+
+
+def image_problems(session: Session) -> list[str]:
+    """Read all images and return what is wrong with those whose bytes do not give their id or size."""
+    rows = session.execute(select(ImageRow.id, ImageRow.size, ImageRow.data).execution_options(yield_per=20))
+    return [
+        f"image {id}: its bytes do not give its id" if image_id(data) != id else f"image {id}: wrong size"
+        for id, size, data in rows
+        if image_id(data) != id or len(data) != size
+    ]
+
+
+def _check_all(wanted: Sequence[str], present: Iterable[str]) -> None:
+    missing = sorted(set(wanted) - set(present))
+    if missing:
+        raise NotFoundError(f"no image {missing[0]} in the database; it may be damaged: `tagrpo db check`.")
+
+
+def _chunks(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
+    for start in range(0, len(ids), size):
+        yield ids[start : start + size]

@@ -1,0 +1,209 @@
+"""Images: what is read of them, what is refused and why, and how they are stored."""
+
+import io
+from pathlib import Path
+
+import pytest
+from pictures import chunk, picture, pixels, png
+from PIL import Image as Pillow
+from sqlalchemy import text
+from sqlalchemy.exc import IntegrityError
+
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.questions import make_question, question_id
+from service.questions.images import (
+    MOST_BYTES,
+    ImageProblem,
+    image_problems,
+    load_headers,
+    load_images,
+    read_image,
+    read_image_file,
+    split_at_images,
+    store_images,
+)
+from service.questions.store import Member, load_question_set, store_set
+
+GPS = "Exif\0\0MM"
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_an_image_without_metadata_keeps_its_bytes(kind: str) -> None:
+    data = picture(size=(8, 6), kind=kind)
+    image = read_image(data)
+    assert image.data == data
+    assert (image.media_type, image.width, image.height) == (f"image/{kind.lower()}", 8, 6)
+    assert read_image(image.data).id == image.id
+    assert image.id.startswith("img_")
+
+
+def located(kind: str, orientation: int = 1) -> bytes:
+    """Return a picture, upper half red and lower half blue, with EXIF that names a place."""
+    exif = Pillow.Exif()
+    exif[0x0112] = orientation
+    exif[0x010F] = "Camera of Ann"
+    exif.get_ifd(0x8825)[1] = "N"
+    made = Pillow.new("RGB", (32, 64), "red")
+    made.paste("blue", (0, 32, 32, 64))
+    target = io.BytesIO()
+    made.save(target, format=kind, exif=exif)
+    return target.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_what_a_camera_writes_beside_the_picture_is_dropped_and_the_pixels_stay(kind: str) -> None:
+    data = located(kind) + b"PK\3\4 something behind the end"
+    image = read_image(data)
+    assert b"Camera of Ann" in data
+    assert b"Camera of Ann" not in image.data
+    assert b"behind the end" not in image.data
+    with Pillow.open(io.BytesIO(data)) as before, Pillow.open(io.BytesIO(image.data)) as after:
+        assert before.tobytes() == after.tobytes()
+        assert not after.getexif()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
+def test_a_picture_that_is_to_be_turned_is_turned(kind: str) -> None:
+    image = read_image(located(kind, orientation=6))  # shown turned clockwise: blue is left
+    assert (image.width, image.height) == (64, 32)
+    with Pillow.open(io.BytesIO(image.data)) as after:
+        red, green, blue = after.convert("RGB").getpixel((8, 16))
+        assert blue > 200 > red + green
+        assert not after.getexif()
+    assert read_image(image.data).data == image.data
+
+
+def test_other_pieces_of_a_png_and_a_jpeg_are_dropped() -> None:
+    image = read_image(png(1, 1, chunk(b"tEXt", b"Author\0Ann"), chunk(b"eXIf", b"MM\0*Ann")))
+    assert image.data == png(1, 1)
+    commented = picture(kind="JPEG", comment=b"by Ann")
+    assert b"by Ann" in commented
+    assert b"by Ann" not in read_image(commented).data
+
+
+def test_progressive_jpeg_of_several_scans_is_read_to_its_end() -> None:
+    target = io.BytesIO()
+    Pillow.effect_noise((200, 150), 80).save(target, format="JPEG", progressive=True, quality=90)
+    assert target.getvalue().count(b"\xff\xda") > 3
+    assert read_image(target.getvalue()).data == target.getvalue()
+
+
+def test_a_gif_of_one_picture_becomes_a_png() -> None:
+    image = read_image(picture("blue", kind="GIF"))
+    assert image.media_type == "image/png"
+    assert pixels(image.data) == ((8, 6), (0, 0, 255))
+
+
+def animated(kind: str) -> bytes:
+    return picture(kind=kind, save_all=True, append_images=[Pillow.new("RGB", (8, 6), "blue")], duration=9)
+
+
+SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "is empty"),
+        (b"not an image", "is no PNG, JPEG, WebP or GIF"),
+        (b"%PDF-1.7", "is no PNG"),
+        (SVG, "is an SVG"),
+        (SVG.partition(b"\n")[2], "is an SVG"),
+        (png(60_000, 60_000), "60000x60000 pixels; the most are 33.6 million"),
+        (png(1, 2**31 - 1), "a side"),
+        (png(0, 4), "0x4 pixels, which shows nothing"),
+        (png(4, 4), "cannot be decoded"),
+        (picture()[:60], "cut off or damaged"),
+        (picture(kind="JPEG")[:-2], "cut off or damaged"),
+        (picture(kind="JPEG")[:300], "cut off or damaged"),
+        (picture(kind="WEBP")[:-4], "cut off or damaged"),
+        (picture(kind="GIF")[:20], "cannot be decoded"),
+        (picture()[:16] + b"\xff\xff" + picture()[18:], "pixels; the most"),
+        (b"\x89PNG\r\n\x1a\n" + picture(kind="JPEG"), "cut off or damaged"),
+        (b"\xff\xd8\xff" + SVG, "cut off or damaged"),
+        (b"RIFF\x10\0\0\0WEBPVP8X\x0a\0\0\0", "cut off or damaged"),
+        (animated("GIF"), "is animated"),
+        (animated("PNG"), "is animated"),
+        (animated("WEBP"), "is animated"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(MOST_BYTES), "20.0 MB, and 20 MB are the most"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+    with pytest.raises(ImageProblem) as problem:
+        read_image(data)
+    assert reason in str(problem.value)
+
+
+def test_hostile_headers_of_every_format_ask_for_no_memory() -> None:
+    wide = b"\x2f" + ((16_383 | 16_383 << 14).to_bytes(4, "little")) + bytes(8)
+    lossless = b"WEBPVP8L" + len(wide).to_bytes(4, "little") + wide + b"\0"
+    for data in (
+        b"RIFF" + len(lossless).to_bytes(4, "little") + lossless,
+        picture(kind="GIF")[:6] + b"\xff\xff\xff\xff" + picture(kind="GIF")[10:],
+        picture(kind="JPEG").replace(b"\x08\x00\x06\x00\x08", b"\x08\xff\xff\xff\xff"),
+    ):
+        with pytest.raises(ImageProblem, match=r"\d pixels"):
+            read_image(data)
+
+
+def test_every_cut_and_many_changed_bytes_end_in_an_image_or_its_problem() -> None:
+    for kind in ("PNG", "JPEG", "WEBP", "GIF"):
+        data = located(kind) if kind != "GIF" else picture(kind=kind)
+        for place in range(0, len(data), 7):
+            changed = bytearray(data)
+            changed[place] ^= 0x5A
+            for hostile in (data[:place], bytes(changed)):
+                try:
+                    image = read_image(hostile)
+                except ImageProblem:
+                    continue
+                assert read_image(image.data).data == image.data
+
+
+def test_a_file_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None:
+    large = tmp_path / "large.png"
+    with large.open("wb") as file:
+        file.truncate(100_000_000_000)  # sparse
+    with pytest.raises(ImageProblem, match="more than 20 MB"):
+        read_image_file(large)
+    with pytest.raises(ImageProblem, match="No such file"):
+        read_image_file(tmp_path / "missing.png")
+
+
+def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
+    assert make_question("What is 1+1?", "2").id == question_id("What is 1+1?", "2", images=())
+    two = make_question("In <image> and <image>, find x.", "2", images=["img_a", "img_b"])
+    assert two.images == ("img_a", "img_b")
+    assert two.id == question_id(two.text, "2", images=["img_a", "img_b"])
+    assert two.id != question_id(two.text, "2", images=["img_b", "img_a"])
+    assert two.id != question_id(two.text, "2")
+    assert split_at_images(two.text) == ["In ", " and ", ", find x."]
+    assert make_question("Find x.", "2", images=["img_a", "img_b"]).text == "<image><image>Find x."
+    assert make_question("The tag <image> of HTML is?", "2").images == ()
+    with pytest.raises(InputError, match=r'the text has 1 "<image>" and there are 2 images'):
+        make_question("See <image>.", "2", images=["img_a", "img_b"])
+
+
+def test_images_are_stored_once_loaded_by_id_and_never_changed(tmp_path: Path) -> None:
+    red, blue = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
+    question = make_question("Find x.", "2", images=[red.id, blue.id])
+    with Database.open(tmp_path / "t.db") as db:
+        with db.write() as session:
+            assert store_images(session, [red, blue, red]) == 2
+            assert store_images(session, [blue]) == 0
+            store_set(session, "s", [Member(0, question)], {"kind": "import", "content_hash": "0"})
+        with db.read() as session:
+            assert load_question_set(session, "s") == [question]
+            assert load_images(session, [blue.id, red.id, blue.id]) == {red.id: red, blue.id: blue}
+            assert str(load_headers(session, [red.id])[red.id]) == f"PNG 8x6, {len(red.data)} bytes"
+            assert image_problems(session) == []
+            with pytest.raises(NotFoundError, match="no image img_0"):
+                load_images(session, ["img_0", red.id])
+        with pytest.raises(IntegrityError, match="images is append-only"), db.write() as session:
+            session.execute(text("UPDATE images SET data = x'00'"))
+        with db.write() as session:
+            session.execute(text("DROP TRIGGER images_no_update"))
+            session.execute(text("UPDATE images SET data = x'00' WHERE id = :id"), {"id": red.id})
+        with db.read() as session:
+            assert image_problems(session) == [f"image {red.id}: its bytes do not give its id"]
