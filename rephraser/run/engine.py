@@ -15,7 +15,7 @@ from evaluator.grading import Grader
 from rephraser.run.ask import premise_requests, proposing_requests, solving_requests
 from rephraser.run.check import check_structure
 from rephraser.run.judge import judge_answers
-from rephraser.run.local.answers import draw_answers
+from rephraser.run.local.drawing import draw_cells, proposer_cells, solver_cells
 from rephraser.run.local.proposals import Source, propose_locally
 from rephraser.run.plan import add_planned, plan_answers, plan_proposals
 from rephraser.run.read import collect_answers, collect_premises, collect_proposals
@@ -35,6 +35,9 @@ from service.runs.store import Run, finish_run
 from service.runs.tables import EMPTY
 
 OTHERS_POLL_S = 1.0
+PROPOSER = "proposer"
+"""The key of the proposer's sampler among those of the solvers."""
+
 Client = RemoteClient | BatchClient
 OpenClient = Callable[[str], Client]
 """Returns the client for a model, given its name: one for single requests, or one for batch jobs."""
@@ -70,9 +73,9 @@ class Invocation:
 class Engine:
     """One invocation of a run.
 
-    `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for solvers on this
-    machine (by the solver's id). `waves` says how far into the run's questions is asked. `retry_final`: what
-    failed for good is asked again.
+    `source` gives local candidates, `open_client` reaches remote models, `samplers` draw for models on this
+    machine (by the solver's id, for the proposer as `PROPOSER`). `waves` says how far into the run's
+    questions is asked. `retry_final`: what failed for good is asked again.
     """
 
     db: Database
@@ -233,7 +236,7 @@ class Engine:
     def _fillers(self) -> list[tuple[str, str, BuildRequests]]:
         """Return (model, scope, request builder) of everything that remote models may be asked."""
         fillers: list[tuple[str, str, BuildRequests]] = []
-        if self.source is None:
+        if self.spec.asks_proposer:
             build = partial(proposing_requests, self.db, self.run.id, self.spec)
             fillers.append((self.spec.model, self.run.id, build))
         for solver in self.spec.solvers:
@@ -274,19 +277,23 @@ class Engine:
         return any(stopped) or bool(self._jobs)
 
     def _draw(self, outcome: Invocation) -> None:
-        """Let the solvers on this machine draw, one after the other.
+        """Let the models on this machine draw, one after the other.
 
         In the event loop's own thread, which alone gets signals, and after what is remote: nothing is in
         flight meanwhile.
         """
-        for solver in self.spec.solvers:
-            sampler = self.samplers.get(solver.id)
+        finders = {PROPOSER: partial(proposer_cells, self.db, self.run.id, self.spec)}
+        finders |= {
+            solver.id: partial(solver_cells, self.db, self.run.id, solver) for solver in self.spec.solvers
+        }
+        for key, find in finders.items():
+            sampler = self.samplers.get(key)
             if sampler is None or outcome.stopped is not None:
                 continue
-            report = partial(self.report, "drawing answers")
-            outcome.add(draw_answers(self.db, self.run.id, solver, sampler, report))
+            report = partial(self.report, "drawing candidates" if key == PROPOSER else "drawing answers")
+            outcome.add(draw_cells(find, sampler, report))
             outcome.notices += [notice for notice in sampler.notices if notice not in outcome.notices]
-            if len(self.samplers) > 1:
+            if any(other is not sampler for other in self.samplers.values()):
                 sampler.close()  # the next one's weights take its place on the GPU
 
     def _job(self, status: BatchStatus) -> None:

@@ -50,7 +50,7 @@ def _from_questions(
     asked = tokens(sum(map(len, texts)))
     rounds = (1, spec.rounds)
     stages = []
-    if spec.proposer == "llm":
+    if spec.asks_proposer:
         wanted = [
             (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
         ]

@@ -8,8 +8,8 @@ from typing import Any
 
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.run.engine import Client, Engine, Invocation, Report
-from rephraser.run.local.answers import check_engine, open_stored
+from rephraser.run.engine import PROPOSER, Client, Engine, Invocation, Report
+from rephraser.run.local.engines import check_engine, open_stored
 from rephraser.run.local.proposals import Source, rules_source
 from rephraser.run.spec import RunSpec
 from rephraser.run.waves import Waves
@@ -62,7 +62,8 @@ class Execution:
     separated by commas, for all or for each in their order. `max_usd`
     caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
     `max_requests` caps this invocation.
-    `solver_options` are those of solvers on this machine that shape no answer: `batch_size`, `gpus`, ...
+    `engine_options` are those of a proposer on this machine that shape no answer, `batch_size`, `gpus`, ...,
+    and `solver_options` those of solvers.
     `wave` and `stop_below` are those of `Waves`.
     """
 
@@ -85,6 +86,7 @@ class Execution:
     retry_final: bool = False
     candidates: CandidateFile | None = None
     grader_workers: int | None = None
+    engine_options: Mapping[str, Any] = field(default_factory=dict)
     solver_options: Mapping[str, Any] = field(default_factory=dict)
     wave: int | None = None
     stop_below: float | None = None
@@ -94,7 +96,7 @@ class Execution:
 class Prepared:
     """What a run needs from outside, found to be there: models, prices, its tokenizer, its candidates.
 
-    `samplers` are those of solvers on this machine, by the solver's id.
+    `samplers` are those of models on this machine, by the solver's id, the proposer's under `PROPOSER`.
     """
 
     endpoints: Mapping[str, Endpoint]
@@ -112,8 +114,8 @@ def prepare(
 ) -> Prepared:
     """See whether all that a run needs is there, before it is stored or anything is asked and paid.
 
-    `candidates` are those of the file, for a run that proposes from one. `samplers` are those of its solvers
-    on this machine that are open already, by the solver's id.
+    `candidates` are those of the file, for a run that proposes from one. `samplers` are those of its models
+    on this machine that are open already, as `Prepared` has them.
 
     Raises:
         BudgetError: a cap on money for a model whose price is not known.
@@ -142,7 +144,7 @@ def prepare(
             prices.require(model)
         if execution.batch:
             check_jobs(endpoint)
-    if spec.proposer == "llm" and spec.sampling is not None:
+    if spec.asks_proposer and spec.sampling is not None:
         check_sampling(endpoints[spec.model], spec.sampling)
     if spec.premises is not None:
         check_sampling(endpoints[spec.premises.model], spec.premises.sampling)
@@ -205,18 +207,29 @@ async def _check(clients: Sequence[RemoteClient]) -> None:
 
 
 def _open_samplers(spec: RunSpec, execution: Execution, opened: Mapping[str, Sampler]) -> dict[str, Sampler]:
-    """Return the samplers of solvers on this machine, each found to be what the run was made with."""
+    """Return the samplers of models on this machine, each found to be what the run was made with.
+
+    Of a model that proposes and solves there is one, which need not be loaded twice.
+    """
     samplers: dict[str, Sampler] = {}
+    same: list[tuple[object, Sampler]] = []
+    own, solvers = execution.engine_options, execution.solver_options
+    if spec.engine is None:
+        given_options("remote", own)
     if all(solver.engine is None for solver in spec.solvers):
-        given_options("remote", execution.solver_options, prefix="solver-")
-    for solver in spec.solvers:
-        if solver.engine is None:
+        given_options("remote", solvers, prefix="solver-")
+    there = [(PROPOSER, spec.model, spec.engine, own, "")]
+    there += [(solver.id, solver.model, solver.engine, solvers, "solver-") for solver in spec.solvers]
+    for key, model, engine, options, prefix in there:
+        if engine is None:
             continue
-        sampler = opened.get(solver.id)
+        use = model, engine, {name: value for name, value in options.items() if value is not None}
+        sampler = next((before for described, before in same if described == use), opened.get(key))
         if sampler is None:
-            sampler = open_stored(solver, execution.solver_options, grace_s=execution.grace_s)
-            check_engine(solver, sampler)
-        samplers[solver.id] = sampler
+            sampler = open_stored(model, engine, options, prefix=prefix, grace_s=execution.grace_s)
+            check_engine(model, engine, sampler)
+        samplers[key] = sampler
+        same.append((use, sampler))
     return samplers
 
 
@@ -233,7 +246,9 @@ def _addresses(spec: RunSpec, execution: Execution) -> dict[str, tuple[str, ...]
         )
     shared = len(solvers) == 1 or len(given) < 2
     per_solver = [split_bases(given if shared else given[place : place + 1]) for place in range(len(solvers))]
-    asked = [(spec.model, split_bases(execution.api_bases))] if spec.proposer == "llm" else []
+    if spec.engine is not None and execution.api_bases:
+        raise InputError("--api-base is for a remote proposer; this run's draws on this machine.")
+    asked = [(spec.model, split_bases(execution.api_bases))] if spec.asks_proposer else []
     asked += zip([solver.model for solver in solvers], per_solver, strict=True)
     if spec.premises is not None:
         asked.append((spec.premises.model, split_bases(execution.premises_api_bases)))

@@ -56,13 +56,13 @@ class SolverSpec:
         return content_id("solver", self.to_json())
 
     @cached_property
-    def drawing(self) -> "SolverDrawing":
+    def drawing(self) -> "ModelDrawing":
         """What a sampler, or the maker of a request, needs to know."""
         prompt = self.prompt or PromptSpec(f"{{question}}\n\n{self.instruction}")
         settings = SamplingSettings(
             **asdict(self.sampling), seed=self.seed, samples_per_request=self.samples_per_request
         )
-        return SolverDrawing(self.model, prompt, settings)
+        return ModelDrawing(self.model, prompt, settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
@@ -92,8 +92,8 @@ class SolverSpec:
 
 
 @dataclass(frozen=True)
-class SolverDrawing:
-    """Model, prompt and sampling of a solver, as `service.models` has them."""
+class ModelDrawing:
+    """Model, prompt and sampling of a solver or a proposer, as `service.models` has them."""
 
     model: str
     prompt: PromptSpec
@@ -130,7 +130,11 @@ class PremiseSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run of proposing and judging candidates."""
+    """A run of proposing and judging candidates.
+
+    `engine` is what the proposer's sampler on this machine says of itself, as a solver's; None for one that
+    is asked over the network.
+    """
 
     questions: str
     proposer: ProposerKind
@@ -151,6 +155,7 @@ class RunSpec:
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
     tops_up: tuple[str, ...] = ()  # ids of runs whose neighbors count for n
+    engine: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         for name, low, high in (("n", 1, 64), ("rounds", 1, 20), ("content_attempts", 1, 20)):
@@ -174,6 +179,27 @@ class RunSpec:
             raise InputError("a solver is named twice; give each once.")
         if self.premises is not None and not self.solvers:
             raise InputError("premises are evidence beside answers; name a solver that draws them.")
+
+    @property
+    def asks_proposer(self) -> bool:
+        """Whether the proposer is a model that is asked over the network."""
+        return self.proposer == "llm" and self.engine is None
+
+    @property
+    def drawing(self) -> ModelDrawing:
+        """What a sampler on this machine needs to know of the proposer.
+
+        Raises:
+            ValueError: the run has no sampling settings, since it asks no model.
+        """
+        if self.sampling is None:
+            raise ValueError("a run that asks a model needs sampling settings")
+        settings = SamplingSettings(**asdict(self.sampling), seed=self.seed, samples_per_request=1)
+        return ModelDrawing(self.model, self.proposing_prompt(0), settings)
+
+    def proposing_prompt(self, strategy: int) -> PromptSpec:
+        """Return how requests of a strategy, by its place, are put to a proposer on this machine."""
+        return PromptSpec("{question}", system=self.strategies[strategy].text)
 
     def slots(self, there: int = 0) -> tuple[int, ...]:
         """Return the number of neighbors wanted from each strategy; with those that are there, n."""
@@ -223,6 +249,7 @@ class RunSpec:
             },
             "source": self.source,
             **({} if not self.tops_up else {"tops_up": list(self.tops_up)}),
+            **({} if self.engine is None else {"engine": dict(self.engine)}),
         }
 
     @classmethod
@@ -248,6 +275,7 @@ class RunSpec:
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
             tops_up=tuple(data.get("tops_up", ())),
+            engine=data.get("engine"),
             request_version=data.get("request_version", "1"),
             min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )

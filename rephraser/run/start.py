@@ -47,6 +47,8 @@ def choose_output(
 ) -> Literal["json", "tags"]:
     """Return how the proposer is to answer: JSON where its provider enforces a schema, else tags.
 
+    `model` is None where the proposer draws on this machine.
+
     Raises:
         PrerequisiteError: litellm does not understand the model's spelling.
     """

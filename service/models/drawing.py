@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.hashing import content_hash
-from service.models.settings import DrawingSpec
+from service.models.settings import DrawingSpec, PromptSpec
 from service.runs.cells import Cell, Receipt, claim_cells, fail_cell
 from service.runs.filling import Filled
 from service.runs.leases import keep_leases, release_leases, this_owner
@@ -103,6 +103,10 @@ class CellsToDraw(ABC):
     def scope(self) -> str:
         """What the cells belong to."""
         return self.run_id
+
+    def prompt_of(self, problem: ProblemToDraw) -> PromptSpec:
+        """Return how a problem is put to the model: the spec's prompt, where a subclass says nothing else."""
+        return self.spec.prompt
 
     @abstractmethod
     def leased(self, cell: Cell) -> LeasedCell:

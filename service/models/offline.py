@@ -114,7 +114,7 @@ class CheckpointSampler(ABC):
     def _plan(self, work: CellsToDraw, context: int | None) -> PlannedPrompts:
         return plan_prompts(
             self._open().renderer,
-            work.spec.prompt,
+            work.prompt_of,
             work.problems.values(),
             max_tokens=work.spec.sampling.max_tokens,
             context=context,

@@ -1,7 +1,7 @@
 """From a problem to a prompt: through the model's chat template or as raw text, to token ids."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -60,7 +60,7 @@ class Renderer:
             if prompt.system:
                 raise InputError(
                     f"{self._model} has no chat template, so there is no place for a system prompt; "
-                    "put its text into the prompt (--prompt-file)."
+                    "take a chat model, or put its text into the prompt (--prompt-file)."
                 )
             notices = [f"{self._model} has no chat template: its prompts are raw text, which it continues."]
             if prompt.chat_template_kwargs:
@@ -133,7 +133,7 @@ class PlannedPrompts:
 
 def plan_prompts(
     renderer: Renderer,
-    prompt: PromptSpec,
+    prompt_of: Callable[[ProblemToDraw], PromptSpec],
     problems: Iterable[ProblemToDraw],
     *,
     max_tokens: int,
@@ -141,16 +141,22 @@ def plan_prompts(
 ) -> PlannedPrompts:
     """Render all prompts of a run; where the context leaves less than `max_tokens`, say so and cap it.
 
-    `context` is the number of tokens that prompt and response may have together; None sets no limit.
+    `prompt_of` says how a problem is put to the model. `context` is the number of tokens that prompt and
+    response may have together; None sets no limit.
 
     Raises:
         PromptRoomError: a prompt is empty, or leaves no room for a single token.
         InputError: see `Renderer`.
     """
-    notices = renderer.notices(prompt)
+    notices: list[str] = []
+    last: PromptSpec | None = None
     planned: dict[int, PlannedPrompt] = {}
     too_long: list[tuple[ProblemToDraw, str]] = []
     for problem in problems:
+        prompt = prompt_of(problem)
+        if prompt is not last:
+            notices += [notice for notice in renderer.notices(prompt) if notice not in notices]
+            last = prompt
         rendered = renderer.render(problem.text, prompt)
         length = len(rendered.token_ids)
         room = max_tokens if context is None else min(max_tokens, context - length)

@@ -4,6 +4,7 @@ import json
 import shutil
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from tiny_model import CHAT_TEMPLATE, save_tiny_model
 from world_runs import final_state
 
 from rephraser.run.ask import solving_requests
-from rephraser.run.local.answers import SolverCells, check_engine, draw_answers, open_stored
+from rephraser.run.local.drawing import ModelCells, draw_cells, solver_cells
+from rephraser.run.local.engines import check_engine, open_stored
 from rephraser.run.read import read_choices
 from rephraser.run.spec import BOXED_INSTRUCTION, SolverSpec
 from rephraser.views.runs import summarize
@@ -183,15 +185,15 @@ def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: P
 def test_an_interrupted_run_goes_on_with_the_same_answers(
     cli: CommandLine, calm: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    db, store, stores = tmp_path / "t.db", SolverCells.store, iter(range(99))
+    db, store, stores = tmp_path / "t.db", ModelCells.store, iter(range(99))
 
-    def press(work: SolverCells, drawn: Any) -> None:
+    def press(work: ModelCells, drawn: Any) -> None:
         store(work, drawn)
         if next(stores) == 2:
             signal.raise_signal(signal.SIGINT)
 
     with monkeypatch.context() as patch:
-        patch.setattr(SolverCells, "store", press)
+        patch.setattr(ModelCells, "store", press)
         stopped = propose(cli, tmp_path, db, policy, "--solver-batch-size", "8")
     assert stopped.code == 130, stopped.err
     filled = rows(db, "SELECT count(*) FROM cells WHERE state = 'filled'")[0][0]
@@ -210,13 +212,13 @@ def test_a_killed_run_goes_on_with_the_same_answers(
     assert cli("questions", "import", files(tmp_path)[0], "--name", "q", "--db", db).code == 0
     code = """
 import os, signal, sys
-from rephraser.run.local.answers import SolverCells
-store, stores = SolverCells.store, iter(range(99))
+from rephraser.run.local.drawing import ModelCells
+store, stores = ModelCells.store, iter(range(99))
 def killed(work, drawn):
     store(work, drawn)
     if next(stores) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-SolverCells.store = killed
+ModelCells.store = killed
 from ui.cli.app import main
 main()
 """
@@ -243,10 +245,10 @@ def test_another_checkpoint_in_the_folder_is_refused(
     assert "run 'run' exists with other settings: solvers.1.engine.weights ('weights_" in words(again.err)
     going_on = cli(*resume_words(tmp_path, db))
     assert going_on.code == 2
-    assert f"the solver {folder} is not what this run was made with: weights (weights_" in words(going_on.err)
+    assert f"the model {folder} is not what this run was made with: weights (weights_" in words(going_on.err)
     shutil.rmtree(folder)
     gone = cli(*resume_words(tmp_path, db))
-    assert (gone.code, "the folder of the solver" in words(gone.err)) == (2, True)
+    assert (gone.code, "the folder of the model" in words(gone.err)) == (2, True)
     assert final_state(db) == before
 
 
@@ -289,11 +291,13 @@ def test_a_text_without_room_fails_alone(policy: Path, tmp_path: Path) -> None:
         world.fill(cell, proposals(texts if cell.subject_id == long.id else (CHANGED,)))
     world.read()
     planned = world.plan()
-    sampler = open_stored(solver, {}, grace_s=1.0)
-    check_engine(solver, sampler)
+    sampler = open_stored(solver.model, solver.engine or {}, {}, grace_s=1.0)
+    check_engine(solver.model, solver.engine or {}, sampler)
     told: list[tuple[int, int]] = []
-    filled = draw_answers(
-        world.db, world.run.id, solver, sampler, lambda done, total, _: told.append((done, total))
+    filled = draw_cells(
+        partial(solver_cells, world.db, world.run.id, solver),
+        sampler,
+        lambda done, total, _: told.append((done, total)),
     )
     assert (filled.failed, filled.failures, filled.stopped) == (14, {"prompt": 14}, None)
     assert filled.answered == planned - 14 == 11
@@ -313,7 +317,7 @@ def test_a_pass_leaves_texts_that_it_does_not_know(policy: Path, tmp_path: Path)
     world.fill(cell, proposals(GOOD))
     world.read()
     world.plan()
-    work = SolverCells(world.db, world.run.id, solver.drawing, {}, solver_id=solver.id)
+    work = ModelCells(world.db, world.run.id, solver.drawing, {}, asked_in=solver.id, by_cell={})
     with work.keep_leases():
         assert work.lease(99) == []
     assert len(world.claim(solver.id)) == 8 + 2 * 3  # given back
@@ -321,9 +325,9 @@ def test_a_pass_leaves_texts_that_it_does_not_know(policy: Path, tmp_path: Path)
 
 def test_a_changed_engine_is_named(policy: Path) -> None:
     solver = local_spec(policy)
-    other = SolverSpec(solver.model, engine={**(solver.engine or {}), "torch": "1.0"})
+    other = {**(solver.engine or {}), "torch": "1.0"}
     with pytest.raises(InputError, match=r"torch \(1\.0 there, .* now\)\. Restore it"):
-        check_engine(other, LocalSampler(str(policy), device="cpu"))
+        check_engine(solver.model, other, LocalSampler(str(policy), device="cpu"))
 
 
 def test_specs_with_prompt_and_engine_survive_the_database_and_differ(policy: Path) -> None:

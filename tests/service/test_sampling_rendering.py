@@ -138,7 +138,7 @@ def test_bos_stands_once(with_bos: Any) -> None:
 def test_responses_are_capped_where_the_context_ends(tokenizer: Any) -> None:
     renderer = Renderer(tokenizer, "tiny")
     planned = plan_prompts(
-        renderer, spec(form="raw"), problems("a" * 10, "b" * 90), max_tokens=50, context=100
+        renderer, lambda _: spec(form="raw"), problems("a" * 10, "b" * 90), max_tokens=50, context=100
     )
     assert {id: one.max_tokens for id, one in planned.by_problem.items()} == {10: 50, 11: 10}
     (notice,) = planned.notices
@@ -146,7 +146,9 @@ def test_responses_are_capped_where_the_context_ends(tokenizer: Any) -> None:
         "1 of 2 prompts leave less than 50 tokens in the context of 100: their responses are cut earlier, "
         "the shortest after 10 tokens."
     )
-    unlimited = plan_prompts(renderer, spec(form="raw"), problems("b" * 90), max_tokens=50, context=None)
+    unlimited = plan_prompts(
+        renderer, lambda _: spec(form="raw"), problems("b" * 90), max_tokens=50, context=None
+    )
     assert unlimited.by_problem[10].max_tokens == 50
     assert unlimited.notices == []
 
@@ -154,4 +156,6 @@ def test_responses_are_capped_where_the_context_ends(tokenizer: Any) -> None:
 def test_a_prompt_without_room_for_one_token_names_the_problem(tokenizer: Any) -> None:
     renderer = Renderer(tokenizer, "tiny")
     with pytest.raises(InputError, match=r"prompt of problem 2 \(p_.*\) has 100 tokens, .* context is 100"):
-        plan_prompts(renderer, spec(form="raw"), problems("a", "b" * 100), max_tokens=5, context=100)
+        plan_prompts(
+            renderer, lambda _: spec(form="raw"), problems("a", "b" * 100), max_tokens=5, context=100
+        )

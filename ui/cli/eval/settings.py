@@ -91,13 +91,11 @@ class Drawing:
 
 
 @dataclass(frozen=True)
-class Engine:
-    """The engines on this machine; None leaves the engine's own default."""
+class EngineUse:
+    """How an engine on this machine is used, which shapes no response; None leaves its own default."""
 
     panel: ClassVar[str] = "Engines on this machine"
 
-    device: Annotated[str | None, Option(help="local: cpu, cuda, cuda:1, ...")] = None
-    dtype: Annotated[str | None, Option(help="local, vllm: float32, bfloat16, ...")] = None
     gpus: Annotated[
         int | None,
         Option(min=1, help="vllm: GPUs in all, with an engine for each --tensor-parallel of them."),
@@ -105,18 +103,26 @@ class Engine:
     ray_address: Annotated[
         str | None, Option(help="vllm: engines on the GPUs of this Ray cluster: auto, or HOST:PORT.")
     ] = None
-    tensor_parallel: Annotated[
-        int | None, Option(min=1, help="vllm: GPUs that share the model, in each engine.")
-    ] = None
-    max_model_len: Annotated[
-        int | None, Option(min=2, help="vllm: tokens of prompt and response together.")
-    ] = None
     gpu_memory_utilization: Annotated[
         float | None, Option(help="vllm: share of a GPU's memory to take; default 0.9.")
     ] = None
     batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn at once.")] = None
     batch_tokens: Annotated[
         int | None, Option(min=1, help="local: most tokens at once; by default what fits in memory.")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Engine(EngineUse):
+    """The engine of a model on this machine."""
+
+    device: Annotated[str | None, Option(help="local: cpu, cuda, cuda:1, ...")] = None
+    dtype: Annotated[str | None, Option(help="local, vllm: float32, bfloat16, ...")] = None
+    tensor_parallel: Annotated[
+        int | None, Option(min=1, help="vllm: GPUs that share the model, in each engine.")
+    ] = None
+    max_model_len: Annotated[
+        int | None, Option(min=2, help="vllm: tokens of prompt and response together.")
     ] = None
     revision: Annotated[str | None, Option(help="local, vllm: revision of the weights.")] = None
 

@@ -7,6 +7,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.eval.settings import Engine, EngineUse
 from ui.cli.neighbors.estimates import print_proposals
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
@@ -61,6 +62,7 @@ def propose(
     solvers: Solvers,
     rule: NewVerdictRule,
     requests: RunRequests,
+    engine: Engine,
     settings: SettingsFile,
     db: Db,
     terminal: Terminal,
@@ -73,6 +75,7 @@ def propose(
     Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
     """
+    from rephraser.run.engine import PROPOSER
     from rephraser.run.execution import prepare
     from rephraser.run.plan import runs_to_top_up
     from rephraser.run.spec import PremiseSpec, RunSpec
@@ -89,11 +92,12 @@ def propose(
     proposer.check(requests.candidates)
     run_seed = read_seed(seed)
     shared_seed = None if run_seed is None else 0  # runs of any seed share the answers of solvers
-    verdict_rule, execution = rule.make(), requests.execution()
+    verdict_rule, execution = rule.make(), requests.execution(engine)
     with db.open() as database:
         strategies = proposer.strategies()
         candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
         specs, samplers = solvers.open(requests, seed=shared_seed)
+        drawn_by = proposer.open(engine, requests)
         with database.read() as session:
             topped_up = runs_to_top_up(session, tops_up or (), questions)
         spec = RunSpec(
@@ -106,7 +110,11 @@ def propose(
             content_attempts=proposer.content_attempts,
             seed=run_seed,
             sampling=proposer.drawing(),
-            output=choose_output(proposer.reply, proposer.model, next(iter(requests.api_base), None)),
+            output=choose_output(
+                proposer.reply,
+                proposer.model if drawn_by is None else None,
+                next(iter(requests.api_base), None),
+            ),
             solvers=specs,
             rule=verdict_rule,
             premises=None if premises is None else PremiseSpec(premises, seed=shared_seed),
@@ -115,7 +123,11 @@ def propose(
             source=None if candidates is None else candidates.content,
             min_distance=proposer.least_distance(),
             tops_up=topped_up,
+            engine=None if drawn_by is None else dict(drawn_by.describe()),
         )
+        if drawn_by is not None:
+            drawn_by.check(spec.drawing)
+            samplers[PROPOSER] = drawn_by
         try:
             known = check_start(database, name, spec, limit=limit)
         except NothingLacksError as nothing:
@@ -162,6 +174,7 @@ def go_on(
     run: Annotated[str, Argument(help="Name or id of the run.")],
     *,
     requests: RunRequests,
+    engine: EngineUse,
     settings: SettingsFile,
     db: Db,
     terminal: Terminal,
@@ -172,7 +185,7 @@ def go_on(
     from rephraser.run.start import find_neighbor_run, read_candidate_file
     from service.runs.store import run_question_ids
 
-    execution = requests.execution()
+    execution = requests.execution(engine)
     with db.open() as database:
         with database.read() as session:
             stored = find_neighbor_run(session, run)

@@ -1,13 +1,13 @@
 """Settings of proposing: the proposer, the solvers, the requests."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 from typer import Option
 
-from ui.cli.eval.settings import SamplerName, choose_sampler
+from ui.cli.eval.settings import Engine, EngineUse, SamplerName, choose_sampler
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
@@ -29,8 +29,19 @@ class Proposer:
         Option(help="llm: any litellm model; rules: no model; file: candidates you have."),
     ] = "llm"
     model: Annotated[
-        str | None, Option(help="Proposer in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B.")
+        str | None,
+        Option(
+            help="Proposer in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B; or a checkpoint's "
+            "folder or name, for a --sampler on this machine."
+        ),
     ] = None
+    sampler: Annotated[
+        SamplerName,
+        Option(
+            help="Of the proposer. remote: an API or a server; local: transformers; vllm: its engine on this "
+            "machine's GPUs. auto: local where --model is a folder, else remote."
+        ),
+    ] = "auto"
     strategy: Annotated[
         tuple[str, ...],
         Option(help="perspectives, paraphrase, rename, format, or a text file; may be given several times."),
@@ -64,6 +75,8 @@ class Proposer:
             raise typer.BadParameter("an llm proposer needs --model, for example --model gpt-4-turbo")
         if self.proposer != "llm" and (self.model or self.strategy):
             raise typer.BadParameter(f"--model and --strategy belong to --proposer llm, not {self.proposer}")
+        if self.proposer != "llm" and self.sampler != "auto":
+            raise typer.BadParameter(f"--sampler belongs to --proposer llm, not {self.proposer}")
         if (self.proposer == "file") != (candidates is not None):
             raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
 
@@ -83,6 +96,20 @@ class Proposer:
 
         settings = self.sampling, self.temperature, self.top_p, self.max_tokens
         return override_sampling(PROPOSING, *settings) if self.proposer == "llm" else None
+
+    def open(self, engine: Engine, requests: "RunRequests") -> "Sampler | None":
+        """Return the sampler of a proposer on this machine, None for any other; nothing is drawn yet.
+
+        Raises:
+            InputError: an option of another engine.
+        """
+        from service.models.offline import given_options, open_engine
+
+        kind = choose_sampler(self.sampler, self.model or "")
+        if self.proposer != "llm" or kind == "remote":
+            given_options("remote", vars(engine))
+            return None
+        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace)
 
     def least_distance(self) -> float:
         """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
@@ -263,8 +290,8 @@ class RunRequests(Requests):
             "gpu_memory_utilization": self.solver_gpu_memory_utilization,
         }
 
-    def execution(self) -> "Execution":
-        """Return the same as the rephraser takes it."""
+    def execution(self, engine: EngineUse) -> "Execution":
+        """Return the same as the rephraser takes it; `engine` is the proposer's."""
         from rephraser.run.execution import CandidateFile, Execution
 
         if self.stop_below is not None and self.wave is None:
@@ -292,6 +319,7 @@ class RunRequests(Requests):
             candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
             if self.candidates
             else None,
+            engine_options={each.name: getattr(engine, each.name) for each in fields(EngineUse)},
             solver_options=self.solver_options(),
             wave=self.wave,
             stop_below=self.stop_below,

@@ -110,12 +110,13 @@ def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
     """Return what goes on with a run of a kind, and which kept parameters it takes; None for all."""
     from ui.cli.eval.judging import judge
     from ui.cli.eval.running import run
+    from ui.cli.eval.settings import EngineUse
     from ui.cli.neighbors.proposing import go_on
     from ui.cli.neighbors.settings import RunRequests
     from ui.cli.train.commands import run as train
 
     if kind == "propose":  # its settings stand in the run itself
-        return go_on, frozenset(each.name for each in fields(RunRequests))
+        return go_on, frozenset(each.name for kind in (RunRequests, EngineUse) for each in fields(kind))
     commands: dict[str, Callable[..., Any]] = {"eval": run, "judge": judge, "train": train}
     return commands[kind], None
 

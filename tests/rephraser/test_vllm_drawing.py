@@ -1,4 +1,4 @@
-"""vLLM's offline engine as the solver of neighbors: verdicts, seeds, going on, refusals. vLLM is a fake."""
+"""vLLM's offline engine as solver and proposer: verdicts, seeds, going on, refusals. vLLM is a fake."""
 
 import json
 from pathlib import Path
@@ -30,6 +30,9 @@ def behaviour(monkeypatch: pytest.MonkeyPatch, model: Path) -> Behaviour:
 
     def answer(prompt: list[int], _seed: int | None) -> str:
         asked = tokenizer.decode(prompt)
+        if "<problem>" in asked:
+            wanted = GOOD if QUESTION.text in asked else (CHANGED,)
+            return "\n".join(f"<rephrasing>{text}</rephrasing>" for text in wanted)
         return next(f"\\boxed{{{number}}}" for question, number in ANSWERS.items() if question in asked)
 
     made = Behaviour()
@@ -44,16 +47,20 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return CommandLine(monkeypatch, capsys)
 
 
+def import_questions(cli: CommandLine) -> None:
+    questions = [{"problem": question.text, "answer": question.answer} for question in (QUESTION, OTHER)]
+    Path("q.jsonl").write_text("\n".join(json.dumps(row) for row in questions))
+    assert cli("questions", "import", "q.jsonl", "--name", "q", "--db", "t.db").code == 0
+
+
 CANDIDATES = ("--candidates", "c.jsonl", "--question-column", "question", "--candidate-column", "candidate")
 
 
 def propose(cli: CommandLine, *more: str) -> Done:
-    questions = [{"problem": question.text, "answer": question.answer} for question in (QUESTION, OTHER)]
+    import_questions(cli)
     pairs = [(QUESTION, GOOD[0]), (QUESTION, GOOD[1]), (OTHER, CHANGED)]
     proposed = [{"question": question.text, "candidate": candidate} for question, candidate in pairs]
-    for file, content in (("q.jsonl", questions), ("c.jsonl", proposed)):
-        Path(file).write_text("\n".join(json.dumps(row) for row in content))
-    assert cli("questions", "import", "q.jsonl", "--name", "q", "--db", "t.db").code == 0
+    Path("c.jsonl").write_text("\n".join(json.dumps(row) for row in proposed))
     return cli(
         *("neighbors", "propose", "q", "--name", "run", "--db", "t.db", "--n", "2", "--proposer", "file"),
         *(*CANDIDATES, "--solver-sampler", "vllm", "--solver-preset", "plain", "--solver-max-tokens", "16"),
@@ -150,3 +157,66 @@ def test_a_run_without_an_engine_takes_none_of_its_options(cli: CommandLine) -> 
     done = cli("resume", "run", "--db", "t.db", *CANDIDATES, "--solver-gpus", "2")
     assert (done.code, done.out) == (2, "")
     assert "--solver-gpus does not belong to --solver-sampler remote" in words(done.err)
+
+
+def propose_offline(cli: CommandLine, proposer: Path, solver: Path, *more: str) -> Done:
+    import_questions(cli)
+    return cli(
+        *("neighbors", "propose", "q", "--name", "run", "--db", "t.db", "--n", "2", "--rounds", "1"),
+        *("--model", str(proposer), "--sampler", "vllm", "--max-tokens", "100", "--max-model-len", "3000"),
+        *("--content-attempts", "1"),
+        *("--solver", str(solver), "--solver-sampler", "vllm", "--solver-preset", "plain"),
+        *("--solver-max-tokens", "16", "--solver-max-model-len", "3000", *more),
+    )
+
+
+@pytest.fixture(scope="module")
+def roomy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with room for what a proposer is asked, a token a letter."""
+    return save_tiny_model(tmp_path_factory.mktemp("roomy"), context=4000)
+
+
+def test_one_model_proposes_and_solves_in_one_engine(
+    cli: CommandLine, roomy: Path, behaviour: Behaviour
+) -> None:
+    done = propose_offline(cli, roomy, roomy)
+    assert done.code == 0, done.err
+    assert verdicts() == RIGHT
+    assert (len(behaviour.llms), behaviour.ended) == (1, 1)
+    ((stored,),) = rows("SELECT spec FROM runs")
+    assert json.loads(stored)["engine"] == json.loads(stored)["solvers"][0]["engine"]
+    assert json.loads(stored)["output"] == "tags"
+    asked = rows("SELECT count(*), sum(cost_usd), max(attempts) FROM cells WHERE kind = 'propose'")
+    assert asked == [(2, 0.0, 1)]
+    assert rows("SELECT DISTINCT model FROM proposals") == [(str(roomy),)]
+    refused = cli("resume", "run", "--db", "t.db", "--api-base", "http://127.0.0.1:1/v1")
+    assert (refused.code, refused.out) == (2, "")
+    assert "--api-base is for a remote proposer" in words(refused.err)
+
+
+def test_proposer_and_solver_take_turns_and_a_dead_engine_costs_no_candidate(
+    cli: CommandLine, model: Path, roomy: Path, behaviour: Behaviour
+) -> None:
+    ended: list[int] = []
+    behaviour.before_request = lambda _: ended.append(behaviour.ended - len(behaviour.llms))
+    behaviour.dies_at_step = 1
+    stopped = propose_offline(cli, roomy, model, "--solver-max-model-len", "400")
+    assert stopped.code == 1
+    assert rows("SELECT count(*) FROM cells") == [(2,)]
+    behaviour.dies_at_step = None
+    assert cli("resume", "run", "--db", "t.db", "--gpu-memory-utilization", "0.5").code == 0
+    assert verdicts() == RIGHT
+    assert set(ended) == {-1}  # one engine at a time
+    assert [call["gpu_memory_utilization"] for call in behaviour.llms[1:]] == [0.5, 0.9]
+
+
+def test_a_question_without_room_for_its_request_fails_alone(
+    cli: CommandLine, model: Path, behaviour: Behaviour
+) -> None:
+    done = propose_offline(cli, model, model, "--max-model-len", "400", "--solver-max-model-len", "400")
+    assert done.code == 3
+    assert not behaviour.asked
+    (error,) = {
+        error.partition(":")[0] for (error,) in rows("SELECT error FROM cells WHERE kind = 'propose'")
+    }
+    assert error == "prompt"
