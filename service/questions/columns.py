@@ -11,6 +11,7 @@ from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions.files import JsonNumber
+from service.questions.images import ImageProblem, RowImages, order_numbered
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -19,6 +20,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "solution": ("solution", "response", "output", "rationale"),
     "level": ("level", "difficulty"),
     "subject": ("subject", "type", "problem_type", "category", "subfield", "topic", "course"),
+    "images": ("images", "decoded_image", "image"),
 }
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
@@ -36,6 +38,7 @@ class Columns:
     solution: str | None = None
     level: str | None = None
     subject: str | None = None
+    images: str | None = None
 
     def as_dict(self) -> dict[str, str]:
         """Return the columns that are set, by what they hold."""
@@ -92,11 +95,14 @@ def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
     return replace(columns, **chosen)
 
 
-def read_question(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> Question:
-    """Return the question of a row; its answer is empty where the row has none.
+def read_question(
+    values: Mapping[str, Any], columns: Columns, limits: RowLimits, images: RowImages | None = None
+) -> Question:
+    """Return the question of a row; its answer is empty where the row has none. `images` keeps its images.
 
     Raises:
-        RowProblem: no question text, a value that is no text, control characters, or a text too long.
+        RowProblem: no question text, a value that is no text, control characters, a text too long, an image
+            that cannot be used, or placeholders that do not go with the images.
     """
     text = _text(_value(values, columns.question), "question", columns.question, limits)
     if not text.strip():
@@ -106,9 +112,15 @@ def read_question(values: Mapping[str, Any], columns: Columns, limits: RowLimits
     else:
         solution = _text(_value(values, columns.solution), "solution", columns.solution, limits)
         answer = last_boxed(solution) or ""
-    return make_question(
-        text, answer, _label(values, columns.level, limits), _label(values, columns.subject, limits)
-    )
+    labels = _label(values, columns.level, limits), _label(values, columns.subject, limits)
+    try:
+        ids = () if images is None else images.take(_value(values, columns.images))
+        text, ids = order_numbered(text, ids)
+        return make_question(text, answer, *labels, images=ids)
+    except ImageProblem as problem:
+        raise RowProblem(f'"{columns.images}": {problem}') from problem
+    except InputError as problem:
+        raise RowProblem(f'"{columns.images}" holds {problem}') from problem
 
 
 def _value(values: Mapping[str, Any], column: str | None) -> Any:

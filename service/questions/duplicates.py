@@ -1,5 +1,6 @@
 """Questions that are nearly the same text: MinHash over 5-byte windows, then an exact ratio; their kinds."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -130,13 +131,16 @@ class Likeness:
 
 
 def compare_members(members: Sequence[Member], equal: EqualAnswers, report: Report | None = None) -> Likeness:
-    """Compare each member with the earlier ones. `equal` says for pairs of answers whether they agree."""
-    index = NearIndex()
+    """Compare each member with the earlier ones of the same images.
+
+    `equal` says for pairs of answers whether they agree.
+    """
+    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
     pairs: list[Pair] = []
     same_digits: list[Pair] = []
     by_position = {member.position: member.question for member in members}
     for count, member in enumerate(members, 1):
-        match = index.add(member.position, member.question.text)
+        match = indexes[member.question.images].add(member.position, member.question.text)
         if match is not None:
             pair = Pair(member.position, match.key, round(match.ratio, 1))
             (same_digits if match.same_digits else pairs).append(pair)

@@ -59,6 +59,7 @@ class Source:
     columns: tuple[str, ...] | None
     read: Callable[[Sequence[str] | None], Rows]
     origin: dict[str, Any] = field(default_factory=dict)
+    folder: Path | None = None  # of a file, to which paths in its rows are relative
 
     @property
     def rows(self) -> Rows:
@@ -94,9 +95,9 @@ def open_file(path: Path) -> Source:
     origin = {"source": str(path), "format": kind, "sha256": digest}
     if kind == "parquet":
         names, read = _open_parquet(path)
-        return Source(path.name, path.stem, names, read, origin)
+        return Source(path.name, path.stem, names, read, origin, path.parent)
     read_text = _read_csv if kind == "csv" else _read_json
-    return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin)
+    return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin, path.parent)
 
 
 def _suffixes() -> str:
@@ -232,7 +233,7 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
     def read(wanted: Sequence[str] | None) -> Rows:
         start = 0
         try:
-            for batch in file.iter_batches(batch_size=2000, columns=wanted):
+            for batch in file.iter_batches(batch_size=rows, columns=wanted):
                 yield from _batch_rows(batch, start, path.name)
                 start += batch.num_rows
         except (pyarrow.ArrowException, OSError) as error:
@@ -242,6 +243,7 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         file = parquet.ParquetFile(path)
     except (pyarrow.ArrowException, OSError) as error:
         raise damaged(error) from error
+    rows = 100 if "binary" in str(file.schema_arrow) else 2_000  # at once: images are large
     return tuple(file.schema_arrow.names), read
 
 

@@ -11,6 +11,7 @@ from service.database import Database
 from service.errors import InputError
 from service.questions.columns import Columns
 from service.questions.duplicates import Likeness, compare_members
+from service.questions.images import store_images
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
@@ -44,6 +45,8 @@ class ImportReport:
     several_boxes: tuple[int, ...]
     columns: Columns
     counts: StoreCounts
+    images: int  # different ones
+    new_images: int  # of these, new in the database
     spec: dict[str, Any] = field(repr=False)
 
     @property
@@ -101,13 +104,15 @@ def store_import(
         members = _hold_back(members, grader, progress)
     likeness = compare_members(members, _equal_answers(grader), _step(progress, "comparing texts"))
     spec = _spec(rows, content, members, likeness, grader.version)
-    counts = StoreCounts(0, 0)
+    used = [id for member in rows.members for id in member.question.images]
+    counts, new_images = StoreCounts(0, 0), 0
     created = False
     if stored is None:
         with db.write() as session:
             # Another process may have been quicker since we looked.
             stored = _same_or_none(session, name, content)
             if stored is None:
+                new_images = store_images(session, rows.images.read(used))
                 counts = store_set(session, name, members, spec)
                 created = True
     return ImportReport(
@@ -123,6 +128,8 @@ def store_import(
         several_boxes=rows.several_boxes,
         columns=rows.columns,
         counts=counts,
+        images=len(set(used)),
+        new_images=new_images,
         spec=spec if stored is None else stored.spec,
     )
 
@@ -162,6 +169,7 @@ def _step(progress: Progress | None, what: str) -> Callable[[int, int], None] | 
 def _spec(
     rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, grader: str
 ) -> dict[str, Any]:
+    images = {id for member in members for id in member.question.images}
     return {
         "kind": "import",
         **rows.origin,
@@ -171,6 +179,7 @@ def _spec(
         "limit": rows.limit,
         "max_characters": rows.limits.max_characters,
         "strip_control": rows.limits.strip_control,
+        **({"images": len(images)} if images else {}),
         "rows": rows.read,
         "bad_rows": len(rows.bad),
         "duplicates": len(rows.duplicates),

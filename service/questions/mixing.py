@@ -5,6 +5,7 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,26 +102,27 @@ def choose_extra(
     A larger count with the same seed begins with the same questions, so that mixes are nested. The list is
     shorter than `count` when the extra set runs out.
     """
-    index = NearIndex()
-    texts: set[str] = set()
+    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
+    texts: set[tuple[tuple[str, ...], str]] = set()
     for done, question in enumerate(base):
-        texts.add(comparable(question.text))
-        index.add(done, question.text)
+        texts.add((question.images, comparable(question.text)))
+        indexes[question.images].add(done, question.text)
         _tell(progress, "reading the base", done + 1, len(base))
     chosen: list[Question] = []
     same_text = near = 0
     for question in seeded_order(extra, seed):
         if len(chosen) == count:
             break
-        if comparable(question.text) in texts:
+        same = question.images, comparable(question.text)
+        if same in texts:
             same_text += 1
             continue
-        match = index.nearest(question.text)
+        match = indexes[question.images].nearest(question.text)
         if match is not None and match.same_digits:
             near += 1
             continue
-        texts.add(comparable(question.text))
-        index.add(len(base) + len(chosen), question.text)
+        texts.add(same)
+        indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
         _tell(progress, "choosing", len(chosen), count)
     return chosen, Overlaps(same_text, near)

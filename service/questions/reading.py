@@ -11,6 +11,7 @@ from service.errors import InputError
 from service.questions import hub
 from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from service.questions.files import BadRow, RawRow, Source, open_file
+from service.questions.images import RowImages
 from service.questions.store import Member
 
 BAD_ROWS_SHOWN = 5
@@ -33,6 +34,7 @@ class ReadRows:
     limits: RowLimits
     limit: int | None
     origin: dict[str, Any] = field(repr=False)
+    images: RowImages = field(default_factory=RowImages, repr=False)
 
 
 def read_source(
@@ -74,6 +76,7 @@ def read_source(
     rows_by_id: dict[str, int] = {}
     duplicates: list[tuple[int, int]] = []
     several: list[int] = []
+    images = RowImages(opened.folder)
     read = 0
     for row in chain(head, rows):
         if limit is not None and row.number >= limit:
@@ -81,7 +84,7 @@ def read_source(
         read += 1
         if isinstance(row, RawRow):
             try:
-                question = read_question(row.values, columns, limits)
+                question = read_question(row.values, columns, limits, images)
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -110,6 +113,7 @@ def read_source(
         limits=limits,
         limit=limit,
         origin=opened.origin,
+        images=images,
     )
 
 

@@ -13,9 +13,11 @@ from service.questions.images.image import (
 from service.questions.images.placeholders import (
     PLACEHOLDER,
     count_placeholders,
+    name_images,
     place_images,
     split_at_images,
 )
+from service.questions.images.rows import RowImages, order_numbered
 from service.questions.images.store import image_problems, load_headers, load_images, store_images
 
 __all__ = [
@@ -25,11 +27,14 @@ __all__ = [
     "PLACEHOLDER",
     "Image",
     "ImageProblem",
+    "RowImages",
     "count_placeholders",
     "describe",
     "image_problems",
     "load_headers",
     "load_images",
+    "name_images",
+    "order_numbered",
     "place_images",
     "read_image",
     "read_image_file",

@@ -80,10 +80,12 @@ def show(
     Example: [bold]tagrpo questions show q_3fa1[/bold]
     """
     from service.questions import browsing
+    from service.questions.images import load_headers, name_images
 
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
+        images = load_headers(session, question.images)
     terminal.emit(
         {
             **question_json(question),
@@ -98,7 +100,7 @@ def show(
         ),
         f"answer: {question.answer or '-'}",
         "",
-        question.text,
+        name_images(question.text, [images[id] for id in question.images]),
     )
 
 
@@ -199,6 +201,7 @@ def question_json(question: "Question") -> dict[str, Any]:
         "level": question.level,
         "subject": question.subject,
         "kind": str(question.kind),
+        "images": list(question.images),
     }
 
 

@@ -39,6 +39,7 @@ def import_(
     ] = None,
     level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
     subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
+    images_column: Annotated[str | None, _column("images of a question", "images, image, ...")] = None,
     config: Annotated[
         list[str] | None, Option(help="Hub: configuration; may be given several times, to join them.")
     ] = None,
@@ -70,7 +71,14 @@ def import_(
     with terminal.progress("import") as bar:
         rows = read_source(
             source,
-            columns=Columns(question_column, answer_column, solution_column, level_column, subject_column),
+            columns=Columns(
+                question_column,
+                answer_column,
+                solution_column,
+                level_column,
+                subject_column,
+                images=images_column,
+            ),
             limits=RowLimits(max_characters, strip_control),
             limit=limit,
             skip_bad_rows=skip_bad_rows,
@@ -171,6 +179,8 @@ def print_report(report: "ImportReport") -> None:
         known = report.usable + len(report.held) - report.counts.new
         old = f", {known:,} were there already" if known else ""
         output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
+    if report.images:
+        output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
     if report.counts.other_labels:
         output.say(
             f"{report.counts.other_labels:,} of these have another level or subject there; "
@@ -248,6 +258,8 @@ def report_json(report: "ImportReport") -> dict[str, Any]:
         "held": [member_json(member) for member in report.held],
         "new_questions": report.counts.new,
         "other_labels": report.counts.other_labels,
+        "images": report.images,
+        "new_images": report.new_images,
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
         **pairs,
         "bad_rows": list(report.bad_rows),

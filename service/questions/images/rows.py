@@ -1,0 +1,164 @@
+"""Images of the rows of a source: read from what a cell holds, kept aside until they are stored."""
+
+import base64
+import binascii
+import json
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from service.questions.files import JsonNumber
+from service.questions.images.formats import ImageProblem
+from service.questions.images.image import MOST_BYTES, Image, read_image, read_image_file
+from service.questions.images.placeholders import PLACEHOLDER
+
+MOST_IMAGES = 64  # of a question
+_IN_MEMORY = 64_000_000
+_ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|//|data:|file:")
+_NUMBERED = re.compile(r"<image[ _]?(\d{1,2})>")
+
+
+class RowImages:
+    """The images of a source's rows, each once, by id.
+
+    Their bytes lie in a temporary file, so that data sets larger than the memory can be read.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        """Set up; paths in rows are relative to `folder`, and refused where there is none."""
+        self._folder = folder
+        self._places: dict[str, tuple[str, int, int, int, int]] = {}
+        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed when collected)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def take(self, value: Any) -> tuple[str, ...]:
+        """Read the images of a cell and return their ids, in order.
+
+        A cell holds nothing, an image or a list of them: bytes, `{"bytes": ..., "path": ...}` as `datasets`
+        writes them, the path of a file, or a `data:` address. Nothing is ever fetched.
+
+        Raises:
+            ImageProblem: an image cannot be used; the message says which.
+        """
+        entries = list(_entries(value))
+        if len(entries) > MOST_IMAGES:
+            raise ImageProblem(f"holds {len(entries)} images, and {MOST_IMAGES} are the most")
+        ids = []
+        for number, entry in enumerate(entries, start=1):
+            try:
+                ids.append(self._keep(self._read(entry)))
+            except ImageProblem as problem:
+                which = f"image {number} " if len(entries) > 1 else ""
+                raise ImageProblem(f"{which}{problem}") from problem
+        return tuple(ids)
+
+    def read(self, ids: Iterable[str]) -> Iterator[Image]:
+        """Yield the images of these ids, each once."""
+        for id in dict.fromkeys(ids):
+            media_type, width, height, start, size = self._places[id]
+            self._file.seek(start)
+            yield Image(self._file.read(size), media_type, width, height)
+
+    def _keep(self, image: Image) -> str:
+        id = image.id
+        if id not in self._places:
+            start = self._file.seek(0, 2)
+            self._file.write(image.data)
+            self._places[id] = image.media_type, image.width, image.height, start, len(image.data)
+        return id
+
+    def _read(self, entry: Any) -> Image:
+        if isinstance(entry, bytes):
+            return read_image(entry)
+        if isinstance(entry, Mapping) and ("bytes" in entry or "path" in entry):
+            data, path = entry.get("bytes"), entry.get("path")
+            if isinstance(data, bytes):
+                return read_image(data)
+            if data is None and isinstance(path, str):
+                return self._of_a_file(path)
+        if isinstance(entry, str) and not isinstance(entry, JsonNumber):
+            return self._of_a_text(entry.strip())
+        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with --images-column")
+
+    def _of_a_text(self, text: str) -> Image:
+        if text[:5].lower() == "data:":
+            head, comma, encoded = text.partition(",")
+            if not comma or not head.lower().endswith(";base64"):
+                raise ImageProblem("is a data: address that holds no base64")
+            if len(encoded) > MOST_BYTES // 3 * 4 + 8:
+                raise ImageProblem(f"has more than {MOST_BYTES / 1e6:,.0f} MB, the most that is read")
+            try:
+                return read_image(base64.b64decode(encoded, validate=True))
+            except binascii.Error as error:
+                raise ImageProblem(f"is a data: address of damaged base64 ({error})") from error
+        return self._of_a_file(text)
+
+    def _of_a_file(self, name: str) -> Image:
+        if _ADDRESS.match(name):
+            raise ImageProblem(
+                f"is an address ({name[:60]}), and tagrpo fetches none: download the images and "
+                "name their files"
+            )
+        if self._folder is None:
+            raise ImageProblem(f"names a file ({name[:60]}); rows of the Hub must hold their images")
+        path = Path(name)
+        if "\0" in name or path.is_absolute() or "\\" in name or ".." in path.parts:
+            raise ImageProblem(f'names "{name[:60]}"; give a path below the folder of the rows')
+        top, whole = self._folder.resolve(), (self._folder / path).resolve()
+        if not whole.is_relative_to(top):
+            raise ImageProblem(f'names "{name[:60]}", a link that leads out of the folder of the rows')
+        if not whole.is_file():
+            raise ImageProblem(f'names "{name[:60]}", and there is no such file in {self._folder}')
+        try:
+            return read_image_file(whole)
+        except ImageProblem as problem:
+            raise ImageProblem(f'"{name[:60]}" {problem}') from problem
+
+
+def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the text with `<image>` for `<image1>` and `<image 1>`, and the images as it names them.
+
+    Raises:
+        ImageProblem: a number that no image has.
+    """
+    numbers = [int(match) for match in _NUMBERED.findall(text)]
+    if not ids or not numbers or PLACEHOLDER in text:
+        return text, tuple(ids)
+    if min(numbers) < 1 or max(numbers) > len(ids):
+        raise ImageProblem(f"holds {len(ids)} for a text that names image {max(numbers)}")
+    return _NUMBERED.sub(PLACEHOLDER, text), tuple(ids[number - 1] for number in numbers)
+
+
+def _entries(value: Any) -> Iterator[Any]:
+    if value is None or value == "" or (isinstance(value, float) and value != value):
+        return
+    if isinstance(value, str) and value.lstrip().startswith("["):  # a cell of CSV
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ImageProblem(f"is no list in JSON ({error})") from error
+    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"} and not any(value.values()):
+        return
+    if isinstance(value, list):
+        for entry in value:
+            yield from _entries(entry) if not isinstance(entry, list) else _refuse_list()
+        return
+    yield value
+
+
+def _refuse_list() -> Iterator[Any]:
+    raise ImageProblem("is a list in a list")
+
+
+def _kind(value: Any) -> str:
+    return {
+        "dict": "an object",
+        "bool": "true or false",
+        "int": "a number",
+        "float": "a number",
+        "JsonNumber": "a number",
+    }.get(type(value).__name__, f"a {type(value).__name__}")
