@@ -23,6 +23,7 @@ import pytest
 import world
 from command_line import run_here
 from eval_runs import add_methods
+from pictures import picture
 from rescues import write_rescues
 from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
@@ -237,6 +238,10 @@ def prepare(page: str, folder: Path) -> None:
     rows = [{**row, "level": "Level 5", "subject": "algebra"} for row in world.questions(32)]
     for name, part in (("math_train.jsonl", rows[:4]), ("openr1.jsonl", rows[4:])):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
+    if page == "docs/images.md":
+        (folder / "pictures").mkdir()
+        (folder / "pictures" / "red.png").write_bytes(picture("red"))
+        (folder / "pictures" / "blue.jpg").write_bytes(picture("blue", (12, 8), "JPEG"))
     if page == "docs/questions.md":
         run_here("questions", "import", "openr1.jsonl")
     if page == "docs/compare-with-the-paper.md":
