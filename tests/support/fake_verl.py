@@ -34,6 +34,18 @@ if how == "orphan":
     )
     keeper.stdout.readline()
     print(f"orphan {keeper.pid}", flush=True)
+if record := os.environ.get("FAKE_VERL_RECORD"):
+    sys.path.append(record)
+    from pathlib import Path
+    from rollout_shards import make_step
+    from trainer_adapter.record import RolloutWriter
+    from trainer_adapter.record.reading import read_run
+
+    rollouts = Path(folder).parent / "rollouts"
+    about = read_run(rollouts)
+    with RolloutWriter(rollouts, about.name, spec=about.spec, versions=about.versions) as writer:
+        for step in range(begin + 1, steps + 1):
+            writer.write(step, make_step(step))
 for step in range(begin + 1, steps + 1):
     print(f"(TaskRunnerV1 pid=7) step:{step} - actor/pg_loss:0.5 - training/global_step:{step}", flush=True)
     with open(os.environ["VERL_FILE_LOGGER_PATH"], "ab") as file:
@@ -60,7 +72,8 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
     it `fail` in its first step, `hang` there, be `stubborn` (hang and ignore SIGTERM), or leave an `orphan`;
-    FAKE_VERL_METRICS is JSON that it logs at each step too.
+    FAKE_VERL_METRICS is JSON that it logs at each step too; with FAKE_VERL_RECORD, this folder, it records
+    rollouts.
     """
     package = folder / "verl" / "trainer"
     package.mkdir(parents=True)

@@ -6,6 +6,7 @@ import random
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from fake_verl import put_in_place
 from runs import Proposed, add_run
-from sqlalchemy import select
+from sqlalchemy import func, select
 from tiny_model import save_tiny_tokenizer
 
 from evaluator.evals.problems import PlacedProblem, make_problem
@@ -22,6 +23,7 @@ from rephraser.sets import publish
 from rephraser.tables import CandidateRow
 from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.record.tables import RolloutRow
 from trainer_adapter.runs.assignments import assign
 
 ROOT = Path(__file__).parents[2]
@@ -298,6 +300,36 @@ class TestRuns:
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
         refused = tagrpo("neighbors", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
+
+    def test_what_it_draws_is_imported_meanwhile_and_what_cannot_be_is_told(
+        self, tagrpo: CommandLine, place: Path, words: list[object], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("FAKE_VERL_RECORD", str(ROOT / "tests" / "support"))
+        seen: list[int] = []
+
+        def look(line: Any, **more: Any) -> None:
+            if line == "hanging" and not seen:
+                until = time.monotonic() + 60
+                while not seen or not seen[-1]:
+                    assert time.monotonic() < until
+                    with Database.open("tagrpo.db", read_only=True) as database, database.read() as session:
+                        seen.append(session.scalar(select(func.count()).select_from(RolloutRow)) or 0)
+                os.kill(os.getpid(), signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setenv("FAKE_VERL", "hang")
+            patch.setattr("ui.cli.console.write_line", look)
+            assert tagrpo(*words).code == 130
+        assert seen[-1]
+        monkeypatch.delenv("FAKE_VERL_RECORD")
+        shard = place / "runs" / "x" / "rollouts" / "step-00000001.parquet"
+        shard.write_bytes(b"broken")
+        done = tagrpo("resume", "x", "--hide-log")
+        assert done.code == 0
+        assert f"not all rollouts were imported ({shard}" in done.err
+        assert "`tagrpo rollouts import" in done.err
+        shard.write_bytes(b"broken as well")
+        assert "not all rollouts" not in tagrpo(*words, "--hide-log", "--no-import").err
 
     def test_a_failed_run_exits_with_1_and_the_last_errors(
         self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch

@@ -130,7 +130,7 @@ def wanted_run(db: Database, folder: Path, paths: Sequence[Path], name: str | No
     about = read_run(folder)
     run_name = name or about.name or (check_shard(paths[0]).run if paths else None)
     if run_name is None:
-        raise InputError(f"{folder}: does not say which run it is of; name it with --run.")
+        raise InputError(f"{folder}: does not say which run it is of; name it with --name.")
     wanted = WantedRun(check_name(run_name), about)
     with db.read() as session:
         _stored_run(session, wanted)
@@ -142,7 +142,7 @@ def _stored_run(session: Session, wanted: WantedRun) -> Run | None:
     name, about = wanted.name, wanted.about
     row = session.scalar(select(RunRow).where(RunRow.name == name))
     if row is not None and row.kind != TRAIN:
-        raise InputError(f"run {name!r} is no training run; name this one with --run.")
+        raise InputError(f"run {name!r} is no training run; name this one with --name.")
     if row is not None and about.name is None:
         return find_run(session, name)
     return find_same_run(session, name=name, kind=TRAIN, spec=about.spec, question_ids=())

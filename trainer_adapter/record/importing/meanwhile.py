@@ -1,0 +1,57 @@
+"""Importing the record of a training while it runs, beside what waits for it."""
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from service.database import Database
+from service.errors import InputError, TagrpoError
+from trainer_adapter.record.importing.watching import watch_rollouts
+
+
+class ImportMeanwhile:
+    """Imports new rollouts of a folder in a thread, and what is left at the end.
+
+    What goes wrong is told once, at the end, and stops nothing: the folder can be imported later.
+    """
+
+    def __init__(
+        self, open_database: Callable[[], Database], folder: Path, tell: Callable[[str], None]
+    ) -> None:
+        self._open, self._folder, self._tell = open_database, folder, tell
+        self._ended = threading.Event()
+        self._problem: TagrpoError | None = None
+        # A daemon: whoever does not wait for the end, as at a second Ctrl-C, loses nothing but time.
+        self._thread = threading.Thread(target=self._import, name="import of rollouts", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+        if self._problem is not None:
+            self._tell(
+                f"not all rollouts were imported ({self._problem}); `tagrpo rollouts import {self._folder}` "
+                "does it"
+            )
+
+    def _import(self) -> None:
+        try:
+            with self._open() as database:
+                self._take_in(database, idle_s=None)  # until it has ended
+                self._take_in(database, idle_s=0.0)
+        except TagrpoError as error:
+            self._problem = error
+
+    def _take_in(self, database: Database, *, idle_s: float | None) -> None:
+        looks = watch_rollouts(database, self._folder, idle_s=idle_s, stop=self._ended)
+        self._problem = next((error for error in list(looks) if isinstance(error, InputError)), None)
