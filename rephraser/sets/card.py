@@ -36,7 +36,7 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
 ## Columns
 
 - `id`, `question`, `answer` (gold), `level`, `subject`
-- `neighbors`, a list of
+{images}- `neighbors`, a list of
   - `id`, `text`
   - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
   - `verdict` (accepted, undecided, unverified, rejected)
@@ -71,15 +71,26 @@ Neighbors decided by a human: {reviewed:,}.
 {license}
 """
 
+_IMAGES = (
+    "- `images`: those of the question and its neighbors, whose texts refer to them in order by `<image>`\n"
+)
+
 
 def write_card(
-    folder: Path, header: SetHeader, *, data_file: str, memory_bytes: int, license_name: str
+    folder: Path,
+    header: SetHeader,
+    *,
+    data_file: str,
+    memory_bytes: int,
+    license_name: str,
+    images: bool = False,
 ) -> None:
     """Write `README.md`: a YAML header that `datasets` reads, then the card's text.
 
     Args:
         data_file: the parquet file, relative to the folder; its size is stated.
         memory_bytes: size of the rows in memory.
+        images: whether questions have images.
     """
     head = _yaml_header(
         header,
@@ -87,12 +98,13 @@ def write_card(
         file_bytes=(folder / data_file).stat().st_size,
         memory_bytes=memory_bytes,
         license_name=license_name,
+        images=images,
     )
-    text = f"---\n{head}\n---\n\n{card_text(header, license_name=license_name)}"
+    text = f"---\n{head}\n---\n\n{card_text(header, license_name=license_name, images=images)}"
     (folder / "README.md").write_text(text, encoding="utf-8", newline="\n")
 
 
-def card_text(header: SetHeader, *, license_name: str) -> str:
+def card_text(header: SetHeader, *, license_name: str, images: bool = False) -> str:
     """Return the card's Markdown after the YAML header."""
     counts = header.counts
     return _TEXT.format(
@@ -100,6 +112,7 @@ def card_text(header: SetHeader, *, license_name: str) -> str:
         version=header.version,
         questions=counts["questions"],
         neighbors=counts["neighbors"],
+        images=_IMAGES if images else "",
         verified=_verified(counts["neighbors_by_verdict"]),
         sizes=_table(
             ("neighbors of a question", "questions"), list(counts["questions_by_neighbors"].items())
@@ -211,7 +224,7 @@ def _line(cells: Sequence[object]) -> str:
 
 
 def _yaml_header(
-    header: SetHeader, *, data_file: str, file_bytes: int, memory_bytes: int, license_name: str
+    header: SetHeader, *, data_file: str, file_bytes: int, memory_bytes: int, license_name: str, images: bool
 ) -> str:
     from datasets.info import DatasetInfo, DatasetInfosDict
     from datasets.splits import SplitDict, SplitInfo
@@ -220,7 +233,7 @@ def _yaml_header(
     questions = int(header.counts["questions"])
     splits = SplitDict({"train": SplitInfo("train", num_bytes=memory_bytes, num_examples=questions)})
     info = DatasetInfo(
-        features=features(), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
+        features=features(images=images), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
     )
     card = DatasetCardData(
         license=license_name,

@@ -16,6 +16,7 @@ from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
 from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.pushing import check_push, push_folder
+from service.questions.images import Image, LoadImages, data_address, image_loader
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
@@ -23,6 +24,7 @@ MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 DEFAULT_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
+_PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 Report = Callable[[int, int], None]
 
 
@@ -65,9 +67,11 @@ def export_jsonl(
     whole = _load_unchanged(db, reference)
 
     def write(path: Path) -> None:
+        pictured, load = _pictured(whole.entries), image_loader(db)
         with path.open("w", encoding="utf-8", newline="\n") as file:
             for entry in _reporting(whole.entries, report):
-                file.write(json.dumps(to_row(entry), ensure_ascii=False) + "\n")
+                images = [data_address(image) for image in _images(entry, load)] if pictured else None
+                file.write(json.dumps(to_row(entry, images), ensure_ascii=False) + "\n")
 
     described = _manifest_text(whole.header, license_name)
     write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
@@ -97,7 +101,7 @@ def export_parquet(
     described = _manifest_text(whole.header, license_name)
 
     def write(path: Path) -> None:
-        _write_parquet(path, whole.entries, described, report)
+        _write_parquet(path, whole.entries, described, image_loader(db), report)
 
     write_file(target, write, overwrite=overwrite)
     return _report(whole, target)
@@ -141,9 +145,16 @@ def export_hf(
         from rephraser.sets.card import write_card
 
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, whole.entries, described, report)
+        size = _write_parquet(folder / SPLIT_FILE, whole.entries, described, image_loader(db), report)
         _write_text(folder / MANIFEST_NAME, described)
-        write_card(folder, whole.header, data_file=SPLIT_FILE, memory_bytes=size, license_name=license_name)
+        write_card(
+            folder,
+            whole.header,
+            data_file=SPLIT_FILE,
+            memory_bytes=size,
+            license_name=license_name,
+            images=_pictured(whole.entries),
+        )
 
     write_folder(target, write, overwrite=overwrite, mark=MANIFEST_NAME)
     address = (
@@ -183,12 +194,26 @@ def _load_unchanged(db: Database, reference: str) -> NeighborSet:
     return whole
 
 
-def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, report: Report | None) -> int:
+def _pictured(entries: Sequence[SetEntry]) -> bool:
+    return any(entry.question.images for entry in entries)
+
+
+def _images(entry: SetEntry, load: LoadImages) -> list[Image]:
+    ids = entry.question.images
+    images = load(ids) if ids else {}
+    return [images[id] for id in ids]
+
+
+def _write_parquet(
+    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: Report | None
+) -> int:
     """Write the rows in groups; return their size in memory, which a data-set card states."""
     import pyarrow
     from pyarrow import parquet
 
-    schema: Any = features().arrow_schema
+    pictured = _pictured(entries)
+    at_once = _PICTURED_PER_GROUP if pictured else _ROWS_PER_GROUP
+    schema: Any = features(images=pictured).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
     size = 0
     rows: list[dict[str, Any]] = []
@@ -201,8 +226,9 @@ def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, repo
             return int(table.nbytes)
 
         for entry in _reporting(entries, report):
-            rows.append(to_row(entry))
-            if len(rows) == _ROWS_PER_GROUP:
+            held = [{"bytes": image.data, "path": image.name} for image in _images(entry, load)]
+            rows.append(to_row(entry, held if pictured else None))
+            if len(rows) == at_once:
                 size += flush()
         if rows:
             size += flush()

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
@@ -18,7 +18,8 @@ from rephraser.tables import CandidateRow
 from service.database import Database, upsert, utc_now
 from service.errors import InputError
 from service.json_lines import read_objects
-from service.questions import Question, hub
+from service.questions import Question, hub, store_questions
+from service.questions.images import RowImages, store_images
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
@@ -46,7 +47,8 @@ def import_set(
             hash, or a question that this database has with another level or subject.
     """
     check_name(name)
-    entries, described, edited = _read_checked(path, accept_changes=accept_changes)
+    images = RowImages()
+    entries, described, edited = _read_checked(path, images, accept_changes=accept_changes)
     origin: dict[str, Any] = {"file": path.name, "edited": edited}
     spec: dict[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
@@ -58,6 +60,7 @@ def import_set(
             carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
             counts |= {key: stated[key] for key in carried if key in stated}
     with db.write() as session:
+        store_images(session, images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], path)
         _store_candidates(session, entries)
         return write_set(session, name, entries, spec=spec, counts=counts)
@@ -80,7 +83,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
             raise InputError(f"{source}: a revision is of a data set on the Hub; leave it out.")
     else:
         path = hub.fetch_files(source, [SPLIT_FILE, MANIFEST_NAME], revision)
-    return _read_checked(path, accept_changes=False)[0]
+    return _read_checked(path, RowImages(), accept_changes=False)[0]
 
 
 def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
@@ -105,10 +108,12 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
 
 
-def _read_checked(path: Path, *, accept_changes: bool) -> tuple[list[SetEntry], dict[str, Any] | None, bool]:
+def _read_checked(
+    path: Path, images: RowImages, *, accept_changes: bool
+) -> tuple[list[SetEntry], dict[str, Any] | None, bool]:
     """Return entries, manifest, and whether the rows were changed after the export."""
     rows, described = read_export(path)
-    entries = _entries(rows, path)
+    entries = _entries(rows, path, images)
     content = set_hash(entries)
     edited = described is not None and (
         described["content_hash"] != content
@@ -144,12 +149,12 @@ def _read_manifest(path: Path) -> dict[str, Any]:
     return check_manifest(value, place=str(path))
 
 
-def _entries(rows: Sequence[dict[str, Any]], path: Path) -> list[SetEntry]:
+def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> list[SetEntry]:
     seen: dict[str, int] = {}
     entries = []
     for number, row in enumerate(rows, start=1):
         place = f"{path}: row {number}"
-        entry = from_row(row, place=place)
+        entry = from_row(row, place=place, images=images)
         first = seen.setdefault(entry.question.id, number)
         if first != number:
             raise InputError(f"{place}: the question of row {first} again; give each question once.")
@@ -177,10 +182,7 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
                 f"{question.subject!r}, in this database {here[0]!r} and {here[1]!r}. Questions never "
                 "change, and the set's hash covers both; import into another database (--db)."
             )
-    now = utc_now()
-    fresh = [{**vars(question), "created_at": now} for question in questions if question.id not in stored]
-    if fresh:
-        session.execute(insert(QuestionRow), fresh)
+    store_questions(session, questions)
 
 
 def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:

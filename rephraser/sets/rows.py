@@ -12,6 +12,7 @@ from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions import make_question
+from service.questions.images import ImageProblem, RowImages
 from service.runs.store import package_versions
 
 FORMAT = "tagrpo neighbor set"
@@ -20,8 +21,11 @@ MANIFEST_NAME = "tagrpo.json"
 NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "verdict")
 
 
-def to_row(entry: SetEntry) -> dict[str, Any]:
-    """Return the exported row of a question; it holds the ids and all that the hashes cover."""
+def to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
+    """Return the exported row of a question; it holds the ids and all that the hashes cover.
+
+    `images` are its images in the export's form; None leaves the column out.
+    """
     question = entry.question
     return {
         "id": question.id,
@@ -30,6 +34,7 @@ def to_row(entry: SetEntry) -> dict[str, Any]:
         "level": question.level,
         "subject": question.subject,
         "kind": str(question.kind),
+        **({} if images is None else {"images": [*images]}),
         "neighbors": [
             {
                 "id": neighbor.candidate_id,
@@ -44,9 +49,12 @@ def to_row(entry: SetEntry) -> dict[str, Any]:
     }
 
 
-def features() -> Any:
-    """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields."""
-    from datasets import Features, List, Value
+def features(*, images: bool = False) -> Any:
+    """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields.
+
+    Sets of questions with `images` have a column of these too.
+    """
+    from datasets import Features, Image, List, Value
 
     text, count = Value("string"), Value("int64")
     return Features(
@@ -57,6 +65,7 @@ def features() -> Any:
             "level": text,
             "subject": text,
             "kind": text,
+            **({"images": List(Image())} if images else {}),
             "neighbors": List(
                 {
                     "id": text,
@@ -80,14 +89,15 @@ def features() -> Any:
     )
 
 
-def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:
+def from_row(row: Mapping[str, Any], *, place: str, images: RowImages) -> SetEntry:
     """Return the entry of an exported row. Ids are derived anew; those in the row are not read.
 
     Args:
         place: file and row, for messages.
+        images: keeps those of the row.
 
     Raises:
-        InputError: a field is missing or of the wrong type, or a verdict is unknown.
+        InputError: a field is missing or of the wrong type, a verdict is unknown, or an image cannot be used.
     """
     text, answer = _text(row, "question", place), _text(row, "answer", place)
     question = make_question(
@@ -96,6 +106,7 @@ def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:
         _text_or_none(row, "level", place),
         _text_or_none(row, "subject", place),
         _kind(row, place),
+        _images(row, place, images),
     )
     neighbors = row.get("neighbors")
     if not isinstance(neighbors, Sequence) or isinstance(neighbors, str):
@@ -107,6 +118,13 @@ def from_row(row: Mapping[str, Any], *, place: str) -> SetEntry:
             for number, neighbor in enumerate(neighbors, start=1)
         ),
     )
+
+
+def _images(row: Mapping[str, Any], place: str, images: RowImages) -> tuple[str, ...]:
+    try:
+        return images.take(row.get("images"))
+    except ImageProblem as problem:
+        raise InputError(f'{place}: "images": {problem}.') from problem
 
 
 def manifest(header: SetHeader, *, license_name: str) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.database import Database, upsert, utc_now
-from service.questions import Question, make_question
-from service.questions.tables import QuestionRow
+from service.questions import Question, make_question, store_questions
+from service.questions.images import PLACEHOLDER
 from service.runs.store import Run, finish_run, open_run
 
 STRATEGIES = (
@@ -82,11 +82,18 @@ def add_run(
     finished: bool = True,
     level: str | None = "Level 3",
     subject: str | None = "Algebra",
+    images: Sequence[str] = (),
 ) -> Run:
-    """Store a run with its questions, proposals and verdicts; what is there already is left alone."""
+    """Store a run with its questions, proposals and verdicts; what is there already is left alone.
+
+    `images` (ids) are those of each question whose text has a place for them.
+    """
     spec = spec or make_spec()
     hashes = {strategy.name: strategy.hash for strategy in spec.strategies}
-    questions = [make_question(text, answer, level, subject) for text, answer, _ in asked]
+    questions = [
+        make_question(text, answer, level, subject, images=images if PLACEHOLDER in text else ())
+        for text, answer, _ in asked
+    ]
     proposals: list[dict[str, Any]] = []
     candidates: list[dict[str, Any]] = []
     verdicts: list[dict[str, Any]] = []
@@ -120,7 +127,7 @@ def add_run(
                 _verdict(identity, status, item.posterior, now, item.right) for status in item.verdicts
             ]
     with db.write() as session:
-        _ignore(session, QuestionRow, [{**vars(question), "created_at": now} for question in questions])
+        store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
         run, _ = open_run(
             session,

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.grading import AnswerKind
-from rephraser.sets.types import SetHeader
+from rephraser.sets.types import NeighborSet, SetHeader
+from service.database import Database
 from service.errors import InputError
+from service.questions.images import image_loader
 from trainer_adapter.verl.export import (
     FORMAT,
     FORMAT_VERSION,
@@ -17,11 +19,13 @@ from trainer_adapter.verl.export import (
     MANIFEST_NAME,
     TRAIN_NAME,
     VALIDATION_NAME,
+    export_verl,
     validation_size,
 )
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
+DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 _LAYOUTS: Mapping[str, Layout] = {name: name for name in ROWS}
 
 
@@ -138,6 +142,31 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
                 f"{file}: changed since the export (its checksum is not the manifest's); {way_out}."
             )
     return data
+
+
+def export_data(
+    database: Database,
+    neighbor_set: NeighborSet,
+    folder: Path,
+    template: PromptTemplate,
+    answers: AnswerForm,
+    validation_share: float,
+) -> TrainingData:
+    """Export a set in groups and return it; errors as `export_verl`."""
+    export_verl(
+        neighbor_set.entries,
+        folder,
+        layout="grouped",
+        template=template,
+        data_source=DATA_SOURCE,
+        set_ref=neighbor_set.header.ref,
+        content_hash=neighbor_set.header.content_hash,
+        answers=answers,
+        validation_share=validation_share,
+        load_images=image_loader(database),
+        overwrite=True,  # what a start that was killed before it began may have left
+    )
+    return read_data(folder)
 
 
 def read_again(

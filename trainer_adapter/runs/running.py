@@ -25,7 +25,7 @@ from trainer_adapter.runs.composing import (
     shell_command,
     template_arguments,
 )
-from trainer_adapter.runs.data import TrainingData, read_again, read_data
+from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -40,12 +40,10 @@ from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
-from trainer_adapter.verl.export import LATEX, export_verl
+from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.plugin.settings import RunSettings
-
-DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 
 
 @dataclass(frozen=True)
@@ -235,23 +233,12 @@ def _data(
         chat_template_kwargs=template_arguments(wanted.model),
         max_prompt_tokens=limit,
     )
-    with open_database() as database, database.read() as session:
-        neighbor_set = load_set(session, wanted.set_ref)
-    if resume and (target / "manifest.json").is_file():
-        return read_again(target, neighbor_set.header, template, wanted.answers, wanted.validation_share)
-    export_verl(
-        neighbor_set.entries,
-        target,
-        layout="grouped",
-        template=template,
-        data_source=DATA_SOURCE,
-        set_ref=neighbor_set.header.ref,
-        content_hash=neighbor_set.header.content_hash,
-        answers=wanted.answers,
-        validation_share=wanted.validation_share,
-        overwrite=True,  # what a start that was killed before it began may have left
-    )
-    return read_data(target)
+    with open_database() as database:
+        with database.read() as session:
+            neighbor_set = load_set(session, wanted.set_ref)
+        if resume and (target / "manifest.json").is_file():
+            return read_again(target, neighbor_set.header, template, wanted.answers, wanted.validation_share)
+        return export_data(database, neighbor_set, target, template, wanted.answers, wanted.validation_share)
 
 
 def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *, resume: bool) -> Prepared:

@@ -11,9 +11,10 @@ from typing import Any
 from rephraser.sets.types import SetEntry
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
+from service.questions.images import LoadImages
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
-from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, Row, schema
+from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, Row, held, schema
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
 FORMAT = "tagrpo verl export"
@@ -22,6 +23,7 @@ MANIFEST_NAME = "manifest.json"
 TRAIN_NAME = "train.parquet"
 VALIDATION_NAME = "validation.parquet"
 _QUESTIONS_AT_ONCE = 500
+_PICTURED_AT_ONCE = 50  # with images of up to 20 MB
 LATEX = AnswerForm()
 """What answers are where nothing else is said."""
 
@@ -92,6 +94,7 @@ def export_verl(
     content_hash: str,
     answers: AnswerForm = LATEX,
     validation_share: float = 0.0,
+    load_images: LoadImages | None = None,
     overwrite: bool = False,
 ) -> VerlExportReport:
     """Write `train.parquet`, `manifest.json` and, where asked for, `validation.parquet` into `directory`.
@@ -111,6 +114,7 @@ def export_verl(
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
             always the same ones for the same questions. They stand there without neighbors, since validation
             asks the question as it is, and nowhere in the training file.
+        load_images: gives the images of questions that have some. Their tokens are not among those counted.
 
     Raises:
         InputError: there are no questions, one has no answer or one of another kind, none fits the
@@ -119,6 +123,9 @@ def export_verl(
         PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
+    entries = tuple(entries)
+    if load_images is None and any(entry.question.images for entry in entries):
+        raise ValueError("questions with images need load_images")
     if layout not in ROWS:
         raise InputError(f'layout "{layout}" is unknown; use one of: {", ".join(ROWS)}.')
     fitted = _fit(_checked(entries, set_ref, answers), template)
@@ -157,7 +164,7 @@ def export_verl(
                 "answer_kind": answers.kind.value,
                 "tolerance": answers.tolerance,
             }
-            _write_parquet(folder / name, members, layout, template, place)
+            _write_parquet(folder / name, members, layout, template, place, load_images)
         origin = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
         described = _manifest(
             report, template, answers, origin, {name: _sha256(folder / name) for name in splits}
@@ -241,15 +248,26 @@ def _write_parquet(
     layout: Layout,
     template: PromptTemplate,
     place: Mapping[str, str | None],
+    load_images: LoadImages | None,
 ) -> None:
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns, written = schema(layout), 0
+    with_images = any(entry.question.images for entry in entries)
+    columns, written = schema(layout, images=with_images), 0
+    at_once = _PICTURED_AT_ONCE if with_images else _QUESTIONS_AT_ONCE
     with parquet.ParquetWriter(path, columns, compression="zstd") as writer:
-        for start in range(0, len(entries), _QUESTIONS_AT_ONCE):
-            batch = entries[start : start + _QUESTIONS_AT_ONCE]
-            rows: list[Row] = [row for entry in batch for row in ROWS[layout](entry, template, place)]
+        for start in range(0, len(entries), at_once):
+            batch = entries[start : start + at_once]
+            rows: list[Row] = []
+            for entry in batch:
+                made = [*ROWS[layout](entry, template, place)]
+                if with_images:
+                    assert load_images is not None
+                    pictures = load_images(entry.question.images)
+                    for row in made:
+                        row["images"] = [held(pictures[id]) for id in entry.question.images]
+                rows += made
             for offset, row in enumerate(rows):
                 row["extra_info"]["index"] = written + offset
             written += len(rows)

@@ -14,6 +14,7 @@ from evaluator.grading.kinds import judge, read_tolerance
 from rephraser.sets.types import SetEntry
 from rephraser.verdict.successes import COUNTS, to_json
 from service.errors import InputError
+from service.questions.images import Image
 from trainer_adapter.verl.prompts import PromptTemplate
 
 Layout = Literal["grouped", "flat"]
@@ -86,8 +87,16 @@ ROWS: dict[Layout, Callable[[SetEntry, PromptTemplate, Mapping[str, str | None]]
 }
 
 
-def schema(layout: Layout) -> Any:
-    """Return the pyarrow schema of a layout; it is the same whether or not any question has neighbors."""
+def held(image: Image) -> dict[str, Any]:
+    """Return an image as a row holds it."""
+    return {"bytes": image.data, "path": None}
+
+
+def schema(layout: Layout, *, images: bool = False) -> Any:
+    """Return the pyarrow schema of a layout; it is the same whether or not any question has neighbors.
+
+    Where any question has images there is a column of them, empty for the others.
+    """
     import pyarrow as pa
 
     text = pa.string()
@@ -113,6 +122,8 @@ def schema(layout: Layout) -> Any:
     else:
         about += [("variant", pa.int64()), ("neighbor_id", text), ("strategy", text), ("verdict", text)]
         about += [("successes", counts)]
+    if images:
+        columns += [("images", pa.list_(pa.struct([("bytes", pa.binary()), ("path", text)])))]
     return pa.schema([*columns, ("extra_info", pa.struct(about))])
 
 

@@ -6,6 +6,7 @@ from service.questions.images.image import (
     MOST_BYTES,
     MOST_PIXELS,
     Image,
+    data_address,
     describe,
     read_image,
     read_image_file,
@@ -18,7 +19,14 @@ from service.questions.images.placeholders import (
     split_at_images,
 )
 from service.questions.images.rows import RowImages, order_numbered
-from service.questions.images.store import image_problems, load_headers, load_images, store_images
+from service.questions.images.store import (
+    LoadImages,
+    image_loader,
+    image_problems,
+    load_headers,
+    load_images,
+    store_images,
+)
 
 __all__ = [
     "LONGEST_SIDE",
@@ -27,9 +35,12 @@ __all__ = [
     "PLACEHOLDER",
     "Image",
     "ImageProblem",
+    "LoadImages",
     "RowImages",
     "count_placeholders",
+    "data_address",
     "describe",
+    "image_loader",
     "image_problems",
     "load_headers",
     "load_images",

@@ -1,5 +1,6 @@
 """An image: read from bytes that may be anything, decoded once within limits, kept without metadata."""
 
+import base64
 import hashlib
 import io
 import warnings
@@ -30,6 +31,11 @@ class Image:
         """Content id: a tagged hash of the bytes."""
         return image_id(self.data)
 
+    @property
+    def name(self) -> str:
+        """A file name: the id, with the ending of its format."""
+        return f"{self.id}.{self.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+
     def __repr__(self) -> str:
         return f"Image({describe(self.media_type, self.width, self.height, len(self.data))})"
 
@@ -37,6 +43,11 @@ class Image:
 def image_id(data: bytes) -> str:
     """Return the id of an image: the hash of its bytes, tagged."""
     return content_id("img", hashlib.sha256(data).hexdigest())
+
+
+def data_address(image: Image) -> str:
+    """Return the image as a `data:` address in base64, as JSON holds it."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
 
 
 def describe(media_type: str, width: int, height: int, size: int) -> str:

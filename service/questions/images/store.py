@@ -1,15 +1,18 @@
 """Images in the database: each stored once, loaded by id."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from service.database import utc_now
+from service.database import Database, utc_now
 from service.errors import NotFoundError
 from service.questions.images.image import Image, describe, image_id
 from service.questions.images.tables import ImageRow
+
+LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
+"""Returns images by id, each once."""
 
 _PER_STATEMENT = 500
 _LOADED_AT_ONCE = 20
@@ -57,6 +60,16 @@ def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
             session.expunge(row)
     _check_all(wanted, images)
     return images
+
+
+def image_loader(db: Database) -> LoadImages:
+    """Return what loads images of a database, a few at a time as they are needed."""
+
+    def load(ids: Iterable[str]) -> Mapping[str, Image]:
+        with db.read() as session:
+            return load_images(session, ids)
+
+    return load
 
 
 def load_headers(session: Session, ids: Iterable[str]) -> dict[str, ImageHeader]:

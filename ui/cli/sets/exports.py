@@ -180,24 +180,27 @@ def _export_verl(
     terminal: Terminal,
 ) -> None:
     from rephraser import sets
+    from service.questions.images import image_loader
     from trainer_adapter.verl.export import export_verl
 
     template = verl.template()
-    with db.reading() as session:
-        published = sets.load_set(session, reference)
-    header = published.header
-    report = export_verl(
-        published.entries,
-        target,
-        template=template,
-        set_ref=header.ref,
-        content_hash=header.content_hash,
-        layout=verl.layout,
-        data_source=verl.data_source,
-        answers=answers.form(),
-        validation_share=verl.validation_share,
-        overwrite=overwrite,
-    )
+    with db.open(read_only=True) as database:
+        with database.read() as session:
+            published = sets.load_set(session, reference)
+        header = published.header
+        report = export_verl(
+            published.entries,
+            target,
+            template=template,
+            set_ref=header.ref,
+            content_hash=header.content_hash,
+            layout=verl.layout,
+            data_source=verl.data_source,
+            answers=answers.form(),
+            validation_share=verl.validation_share,
+            load_images=image_loader(database),
+            overwrite=overwrite,
+        )
     record = {
         "set": header.ref,
         "content_hash": header.content_hash,
