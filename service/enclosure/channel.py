@@ -1,0 +1,142 @@
+"""Values and messages between the process that tests and the one that runs the program.
+
+A value is sent as JSON: plain data by content, all else as a reference to an object of the program. Nothing
+that comes from the program is ever executed.
+"""
+
+import json
+import socket
+from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+MOST_BYTES = 4 * 2**20
+"""The longest message; a program that returns more has failed."""
+_MOST_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
+
+Encode = Callable[[object], int]
+"""Called with what is no plain data; returns the number by which it is known, or raises TypeError."""
+Decode = Callable[[int], Any]
+"""Called with such a number; returns what stands for it."""
+
+
+class Malformed(Exception):
+    """A message that cannot be read, or is too long."""
+
+
+def encode(value: Any, refer: Encode) -> Any:
+    """Return a value as JSON has it.
+
+    Subclasses of plain types go as these. Raises RecursionError for what contains itself.
+    """
+    if value is None or isinstance(value, bool | str):
+        return value if type(value) in (bool, str, type(None)) else str.__str__(value)
+    if isinstance(value, int):
+        value = int.__index__(value)
+        return value if value.bit_length() < _MOST_BITS else {"int": hex(value)}
+    if isinstance(value, float):
+        return float.__float__(value)
+    if isinstance(value, list):
+        return [encode(each, refer) for each in list.__iter__(value)]
+    for name, kind in (("tuple", tuple), ("set", set), ("frozenset", frozenset)):
+        if isinstance(value, kind):
+            return {name: [encode(each, refer) for each in kind.__iter__(value)]}
+    if isinstance(value, dict):
+        return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
+    if isinstance(value, bytes | bytearray):
+        return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
+    if type(value) is complex:
+        return {"complex": [value.real, value.imag]}
+    if type(value) is range:
+        return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
+    if type(value) in (Decimal, Fraction):
+        return {type(value).__name__: str(value)}
+    return {"object": refer(value)}
+
+
+def decode(value: Any, known: Decode) -> Any:
+    """Return the value that JSON stands for.
+
+    Raises:
+        Malformed: no value of `encode`.
+    """
+    if isinstance(value, list):
+        return [decode(each, known) for each in value]
+    if not isinstance(value, dict):
+        return value
+    try:
+        ((name, content),) = value.items()
+        return _READERS[name](content, known)
+    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
+        raise Malformed(f"no value: {str(value)[:100]}") from error
+
+
+def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
+    return {decode(key, known): decode(each, known) for key, each in pairs}
+
+
+_READERS: dict[str, Callable[[Any, Decode], Any]] = {
+    "int": lambda content, known: int(content, 16),
+    "tuple": lambda content, known: tuple(decode(each, known) for each in content),
+    "set": lambda content, known: {decode(each, known) for each in content},
+    "frozenset": lambda content, known: frozenset(decode(each, known) for each in content),
+    "dict": _dict,
+    "bytes": lambda content, known: bytes.fromhex(content),
+    "bytearray": lambda content, known: bytearray.fromhex(content),
+    "complex": lambda content, known: complex(*content),
+    "range": lambda content, known: range(*(decode(each, known) for each in content)),
+    "Decimal": lambda content, known: Decimal(content),
+    "Fraction": lambda content, known: Fraction(content),
+    "object": lambda content, known: known(content),
+}
+
+
+def send(end: socket.socket, message: dict[str, Any]) -> None:
+    """Send a message.
+
+    Raises:
+        Malformed: it is too long.
+        OSError: the other end is gone, or the socket's time is up.
+    """
+    content = json.dumps(message).encode("utf-8", "surrogatepass")
+    if len(content) > MOST_BYTES:
+        raise Malformed(f"{len(content):,} bytes")
+    end.sendall(len(content).to_bytes(4, "big") + content)
+
+
+def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
+    """Return the next message; None where the other end has closed.
+
+    Args:
+        read: returns at most so many bytes, none at the end.
+
+    Raises:
+        Malformed: it is too long or no JSON object.
+    """
+    head = _exactly(read, 4)
+    if head is None:
+        return None
+    size = int.from_bytes(head, "big")
+    if size > MOST_BYTES:
+        raise Malformed(f"{size:,} bytes")
+    content = _exactly(read, size)
+    if content is None:
+        return None
+    try:
+        message = json.loads(content.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise Malformed("no JSON") from error
+    if not isinstance(message, dict):
+        raise Malformed("no object")
+    return message
+
+
+def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
+    content = bytearray()
+    while len(content) < size:
+        part = read(min(size - len(content), 2**16))
+        if not part:
+            return None
+        content += part
+    return bytes(content)

@@ -1,0 +1,164 @@
+"""Runs a program against tests in an enclosure and returns the verdict."""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from service.enclosure.channel import MOST_BYTES, Malformed, receive
+from service.enclosure.namespaces import Limits
+
+_ROOT = str(Path(__file__).resolve().parents[2])
+_START = f"import sys; sys.path.insert(0, {_ROOT!r}); from service.enclosure.launcher import main; main()"
+_GRACE_S = 10.0
+
+WAY_OUT = (
+    "they run only where Linux lets this process make namespaces. In a container pass --cap-add SYS_ADMIN and "
+    "--security-opt seccomp=unconfined (Docker, Podman); elsewhere allow user namespaces (sysctl "
+    "user.max_user_namespaces=10000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)."
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How a program did.
+
+    Attributes:
+        value: passed; failed (a test said no), raised (an error), ended (by itself), too slow, too large: the
+            program's fault. bad tests: they cannot be run. not run: there is no enclosure here.
+        line: of the tests where it happened, from 1, where known.
+        text: the error's.
+    """
+
+    value: str
+    line: int | None = None
+    text: str = ""
+
+
+class Enclosures:
+    """Keeps the processes that launch programs, one for each thread that runs them; a context manager."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[subprocess.Popen[bytes]] = []
+        self._closed = False
+
+    def __enter__(self) -> "Enclosures":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the launchers that are idle; those at work end with their program."""
+        with self._lock:
+            idle, self._idle, self._closed = self._idle, [], True
+        for launcher in idle:
+            _end(launcher)
+
+    def run(
+        self,
+        sources: list[str],
+        tests: str,
+        helpers: str = "",
+        names: Sequence[str] = (),
+        limits: Limits | None = None,
+    ) -> Verdict:
+        """Run the sources as one module, and the tests against it; see `Verdict`.
+
+        Args:
+            helpers: source of what the tests use beside the program, run on their side.
+            names: functions that are the program's although Python has some of that name.
+
+        Never raises for what a program does; safe to call from several threads.
+        """
+        limits = limits or Limits()
+        try:
+            content = _framed({"sources": sources, "limits": vars(limits)})
+            content += _framed({"tests": tests, "helpers": helpers, "names": list(names)})
+        except Malformed:
+            return Verdict("bad tests", text="program or tests are too long")
+        with self._lock:
+            launcher = self._idle.pop() if self._idle else None
+        if launcher is None:
+            launcher = _start()
+        verdict = _ask(launcher, content, time.monotonic() + limits.wall_seconds + _GRACE_S)
+        if verdict is not None and verdict.get("next"):
+            with self._lock:
+                if not self._closed:
+                    self._idle.append(launcher)
+                    launcher = None
+        if launcher is not None:
+            _end(launcher)
+        if verdict is None:
+            return Verdict("not run", text="the enclosure ended without a verdict")
+        line = verdict.get("line")
+        return Verdict(
+            str(verdict["verdict"]), line if isinstance(line, int) else None, str(verdict.get("text", ""))
+        )
+
+
+@cache
+def refusal() -> str | None:
+    """Return why no program can be run here, with the way out; None where one can. Tries it once."""
+    if not sys.platform.startswith("linux"):
+        return f"no program can be run on {sys.platform}: {WAY_OUT}"
+    with Enclosures() as enclosures:
+        verdict = enclosures.run(["def double(number):\n    return 2 * number"], "assert double(2) == 4")
+    return None if verdict.value == "passed" else f"no program can be run here ({verdict.text}): {WAY_OUT}"
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", _START],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={},
+        cwd="/",
+        bufsize=0,
+    )
+
+
+def _end(launcher: "subprocess.Popen[bytes]") -> None:
+    launcher.kill()
+    with launcher:  # closes its pipes and waits
+        pass
+
+
+def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -> dict[str, Any] | None:
+    """Return the verdict; None where none comes. One of tests that do not end is made here."""
+    assert launcher.stdin is not None
+    assert launcher.stdout is not None
+    output = launcher.stdout.fileno()
+
+    def read(size: int) -> bytes:
+        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        return os.read(output, size)
+
+    try:
+        with contextlib.suppress(BrokenPipeError):  # what it said before it ended counts
+            launcher.stdin.write(content)
+        return receive(read)
+    except TimeoutError:
+        return {"verdict": "bad tests", "text": "the tests do not end"}
+    except (OSError, Malformed):
+        return None
+
+
+def _framed(message: dict[str, object]) -> bytes:
+    content = json.dumps(message).encode("utf-8", "surrogatepass")
+    if len(content) > MOST_BYTES:
+        raise Malformed(f"{len(content):,} bytes")
+    return len(content).to_bytes(4, "big") + content
