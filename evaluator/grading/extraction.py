@@ -46,7 +46,7 @@ def find_answer(
     >>> find_answer("3 + 4 = 7, so he has 7 apples for his 2 sisters.")
     FinalAnswer(text='7', source='last sentence')
     """
-    text = _after_thinking(response)
+    text = after_thinking(response)
     if text is None:
         return None
     if "\x08" in text or "\x0c" in text:
@@ -68,7 +68,8 @@ def find_answer(
     return FinalAnswer(answer, "marker" if statement.marked else "last sentence")
 
 
-def _after_thinking(response: str) -> str | None:
+def after_thinking(response: str) -> str | None:
+    """The response without its thinking, at most its last characters; None where it ends inside of it."""
     if "think>" not in response:
         return response[-LONGEST_RESPONSE:]
     _, closed, after = response.rpartition("</think>")

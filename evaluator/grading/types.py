@@ -45,14 +45,22 @@ REASONS: tuple[str, ...] = (
     "timeout",
     "memory",
     "crashed",
-    "not run",  # a program, where no sandbox works
+    "tests passed",  # from here on, of a program
+    "tests failed",
+    "error raised",
+    "ended early",
+    "too slow",
+    "too much memory",
+    "bad tests",  # the gold's cannot be run
+    "not run",  # where it could not be run
     "own grader",  # a grader of the user's own said so
 )
 """Why a grade is what it is."""
 
-SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
+SOURCES: tuple[str, ...] = ("box", "marker", "last sentence", "code block", "text", "completion")
 """Where in a response the answer was found, the surest place first: a box, what follows the last marker
-("Answer:", "the answer is", "####"), else what the response ends on."""
+("Answer:", "the answer is", "####"), else what the response ends on; a program: a fenced block, else the
+text, or the text behind the prompt that it goes on from."""
 
 
 Answers: TypeAlias = Literal["all", "boxed"]

@@ -52,6 +52,8 @@ def encode(value: Any, refer: Encode) -> Any:
         return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
     if type(value) in (Decimal, Fraction):
         return {type(value).__name__: str(value)}
+    if isinstance(value, type) and _TYPES.get(value.__name__) is value:
+        return {"type": value.__name__}
     return {"object": refer(value)}
 
 
@@ -76,6 +78,10 @@ def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
     return {decode(key, known): decode(each, known) for key, each in pairs}
 
 
+_TYPES: dict[str, type] = {
+    each.__name__: each
+    for each in (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
+}
 _READERS: dict[str, Callable[[Any, Decode], Any]] = {
     "int": lambda content, known: int(content, 16),
     "tuple": lambda content, known: tuple(decode(each, known) for each in content),
@@ -88,6 +94,7 @@ _READERS: dict[str, Callable[[Any, Decode], Any]] = {
     "range": lambda content, known: range(*(decode(each, known) for each in content)),
     "Decimal": lambda content, known: Decimal(content),
     "Fraction": lambda content, known: Fraction(content),
+    "type": lambda content, known: _TYPES[content],
     "object": lambda content, known: known(content),
 }
 

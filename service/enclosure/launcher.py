@@ -10,6 +10,7 @@ A verdict with `next` says that both messages were read, so that another program
 
 import json
 import os
+import random
 import signal
 import socket
 import sys
@@ -29,18 +30,19 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def main() -> None:
     """Run programs one after another, until standard input ends."""
+    random.seed(0)
     del sys.path[0]  # nothing of the package's folder is to be imported later on
     while (asked := receive(lambda size: os.read(0, size))) is not None:
         child = os.fork()
         if child == 0:
             try:
-                _launch(asked["sources"], Limits(**asked["limits"]))
+                _launch(asked["program"], Limits(**asked["limits"]))
             finally:
                 os._exit(0)
         os.waitpid(child, 0)
 
 
-def _launch(sources: list[str], limits: Limits) -> None:
+def _launch(asked: dict[str, Any], limits: Limits) -> None:
     """Make the processes inside, and wait for their end."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
@@ -51,7 +53,7 @@ def _launch(sources: list[str], limits: Limits) -> None:
     reads, writes = os.pipe()
     child = os.fork()
     if child == 0:
-        _inside(sources, limits, reads, writes)
+        _inside(asked, limits, reads, writes)
     os.write(writes, child.to_bytes(8, "big"))
     os.close(0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
@@ -64,7 +66,7 @@ def _launch(sources: list[str], limits: Limits) -> None:
         signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
 
 
-def _inside(sources: list[str], limits: Limits, reads: int, writes: int) -> NoReturn:
+def _inside(asked: dict[str, Any], limits: Limits, reads: int, writes: int) -> NoReturn:
     """Confine this process, make the program's, run the tests and tell the verdict."""
     try:
         number = int.from_bytes(os.read(reads, 8), "big")
@@ -75,7 +77,7 @@ def _inside(sources: list[str], limits: Limits, reads: int, writes: int) -> NoRe
             mine, other = socket.socketpair()
             program = os.fork()
             if program == 0:
-                _program(sources, limits, other)
+                _program(asked, limits, other)
             other.close()
             forbid(libc)
         except OSError as error:
@@ -83,9 +85,9 @@ def _inside(sources: list[str], limits: Limits, reads: int, writes: int) -> NoRe
             os._exit(0)
         quiet()
         deadline = time.monotonic() + limits.wall_seconds
-        asked = receive(lambda size: os.read(0, size))
-        if asked is not None:
-            verdict = run_tests(mine, asked["tests"], asked["helpers"], asked["names"], deadline)
+        told = receive(lambda size: os.read(0, size))
+        if told is not None:
+            verdict = run_tests(mine, told["tests"], told["helpers"], told["names"], deadline)
             if verdict["verdict"] == "ended":
                 verdict["verdict"] = _end_of(program, limits)
             _tell({**verdict, "next": True})
@@ -93,7 +95,7 @@ def _inside(sources: list[str], limits: Limits, reads: int, writes: int) -> NoRe
         os._exit(0)
 
 
-def _program(sources: list[str], limits: Limits, end: socket.socket) -> NoReturn:
+def _program(asked: dict[str, Any], limits: Limits, end: socket.socket) -> NoReturn:
     """Leave nothing open but the way to the tests, and load and serve the program."""
     try:
         nothing = os.open("/dev/null", os.O_RDWR)
@@ -105,7 +107,7 @@ def _program(sources: list[str], limits: Limits, end: socket.socket) -> NoReturn
         os.setsid()
         limit_program(limits)
         forbid(libc)
-        serve(socket.socket(fileno=3), sources)
+        serve(socket.socket(fileno=3), **asked)
     finally:
         os._exit(0)
 

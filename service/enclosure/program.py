@@ -4,6 +4,7 @@ Nothing here is trusted once the program has been loaded. What it sends is data,
 kept from it by the process it runs in (`namespaces`).
 """
 
+import ast
 import builtins
 import itertools
 import operator
@@ -17,22 +18,22 @@ from service.enclosure.channel import Malformed, decode, encode, receive, send
 
 _MOST_ITEMS = 1_000_000
 _MOST_TOLD = 300  # characters of an error's message
+_MOST_CUTS = 20
 _NAME = "program"
 
 
-def serve(end: socket.socket, sources: list[str]) -> None:
-    """Run the sources one after another as one module, say what they define, and answer calls."""
+def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[str]) -> None:
+    """Run the helpers and a candidate as one module, say what they define, and answer calls."""
     module = types.ModuleType(_NAME)
     sys.modules[_NAME] = module
     sys.argv = [_NAME]
     try:
-        for source in sources:
-            exec(compile(source, f"<{_NAME}>", "exec", dont_inherit=True), module.__dict__)
+        for code in (_compiled(helpers), choose(candidates, names)):
+            exec(code, module.__dict__)
     except BaseException as error:
         send(end, _raised(error))
         return
-    names = [name for name in vars(module) if not name.startswith("__")]
-    send(end, {"names": names})
+    send(end, {"names": [name for name in vars(module) if not name.startswith("__")]})
     objects: list[Any] = []
     while (request := receive(end.recv)) is not None:
         answer = _answer(request, vars(module), objects)
@@ -40,6 +41,65 @@ def serve(end: socket.socket, sources: list[str]) -> None:
             send(end, answer)
         except Malformed:
             send(end, {"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
+
+
+def choose(candidates: list[str], names: list[str]) -> types.CodeType:
+    """Return the code of the first candidate that can be compiled and defines one of the names.
+
+    Of one that cannot, what stands before its first error is tried too: responses are cut off, or go on in
+    English. Raises the first candidate's SyntaxError where nothing helps.
+    """
+    for mending in (False, True):
+        for candidate in candidates:
+            code = _mended(candidate, names) if mending else _defining(candidate, names)
+            if code is not None:
+                return code
+    for candidate in candidates[1:]:
+        try:
+            return _compiled(candidate)
+        except (SyntaxError, ValueError):
+            continue
+    return _compiled(candidates[0])
+
+
+def _mended(source: str, names: list[str]) -> types.CodeType | None:
+    lines = source.split("\n")
+    for _ in range(_MOST_CUTS):
+        try:
+            return _defining("\n".join(lines), names, strict=True)
+        except SyntaxError as error:
+            lines = lines[: min(error.lineno or 1, len(lines)) - 1]
+        except ValueError:
+            return None
+    return None
+
+
+def _defining(source: str, names: list[str], strict: bool = False) -> types.CodeType | None:
+    try:
+        tree = ast.parse(source)
+        code = _compiled(source)
+    except (SyntaxError, ValueError):
+        if strict:
+            raise
+        return None
+    if not names:
+        return code
+    defined = {
+        name
+        for each in ast.walk(tree)
+        for name in (
+            [each.name]
+            if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            else [each.id]
+            if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
+            else []
+        )
+    }
+    return code if defined.intersection(names) else None
+
+
+def _compiled(source: str) -> types.CodeType:
+    return compile(source, f"<{_NAME}>", "exec", dont_inherit=True)
 
 
 def _answer(request: dict[str, Any], names: dict[str, Any], objects: list[Any]) -> dict[str, Any]:

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -22,10 +21,26 @@ _START = f"import sys; sys.path.insert(0, {_ROOT!r}); from service.enclosure.lau
 _GRACE_S = 10.0
 
 WAY_OUT = (
-    "they run only where Linux lets this process make namespaces. In a container pass --cap-add SYS_ADMIN and "
-    "--security-opt seccomp=unconfined (Docker, Podman); elsewhere allow user namespaces (sysctl "
+    "they run only where Linux lets this process make namespaces. In a container pass --cap-add SYS_ADMIN "
+    "and --security-opt seccomp=unconfined (Docker, Podman); elsewhere allow user namespaces (sysctl "
     "user.max_user_namespaces=10000, and on Ubuntu kernel.apparmor_restrict_unprivileged_userns=0)."
 )
+
+
+@dataclass(frozen=True)
+class Program:
+    """What is run.
+
+    Attributes:
+        candidates: sources of which the first that is Python and defines one of the names is taken; where
+            none does, the first that is Python.
+        helpers: source of what the question itself defines, run before it and beside the tests.
+        names: functions that are asked for; the program's, although Python may have some of that name.
+    """
+
+    candidates: tuple[str, ...]
+    helpers: str = ""
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,26 +80,15 @@ class Enclosures:
         for launcher in idle:
             _end(launcher)
 
-    def run(
-        self,
-        sources: list[str],
-        tests: str,
-        helpers: str = "",
-        names: Sequence[str] = (),
-        limits: Limits | None = None,
-    ) -> Verdict:
-        """Run the sources as one module, and the tests against it; see `Verdict`.
-
-        Args:
-            helpers: source of what the tests use beside the program, run on their side.
-            names: functions that are the program's although Python has some of that name.
+    def run(self, program: Program, tests: str, limits: Limits | None = None) -> Verdict:
+        """Run a program, and the tests against it; see `Verdict`.
 
         Never raises for what a program does; safe to call from several threads.
         """
         limits = limits or Limits()
         try:
-            content = _framed({"sources": sources, "limits": vars(limits)})
-            content += _framed({"tests": tests, "helpers": helpers, "names": list(names)})
+            content = _framed({"program": vars(program), "limits": vars(limits)})
+            content += _framed({"tests": tests, "helpers": program.helpers, "names": program.names})
         except Malformed:
             return Verdict("bad tests", text="program or tests are too long")
         with self._lock:
@@ -113,17 +117,17 @@ def refusal() -> str | None:
     if not sys.platform.startswith("linux"):
         return f"no program can be run on {sys.platform}: {WAY_OUT}"
     with Enclosures() as enclosures:
-        verdict = enclosures.run(["def double(number):\n    return 2 * number"], "assert double(2) == 4")
+        verdict = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
     return None if verdict.value == "passed" else f"no program can be run here ({verdict.text}): {WAY_OUT}"
 
 
 def _start() -> "subprocess.Popen[bytes]":
     return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-c", _START],
+        [sys.executable, "-s", "-S", "-P", "-c", _START],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        env={},
+        env={"PYTHONHASHSEED": "0"},  # a program does the same each time
         cwd="/",
         bufsize=0,
     )

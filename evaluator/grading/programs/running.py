@@ -1,0 +1,120 @@
+"""Grades programs: finds them in responses, runs them against the gold's tests, several at a time."""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+
+from evaluator.grading.programs.extraction import find_programs
+from evaluator.grading.types import Grade, GradeCase, GradeValue
+from service.enclosure.namespaces import Limits
+from service.enclosure.running import Enclosures, Program, Verdict, refusal
+from service.errors import PrerequisiteError
+from service.questions.programs.gold import ProgramGold, read_gold
+
+PASSES = "passes the tests"
+"""What stands as the answer of a program that is right; other programs' say how they fail."""
+_REASONS = {
+    "passed": "tests passed",
+    "failed": "tests failed",
+    "raised": "error raised",
+    "ended": "ended early",
+    "too slow": "too slow",
+    "too large": "too much memory",
+    "bad tests": "bad tests",
+    "not run": "not run",
+}
+_UNKNOWN = ("bad tests", "not run")
+_MOST_TOLD = 200
+_NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
+_NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
+_TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
+
+
+class ProgramGrader:
+    """Runs programs in enclosures, `workers` at a time; a program's time is counted in seconds of a CPU."""
+
+    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
+        self._workers = workers
+        seconds = max(1, math.ceil(time_limit_s))
+        self.limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
+        self._enclosures = Enclosures()
+        self._threads: ThreadPoolExecutor | None = None
+
+    def close(self) -> None:
+        """End the enclosures."""
+        if self._threads is not None:
+            self._threads.shutdown(cancel_futures=True)
+        self._enclosures.close()
+
+    def grade_many(
+        self,
+        cases: Sequence[GradeCase],
+        progress: Callable[[int, int], None] | None = None,
+        deadline: float = math.inf,
+    ) -> list[Grade]:
+        """Grade each response by the tests of its gold; what is not graded by the deadline is unknown.
+
+        Raises:
+            PrerequisiteError: no program can be run here.
+        """
+        if not cases:
+            return []
+        if (why := refusal()) is not None:
+            raise PrerequisiteError(why)
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
+        # Equal cases are run once: samples repeat themselves.
+        futures: dict[GradeCase, Future[Grade]] = {}
+        for case in cases:
+            if case not in futures:
+                futures[case] = self._threads.submit(self._grade, case, deadline)
+        waiting = set(futures.values())
+        while waiting:
+            _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+            if progress is not None:
+                progress(sum(futures[case].done() for case in cases), len(cases))
+        return [futures[case].result() for case in cases]
+
+    def check(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
+        """Grade the reference of each gold, given as (gold, reference).
+
+        A gold whose tests pass without any program is unknown ("bad tests"), as is one without a reference
+        whose tests are no Python.
+        """
+        cases = [GradeCase(f"```python\n{reference or 'pass'}\n```", gold) for gold, reference in golds]
+        return [
+            self._without_reference(grade) if not reference.strip() else grade
+            for (_, reference), grade in zip(golds, self.grade_many(cases), strict=True)
+        ]
+
+    def _without_reference(self, grade: Grade) -> Grade:
+        if grade.value is GradeValue.WRONG:
+            return Grade(GradeValue.CORRECT, None, "tests failed")
+        return grade
+
+    def _grade(self, case: GradeCase, deadline: float) -> Grade:
+        if time.monotonic() >= deadline:
+            return _TIMEOUT
+        if not case.gold.strip():
+            return _NO_GOLD
+        gold = read_gold(case.gold)
+        programs = find_programs(case.response, gold)
+        if programs is None:
+            return _NOT_FOUND
+        program = Program(programs.sources, gold.helpers, gold.names)
+        verdict = self._enclosures.run(program, gold.tests, self.limits)
+        value = GradeValue.CORRECT if verdict.value == "passed" else GradeValue.WRONG
+        if verdict.value in _UNKNOWN:
+            value = GradeValue.UNKNOWN
+        return Grade(value, describe(verdict, gold), _REASONS[verdict.value], programs.source)
+
+
+def describe(verdict: Verdict, gold: ProgramGold) -> str:
+    """Say in a line how a program did: the test that said no, the error that it raised."""
+    if verdict.value == "passed":
+        return PASSES
+    lines = gold.tests.split("\n")
+    place = lines[verdict.line - 1].strip() if verdict.line and verdict.line <= len(lines) else ""
+    parts = [_REASONS[verdict.value], verdict.text, f"at `{place}`" if place else ""]
+    return " ".join(": ".join(filter(None, parts[:2])).split() + parts[2:])[:_MOST_TOLD]

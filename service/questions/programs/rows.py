@@ -1,0 +1,111 @@
+"""Reads questions that ask for programs from rows: columns as HumanEval has them, as MBPP has, or plain ones.
+
+HumanEval: `prompt` ends in the function asked for, `test` defines `check`, `entry_point` names the function.
+MBPP: the tests are a list of statements, with what they need before them (`test_imports`, `test_setup_code`)
+and more of them (`challenge_test_list`); only the first is shown to a model, as it names the function. Else
+the column of tests holds Python, or a gold with cells as `gold` describes them.
+"""
+
+import ast
+import builtins
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from service.questions.programs.gold import ProgramGold, read_gold, write_gold
+
+ENTRY, SETUP, IMPORTS, MORE = "entry_point", "test_setup_code", "test_imports", "challenge_test_list"
+BESIDE = (ENTRY, SETUP, IMPORTS, MORE)
+"""Columns that are read wherever a source has them."""
+
+
+@dataclass(frozen=True)
+class AskedProgram:
+    """A question's text and gold, and a program that answers it ("" where the row has none)."""
+
+    text: str
+    gold: str
+    reference: str
+
+
+def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], solution: str) -> AskedProgram:
+    """Return what a row asks for.
+
+    Args:
+        row: for the columns `BESIDE`.
+        text, tests, solution: of the question's, the tests' and the solution's column; a list are statements.
+    """
+    entry = row.get(ENTRY)
+    if isinstance(entry, str) and entry.strip():
+        return _humaneval(text, _joined(tests), entry.strip(), solution)
+    if isinstance(tests, list):
+        return _mbpp(row, text, tests, solution)
+    gold = read_gold(tests)
+    names = gold.names or _asked_for(gold.tests, solution)
+    return AskedProgram(text, write_gold(ProgramGold(gold.tests, names, gold.prompt)), solution)
+
+
+def _humaneval(text: str, tests: str, entry: str, solution: str) -> AskedProgram:
+    shown = f"def {entry}(" in text
+    if "def check(" in tests:
+        tests = f"{tests.rstrip()}\n\ncheck({entry})"
+    whole = not shown or f"def {entry}(" in solution or not solution.strip()
+    reference = solution if whole else f"{text.rstrip()}\n{solution}"
+    return AskedProgram(text, write_gold(ProgramGold(tests, (entry,), text if shown else "")), reference)
+
+
+def _mbpp(row: Mapping[str, Any], text: str, tests: list[str], solution: str) -> AskedProgram:
+    lines = [
+        *_lines(row.get(IMPORTS)),
+        *_lines(row.get(SETUP)),
+        *(test.strip() for test in tests),
+        *_lines(row.get(MORE)),
+    ]
+    source = "\n".join(line.replace("\r", "") for line in lines)
+    shown = textwrap.indent(tests[0].strip(), "    ") if tests else ""
+    asked = f"{text.strip()}\n\nThe code has to pass this test:\n\n{shown}" if shown else text
+    solution = solution.replace("\r", "")
+    return AskedProgram(asked, write_gold(ProgramGold(source, _asked_for(source, solution))), solution)
+
+
+def _lines(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value.strip()] if value.strip() else []
+    return [each.strip() for each in value or [] if isinstance(each, str)]
+
+
+def _joined(tests: str | list[str]) -> str:
+    return tests if isinstance(tests, str) else "\n".join(tests)
+
+
+def _asked_for(tests: str, solution: str) -> tuple[str, ...]:
+    """The names that tests use and the solution defines; without a solution, those that nobody defines."""
+    try:
+        used = _loaded(ast.parse(tests))
+        defined = _defined(ast.parse(solution))
+        own = _defined(ast.parse(tests))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
+    if solution.strip():
+        return tuple(name for name in used if name in defined)
+    return tuple(name for name in used if name not in own and not hasattr(builtins, name))
+
+
+def _loaded(tree: ast.Module) -> list[str]:
+    names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
+    return list(dict.fromkeys(each.id for each in names))
+
+
+def _defined(tree: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for each in ast.walk(tree):
+        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(each.name)
+        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            names.add(each.id)
+        elif isinstance(each, ast.alias):
+            names.add((each.asname or each.name).split(".")[0])
+        elif isinstance(each, ast.arg):
+            names.add(each.arg)
+    return names
