@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -13,6 +14,7 @@ from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
 from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
 from evaluator.grading.kinds import judge
+from evaluator.grading.programs.running import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
@@ -71,7 +73,8 @@ class Grader:
             are compared by the rules all the same.
 
     Spelling and exact arithmetic are compared in the calling process; only what needs algebra goes to the
-    workers, which start at the first such case. Safe to use from several threads. A script that uses it
+    workers, which start at the first such case. Programs are run in enclosures, as many at a time, each with
+    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it
     needs the usual `if __name__ == "__main__":`, since workers import the main module.
     """
 
@@ -86,6 +89,7 @@ class Grader:
         if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
             raise ValueError(f"limits must be positive: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
+        self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._cache = cache
         self.own = own
         self._version = GRADER_VERSION if own is None else own_version(own)
@@ -106,6 +110,7 @@ class Grader:
     def close(self) -> None:
         """Stops the workers; the grader cannot be used afterwards. Closing twice does nothing."""
         self._pool.close()
+        self._programs.close()
 
     def forget(self) -> None:
         """Empties the grader's memory; verdicts in a database stay."""
@@ -119,14 +124,18 @@ class Grader:
 
         A response without an answer is wrong ("no answer found"); an empty gold makes the grade unknown. A
         gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
-        its grade unknown ("crashed"). Raises InputError for a bad tolerance.
+        its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError where
+        there are programs among them and none can be run here.
         """
+        cases = [_as_case(case) for case in cases]
         if self.own is not None:
-            return self.grade_apart([_as_case(case) for case in cases], progress=progress)
+            return self.grade_apart(cases, progress=progress)
+        if any(case.kind is AnswerKind.CODE for case in cases):
+            return self._grade_programs(cases, self.grade_many, math.inf, progress)
         grades: list[Grade | None] = []
         waiting: list[tuple[int, _Key, FinalAnswer]] = []
         tasks: list[Task] = []
-        for place, case in enumerate(map(_as_case, cases)):
+        for place, case in enumerate(cases):
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:
@@ -164,6 +173,9 @@ class Grader:
         Slower than `grade_many` for all but the longest responses; nothing is remembered. What is not graded
         by the deadline (of `time.monotonic()`) is unknown ("timeout").
         """
+        if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
+            others = partial(self.grade_apart, deadline=deadline)
+            return self._grade_programs(cases, others, deadline, progress)
         own = self._version if self.own is not None else None
         tasks = [
             Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
@@ -179,12 +191,51 @@ class Grader:
         outcomes = self._pool.run(tasks, report, deadline)
         return [Grade(each.value, each.extracted, each.reason, each.source) for each in outcomes]
 
+    def _grade_programs(
+        self,
+        cases: Sequence[GradeCase],
+        others: "Callable[[Sequence[GradeCase]], list[Grade]]",
+        deadline: float,
+        progress: Progress | None,
+    ) -> list[Grade]:
+        """Grades the programs among the cases by their tests, and has the others graded."""
+        programs = [place for place, case in enumerate(cases) if case.kind is AnswerKind.CODE]
+        rest = [place for place, case in enumerate(cases) if case.kind is not AnswerKind.CODE]
+        grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
+        waiting = []
+        for place in programs:
+            grade = self._grades.get(_key(cases[place]))
+            if grade is None:
+                waiting.append(place)
+            else:
+                grades[place] = grade
+        ahead = len(grades)
+        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
+        run = self._programs.grade_many([cases[place] for place in waiting], report, deadline)
+        for place, grade in zip(waiting, run, strict=True):
+            grades[place] = grade
+            if grade.value is not GradeValue.UNKNOWN:
+                self._grades.keep(_key(cases[place]), grade)
+        return [grades[place] for place in range(len(cases))]
+
+    def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
+        """Grades the reference of each gold, given as (gold, reference); see `ProgramGrader.check`."""
+        return self._programs.check(golds)
+
     def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
         r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
 
-        Of a `GradeCase` the response is ignored. An empty gold is unknown with the reason "no answer".
+        Of a `GradeCase` the response is ignored, but for a program, where it is the reference ("" for none).
+        An empty gold is unknown with the reason "no answer".
         """
         cases = [gold if isinstance(gold, GradeCase) else GradeCase("", gold) for gold in golds]
+        if any(case.kind is AnswerKind.CODE for case in cases):
+            programs = [case for case in cases if case.kind is AnswerKind.CODE]
+            checked = iter(self.check_programs([(case.gold, case.response) for case in programs]))
+            rest = iter(
+                self.check_golds([case for case in cases if case.kind is not AnswerKind.CODE], progress)
+            )
+            return [next(checked if case.kind is AnswerKind.CODE else rest) for case in cases]
         boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
         return self.grade_many(boxed, progress)
 
@@ -358,21 +409,23 @@ def grade(
 ) -> Grade:
     r"""Grades one response against the gold answer of its problem.
 
-    `kind` is latex, integer, choice or tolerance; with `boxed_only` nothing but a box is an answer. What
-    spelling and exact arithmetic cannot settle goes to a worker process with the limits of `Grader`; it is
-    started at the first such case and kept until the program ends. For many responses use
+    `kind` is latex, integer, choice, tolerance or code; with `boxed_only` nothing but a box is an answer.
+    What spelling and exact arithmetic cannot settle goes to a worker process with the limits of `Grader`; it
+    is started at the first such case and kept until the program ends. For many responses use
     `Grader.grade_many`. Raises InputError for a bad tolerance and ValueError for an unknown kind.
 
     >>> grade(r"so \boxed{\frac{2}{4}}", "0.5").value
     <GradeValue.CORRECT: 'correct'>
     """
     case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
-    return settle(case) or _shared_grader().grade_many([case])[0]
+    settled = None if case.kind is AnswerKind.CODE else settle(case)
+    return settled or _shared_grader().grade_many([case])[0]
 
 
 def settle(case: GradeCase) -> Grade | None:
     """The grade of a case as far as spelling and exact arithmetic go, None where algebra is needed.
 
+    Not for programs, which are run (`Grader.grade_apart`).
     It is the one that `Grader.grade_many` gives.
     """
     seen = look(case)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
-from evaluator.grading import Grade, GradeCase, Grader
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader
 from evaluator.grading.grader import Unsettled, look
 from service.errors import InputError
 
@@ -80,7 +80,8 @@ def settle_quickly(cases: Sequence[GradeCase]) -> Settled:
     apart: dict[int, GradeCase] = {}
     until = time.monotonic() + _READING_S
     for place, case in enumerate(cases):
-        if len(case.response) > _LONGEST_READ_HERE or time.monotonic() > until:
+        long = len(case.response) > _LONGEST_READ_HERE or case.kind is AnswerKind.CODE
+        if long or time.monotonic() > until:
             apart[place] = case
             continue
         try:

@@ -30,7 +30,6 @@ _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 def main() -> None:
     """Run programs one after another, until standard input ends."""
-    random.seed(0)
     del sys.path[0]  # nothing of the package's folder is to be imported later on
     while (asked := receive(lambda size: os.read(0, size))) is not None:
         child = os.fork()
@@ -80,6 +79,7 @@ def _inside(asked: dict[str, Any], limits: Limits, reads: int, writes: int) -> N
                 _program(asked, limits, other)
             other.close()
             forbid(libc)
+            random.seed(0)
         except OSError as error:
             _tell({"verdict": "not run", "text": str(error.strerror)})
             os._exit(0)
@@ -107,6 +107,7 @@ def _program(asked: dict[str, Any], limits: Limits, end: socket.socket) -> NoRet
         os.setsid()
         limit_program(limits)
         forbid(libc)
+        random.seed(0)  # a program does the same each time
         serve(socket.socket(fileno=3), **asked)
     finally:
         os._exit(0)

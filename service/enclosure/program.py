@@ -69,6 +69,8 @@ def _mended(source: str, names: list[str]) -> types.CodeType | None:
             return _defining("\n".join(lines), names, strict=True)
         except SyntaxError as error:
             lines = lines[: min(error.lineno or 1, len(lines)) - 1]
+            if not any(map(str.strip, lines)):
+                return None
         except ValueError:
             return None
     return None

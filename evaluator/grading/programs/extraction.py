@@ -14,6 +14,7 @@ _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$", re.MU
 _PYTHON = ("", "python", "python3", "py", "py3", "python2", "python3.11", "code", "pycon", "sage")
 _CODE_LINE = re.compile(r"^(?:def |class |import |from \w[\w.]* import |@\w|async def )", re.MULTILINE)
 _UNINDENTED = re.compile(r"^(?=\S)", re.MULTILINE)
+_DEFINED = re.compile(r"^(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)", re.MULTILINE)
 _DEFINES = r"^[ \t]*(?:(?:async[ \t]+)?def|class)[ \t]+{0}\b|^{0}[ \t]*="
 _MOST = 100_000  # characters of a program
 _MOST_CANDIDATES = 6
@@ -29,9 +30,9 @@ class Programs(NamedTuple):
 def find_programs(response: str, gold: ProgramGold) -> Programs | None:
     """Return the programs of a response; None where there is none.
 
-    The last fenced block that defines what is asked for comes first; then all blocks together, as some
-    explain a program piece by piece; then the last block. A block, or a response without any, that goes on
-    where the prompt ends is put behind it.
+    The last fenced block that defines what is asked for comes first, behind those before it that define what
+    it uses; then earlier ones, and the last block. A block, or a response without any, that goes on where the
+    prompt ends is put behind it.
     """
     text = after_thinking(response)
     if text is None or not text.strip():
@@ -39,9 +40,8 @@ def find_programs(response: str, gold: ProgramGold) -> Programs | None:
     text = text.replace("\r\n", "\n")
     blocks = _blocks(text)
     if blocks:
-        defining = [block for block in reversed(blocks) if _defines(block, gold)]
-        together = "\n\n".join(blocks) if len(blocks) > 1 and _defines("\n".join(blocks), gold) else None
-        sources = [*defining, *([together] if together else [])]
+        defining = [place for place in reversed(range(len(blocks))) if _defines(blocks[place], gold)]
+        sources = [_with_used(blocks, place) for place in defining]
         if not defining and gold.prompt:
             sources += _completions(blocks[-1], gold)
         sources.append(blocks[-1])
@@ -70,6 +70,14 @@ def _blocks(text: str) -> list[str]:
     if opened is not None:
         _keep(blocks, opened, text[opened.end() :])
     return blocks
+
+
+def _with_used(blocks: list[str], place: int) -> str:
+    """A block behind the earlier ones that define what it uses and does not define."""
+    block = blocks[place]
+    words = set(re.findall(r"\w+", block)) - set(_DEFINED.findall(block))
+    used = [earlier for earlier in blocks[:place] if words.intersection(_DEFINED.findall(earlier))]
+    return "\n\n".join([*used, block])
 
 
 def _keep(blocks: list[str], opened: re.Match[str], content: str) -> None:

@@ -116,5 +116,5 @@ def describe(verdict: Verdict, gold: ProgramGold) -> str:
         return PASSES
     lines = gold.tests.split("\n")
     place = lines[verdict.line - 1].strip() if verdict.line and verdict.line <= len(lines) else ""
-    parts = [_REASONS[verdict.value], verdict.text, f"at `{place}`" if place else ""]
-    return " ".join(": ".join(filter(None, parts[:2])).split() + parts[2:])[:_MOST_TOLD]
+    how = ": ".join(filter(None, (_REASONS[verdict.value], " ".join(verdict.text.split()))))
+    return (f"{how} at `{place}`" if place else how)[:_MOST_TOLD]

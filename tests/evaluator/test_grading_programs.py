@@ -1,0 +1,146 @@
+"""Programs in responses: which one is run, and how it is graded by the tests of its question."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading.programs.extraction import find_programs
+from evaluator.grading.programs.running import PASSES
+from service.questions.programs.gold import ProgramGold, read_gold, write_gold
+
+PROMPT = '''from typing import List
+
+def half(number):
+    return number / 2
+
+def halves(numbers: List[int]) -> List[float]:
+    """Halve each of the numbers.
+    >>> halves([2, 4])
+    [1.0, 2.0]
+    """'''
+TESTS = "assert halves([2, 4]) == [1.0, 2.0]\nassert halves([]) == []\nassert half(4) == 2"
+GOLD = ProgramGold(TESTS, ("halves",), PROMPT)
+BODY = "    return [half(number) for number in numbers]"
+RIGHT = "def halves(numbers: List[int]) -> List[float]:\n" + BODY
+CASES = {
+    "a block": f"Sure!\n```python\n{RIGHT}\n```\nIt halves.",
+    "the last of several": f"Try:\n```python\ndef halves(n): return n\n```\nBetter:\n```python\n{RIGHT}\n```",
+    "examples behind it": f"```python\n{RIGHT}\n```\nUse it:\n```python\nprint(halves([2]))\n```\n",
+    "output behind it": f"```\n{RIGHT}\n```\nwhich prints\n```text\n[1.0]\n```",
+    "two blocks that belong together": (
+        "```python\ndef one(number):\n    return number / 2\n```\nand with it\n"
+        "```python\ndef halves(numbers):\n    return list(map(one, numbers))\n```"
+    ),
+    "a block without its end": f"```python\n{RIGHT}\n",
+    "a block that was cut off": f"```python\n{RIGHT}\n\ndef test():\n    assert halves([1]) ==",
+    "an indented block": "1. Write\n   ```py\n"
+    + "\n".join("   " + line for line in RIGHT.split("\n"))
+    + "\n   ```",
+    "a block of the body": f"```python\n{BODY}\n```",
+    "a body without indent": "```python\nnew = []\nfor n in numbers:\n    new += [half(n)]\nreturn new\n```",
+    "text": RIGHT,
+    "text in prose": f"Here it is:\n\n{RIGHT}\n\nThis halves each number.",
+    "a completion": BODY,
+    "a completion that goes on": f"{BODY}\n\n\nprint(halfs([3]))\ndef other():\n    return",
+    "stripped": "new = []\n    for n in numbers:\n        new += [n / 2]\n    return new",
+    "thinking before it": f"<think>```python\ndef halves(n): pass\n```</think>\n```python\n{RIGHT}\n```",
+    "windows": f"```python\r\n{RIGHT}\r\n```".replace("\n", "\r\n").replace("\r\r", "\r"),
+    "a main part": f"```python\n{RIGHT}\n\nif __name__ == '__main__':\n    print(halves(input()))\n```",
+}
+
+
+@pytest.fixture(scope="module")
+def grader() -> Iterator[Grader]:
+    with Grader(workers=2, time_limit_s=1.0) as made:
+        yield made
+
+
+def case(response: str, gold: ProgramGold = GOLD) -> GradeCase:
+    return GradeCase(response, write_gold(gold), AnswerKind.CODE)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_program_of_a_response(grader: Grader, name: str) -> None:
+    (grade,) = grader.grade_many([case(CASES[name])])
+    assert (grade.value, grade.extracted, grade.reason) == (GradeValue.CORRECT, PASSES, "tests passed")
+
+
+def test_how_a_program_fails_stands_in_its_grade(grader: Grader) -> None:
+    responses = [
+        "```python\ndef halves(numbers): return numbers\n```",
+        "```python\ndef halves(numbers): return numbrs\n```",
+        "```python\ndef other(): pass\n```",
+        "```python\nwhile True: pass\n```",
+        "I do not know.",
+        "",
+        "<think>so",
+    ]
+    plain = ProgramGold(TESTS, ("halves",))
+    grades = grader.grade_many([case(response, plain) for response in responses])
+    assert [grade.value for grade in grades] == [GradeValue.WRONG] * 7
+    assert [(grade.extracted, grade.reason) for grade in grades[:4]] == [
+        ("tests failed at `assert halves([2, 4]) == [1.0, 2.0]`", "tests failed"),
+        (
+            "error raised: NameError: name 'numbrs' is not defined at `assert halves([2, 4]) == [1.0, 2.0]`",
+            "error raised",
+        ),
+        (
+            "tests failed: NameError: name 'halves' is not defined at `assert halves([2, 4]) == [1.0, 2.0]`",
+            "tests failed",
+        ),
+        ("too slow", "too slow"),
+    ]
+    assert [grade.reason for grade in grades[4:]] == ["error raised", "no answer found", "no answer found"]
+
+
+def test_programs_and_other_answers_are_graded_together(grader: Grader) -> None:
+    cases = [
+        GradeCase(r"\boxed{3}", "3"),
+        case(RIGHT),
+        GradeCase("B", "B", AnswerKind.CHOICE),
+        case("x", GOLD),
+    ]
+    expected = [GradeValue.CORRECT, GradeValue.CORRECT, GradeValue.CORRECT, GradeValue.WRONG]
+    seen: list[tuple[int, int]] = []
+    assert [grade.value for grade in grader.grade_many(cases, lambda *done: seen.append(done))] == expected
+    assert seen[-1] == (4, 4)
+    assert [grade.value for grade in grader.grade_apart(cases)] == expected
+    assert grader.grade_apart([case("```python\ndef halves(n): return 1\n```")], deadline=0.0) == [
+        Grade(GradeValue.UNKNOWN, None, "timeout")
+    ]
+    assert grader.grade_many([GradeCase(RIGHT, " ", AnswerKind.CODE)])[0].reason == "no answer"
+
+
+def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
+    gold = write_gold(GOLD)
+    broken, empty = write_gold(ProgramGold("assert halves([2]) = 1")), write_gold(ProgramGold("assert True"))
+    checked = grader.check_programs(
+        [(gold, RIGHT), (gold, "def halves(n): pass"), (gold, ""), (broken, ""), (empty, "")]
+    )
+    assert [(grade.value.value, grade.reason) for grade in checked] == [
+        ("correct", "tests passed"),
+        ("wrong", "tests failed"),
+        ("correct", "tests failed"),  # without a reference: tests that an empty program fails
+        ("unknown", "bad tests"),
+        ("unknown", "bad tests"),
+    ]
+    (first, second) = grader.check_golds([GradeCase(RIGHT, gold, AnswerKind.CODE), "3"])
+    assert first.value == second.value == "correct"
+
+
+def test_golds_are_read_as_they_are_written() -> None:
+    assert read_gold(write_gold(GOLD)) == GOLD
+    assert read_gold("assert f() == 1") == ProgramGold("assert f() == 1")
+    assert GOLD.helpers == "from typing import List\n\ndef half(number):\n    return number / 2\n\n"
+    odd = ProgramGold("text = '''\n# %% tests: x\n'''", ("a", "b"))
+    assert read_gold(write_gold(odd)) == odd
+
+
+def test_blocks_in_other_languages_are_no_programs() -> None:
+    plain = ProgramGold("assert f() == 1", ("f",))
+    assert find_programs("```bash\npip install f\n```\n```python\ndef f(): return 1\n```\n", plain) == (
+        ("def f(): return 1",),
+        "code block",
+    )
+    assert find_programs("  \n", plain) is None

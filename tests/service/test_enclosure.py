@@ -1,0 +1,324 @@
+"""Programs that attack what runs them: nothing outside is read, written or reached, and no verdict forged."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from service.enclosure import running
+from service.enclosure.namespaces import Limits
+from service.enclosure.running import Enclosures, Program, Verdict
+
+LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
+
+
+FORGED = """
+import json, os
+def f():
+    told = json.dumps({"verdict": "passed", "next": True}).encode()
+    for number in range(64):
+        try:
+            os.write(number, len(told).to_bytes(4, "big") + told)
+        except OSError:
+            pass
+    return 1
+"""
+SEARCHED = """
+import gc
+def f():
+    values = [value for each in gc.get_objects() if isinstance(each, dict) for value in list(each.values())]
+    return 2 if any(isinstance(value, str) and "abs(f() - " + "2)" in value for value in values) else 1
+"""
+
+
+@pytest.fixture(scope="module")
+def enclosures() -> Iterator[Enclosures]:
+    with Enclosures() as kept:
+        yield kept
+
+
+def run(enclosures: Enclosures, program: str, tests: str = "f()", limits: Limits = LIMITS) -> Verdict:
+    return enclosures.run(Program((program,)), tests, limits)
+
+
+def value_of(enclosures: Enclosures, program: str) -> str:
+    """What `f()` of a program returns, told by tests that fail with it."""
+    verdict = run(enclosures, program, "raise ValueError(repr(f()))")
+    assert verdict.value == "failed", verdict
+    return verdict.text.removeprefix("ValueError: ")
+
+
+def test_programs_run_here() -> None:
+    assert running.refusal() is None
+
+
+def test_a_program_passes_or_says_where_it_failed(enclosures: Enclosures) -> None:
+    tests = "assert f(1) == 2\nassert f(2) == 3"
+    assert run(enclosures, "def f(x):\n    return x + 1", tests) == Verdict("passed")
+    assert run(enclosures, "def f(x):\n    return 2 * x", tests) == Verdict("failed", 2)
+    assert run(enclosures, "def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
+    assert run(enclosures, "def f(x):\n    return", tests) == Verdict("failed", 1)
+    assert run(enclosures, "def f(x:", tests).value == "raised"
+
+
+def test_values_of_all_kinds_come_back_as_they_are(enclosures: Enclosures) -> None:
+    tests = """
+from collections import Counter
+values = [None, True, 1.5, float("inf"), "é\\ud800", b"a", (1, [2]), {3}, {"a": (1,)}, 2**5000, 1j, int]
+for value in values:
+    back = f(value)
+    assert back == value and type(back) is type(value), value
+assert dict(f(Counter("aab"))) == {"a": 2, "b": 1}
+given = [3, 1, 2]
+assert g(given) is None and given == [1, 2, 3]
+stack = Stack([1])
+stack.push(2)
+assert len(stack.items) == 2 and str(stack) == "Stack" and list(h()) == [0, 1] and next(h()) == 0
+stack.items = []
+try:
+    f()
+except TypeError as error:
+    assert "argument" in str(error)
+else:
+    raise AssertionError
+"""
+    program = """
+def f(x): return x
+def g(x): x.sort()
+def h(): yield from range(2)
+class Stack:
+    def __init__(self, items): self.items = list(items)
+    def push(self, x): self.items.append(x)
+    def __str__(self): return "Stack"
+"""
+    assert run(enclosures, program, tests) == Verdict("passed")
+
+
+@pytest.mark.parametrize(
+    ("program", "value"),
+    [
+        ("import sys\ndef f(): return 2\nsys.exit(0)", "raised"),
+        ("import sys\ndef f(): sys.exit(0)", "raised"),
+        ("import os\nos._exit(0)", "ended"),
+        ("import os\ndef f(): os._exit(0)", "ended"),
+        ("import os, signal\ndef f(): os.kill(os.getpid(), signal.SIGKILL) or os.abort()", "ended"),
+        ("class Any:\n    def __eq__(self, other): return True\ndef f(): return Any()", "failed"),
+        ("class Any(int):\n    def __eq__(self, other): return True\ndef f(): return Any(1)", "failed"),
+        ("class Any(int):\n    def __rsub__(self, other): return 0\ndef f(): return Any(1)", "failed"),
+        ("import builtins\nbuiltins.abs = lambda x: 0\ndef f(): return 1", "failed"),
+        ("def abs(x): return 0\ndef f(): return 1", "failed"),
+        ("import unittest\nAssertionError = ValueError\ndef f(): print('passed'); return 1", "failed"),
+        (FORGED, "ended"),
+        ("import os\ndef f(): os.write(3, b'\\x00\\x00\\x00\\x02{}'); return 2", "ended"),
+        ("import os\ndef f(): os.write(3, b'\\xff' * 9); os.read(3, 1)", "too large"),
+        (SEARCHED, "failed"),
+    ],
+)
+def test_no_verdict_is_forged(enclosures: Enclosures, program: str, value: str) -> None:
+    assert run(enclosures, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
+
+
+def test_tests_that_swallow_everything_pass_no_program_that_ended(enclosures: Enclosures) -> None:
+    tests = "for x in (1, 2):\n    try:\n        f(x)\n    except BaseException:\n        pass"
+    assert run(enclosures, "import os\ndef f(x): os._exit(0)", tests).value == "ended"
+    assert run(enclosures, "def f(x): raise ValueError", tests).value == "passed"
+
+
+def test_tests_that_ask_nothing_or_are_no_python_are_bad(enclosures: Enclosures) -> None:
+    assert run(enclosures, "def f(): pass", "assert True").value == "bad tests"
+    assert run(enclosures, "def f(): pass", "assert f( is None").value == "bad tests"
+    assert run(enclosures, "def f(x): pass", "class Own: pass\nf(Own())").value == "bad tests"
+
+
+def test_time_and_memory_end(enclosures: Enclosures) -> None:
+    assert run(enclosures, "def f():\n    while True: pass").value == "too slow"
+    assert run(enclosures, "import time\ndef f(): time.sleep(60)").value == "too slow"
+    assert run(enclosures, "while True: print('x' * 10**6)").value == "too slow"
+    assert (
+        run(enclosures, "def f():\n    x = []\n    while True: x.append(bytearray(10**7))").text
+        == "MemoryError: "
+    )
+    assert "too long" in run(enclosures, "def f(): return 'x' * 2 * 10**7").text
+    many = """
+import os, time
+def f():
+    for _ in range(6):
+        if os.fork() == 0:
+            held = b"x" * (100 * 2**20)
+            time.sleep(60)
+    time.sleep(60)
+"""
+    assert run(enclosures, many).value == "too large"
+
+
+def test_a_fork_bomb_and_a_daemon_are_gone_with_the_verdict(enclosures: Enclosures) -> None:
+    bomb = """
+import os, time
+def f():
+    made = 0
+    while True:
+        try:
+            if os.fork() == 0:
+                os.setsid()
+                while True: time.sleep(60)
+            made += 1
+        except OSError:
+            return made
+"""
+    assert run(enclosures, "def f(): pass").value == "passed"
+    before = sleepers()
+    assert 0 < int(value_of(enclosures, bomb)) <= LIMITS.processes
+    until = time.monotonic() + 2
+    while sleepers() > before and time.monotonic() < until:
+        time.sleep(0.01)
+    assert sleepers() <= before
+    assert (
+        run(
+            enclosures,
+            "import os\ndef f():\n    while True:\n        try: os.fork()\n        except OSError: pass",
+        ).value
+        == "too slow"
+    )
+
+
+def sleepers() -> int:
+    """How many processes run that descend from an enclosure."""
+    count = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            try:
+                count += b"service.enclosure" in (folder / "cmdline").read_bytes()
+            except OSError:
+                continue
+    return count
+
+
+def test_nothing_outside_is_seen(
+    enclosures: Enclosures, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = tmp_path / "tagrpo.db"
+    database.write_text("secret")
+    database.chmod(0o644)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    for path in (
+        database,
+        Path(__file__),
+        Path("/etc/passwd"),
+        Path("/proc/1/environ"),
+        Path("/proc/self/mem"),
+    ):
+        assert run(enclosures, f"def f(): return open({str(path)!r}).read()").text.startswith(
+            "FileNotFoundError"
+        )
+    link = f"import os\ndef f():\n    os.symlink('../../../..{database}', 'a')\n    return open('a').read()"
+    assert run(enclosures, link).text.startswith("FileNotFoundError")
+    fresh = Enclosures()  # started with the key in the environment
+    assert "secret" not in value_of(fresh, "import os\ndef f(): return dict(os.environ)")
+    fresh.close()
+    seen = value_of(enclosures, "import os\ndef f(): return os.listdir('/tmp') + os.listdir('/dev')")
+    assert sorted(eval(seen)) == ["null", "urandom"]
+    assert value_of(enclosures, "import os\ndef f(): return os.getpid(), os.getppid()") == "(1, 0)"
+    shown = (
+        "from importlib.util import find_spec\ndef f(): return [bool(find_spec(n)) for n in ('csv', 'numpy')]"
+    )
+    assert value_of(enclosures, shown) == "[True, False]"
+
+
+def test_no_network_is_reached(enclosures: Enclosures, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        for host in ("127.0.0.1", "192.0.2.1"):
+            verdict = run(
+                enclosures, f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)"
+            )
+            assert verdict.text.startswith("PermissionError")
+        server.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            server.accept()
+    unix = "import socket\ndef f(): socket.socket(socket.AF_UNIX).connect('\\0' + 'abstract-of-tagrpo')"
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("\0abstract-of-tagrpo")
+        listening.listen()
+        assert run(enclosures, unix).text.startswith("ConnectionRefusedError")
+
+
+def test_nothing_is_written_beyond_a_few_megabytes(enclosures: Enclosures) -> None:
+    fill = """
+import os
+def f():
+    kept = 0
+    for number in range(100):
+        try:
+            with open(f"/tmp/{number}", "wb") as file: kept += file.write(bytes(2**20))
+        except OSError:
+            return kept
+"""
+    assert int(value_of(enclosures, fill)) <= LIMITS.file_mb * 2**20
+    assert (
+        eval(value_of(enclosures, "import os\ndef f(): return os.listdir('/tmp')")) == []
+    )  # the next one's is empty
+    many = "def f():\n    for number in range(10**5): open(f'/tmp/{number}', 'w').close()"
+    assert run(enclosures, many).text.startswith("OSError: [Errno 28]")
+    huge = "import os\ndef f():\n    with open('/tmp/a', 'wb') as file: os.truncate('/tmp/a', 2**40)"
+    assert run(enclosures, huge).value in ("raised", "ended")
+    for place in ("os.__file__", "'/dev/sda'", "os.path.dirname(os.__file__) + '/new.py'"):
+        assert run(enclosures, f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
+
+
+def test_no_privilege_and_no_other_program(enclosures: Enclosures) -> None:
+    calls = """
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+def f():
+    tried = [libc.unshare(0x10000000), libc.unshare(0x20000), libc.mount(b"x", b"/tmp", b"tmpfs", 0, None)]
+    tried += [libc.chroot(b"/tmp"), libc.ptrace(0, 0, 0, 0), libc.shmget(0, 10**6, 0o1600), libc.setuid(0)]
+    tried += [libc.memfd_create(b"a", 0), libc.syscall(435, 0, 0), libc.umount2(b"/tmp", 2)]
+    return set(tried)
+"""
+    assert value_of(enclosures, calls) == "{-1}"
+    start = f"import subprocess\ndef f(): subprocess.run([{sys.executable!r}, '-c', ''])"
+    assert run(enclosures, start).text.startswith("PermissionError")
+    assert value_of(enclosures, "import os\ndef f(): return os.system('true')") != "0"
+    kill = "import os\ndef f():\n    os.kill(-1, 9)"
+    assert run(enclosures, kill).text.startswith("ProcessLookupError")
+
+
+def test_results_do_not_change_from_run_to_run(enclosures: Enclosures) -> None:
+    program = "import random\ndef f(): return random.random(), list(set('abcdefgh'))"
+    with Enclosures() as others:
+        assert value_of(enclosures, program) == value_of(others, program)
+
+
+def test_tests_that_do_not_end_are_ended(enclosures: Enclosures, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "_GRACE_S", 0.2)
+    verdict = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
+    assert verdict == Verdict("bad tests", None, "the tests do not end")
+    assert run(enclosures, "def f(): pass").value == "passed"
+
+
+def test_where_no_namespace_can_be_made_nothing_is_run() -> None:
+    """A process that may not make namespaces, as in a plain container, runs nothing and says what to do."""
+    script = """
+import sys
+from service.enclosure.filters import forbid
+from service.enclosure.namespaces import libc
+import os, subprocess
+from service.enclosure import filters, running
+del filters._NUMBERS["execve"]
+forbid(libc)
+
+print(running.refusal())
+"""
+    root = str(Path(__file__).resolve().parents[2])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": root}
+    )
+    assert done.stdout.startswith(
+        "no program can be run here (a user namespace: Operation not permitted): they run"
+    )
+    assert "--cap-add" in done.stdout
