@@ -7,11 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
+from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions.files import JsonNumber
 from service.questions.images import ImageProblem, RowImages, order_numbered
+from service.questions.programs.rows import read_asked
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -22,6 +24,13 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "subject": ("subject", "type", "problem_type", "category", "subfield", "topic", "course"),
     "images": ("images", "decoded_image", "image"),
 }
+PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
+    "images": (),
+    "question": ("prompt", "text", *CANDIDATES["question"]),
+    "answer": ("test_list", "tests", "test", "answer"),
+    "solution": ("canonical_solution", "code", "reference_solution", "solution"),
+}
+"""Where questions ask for programs; the answer's column holds the tests."""
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
@@ -58,11 +67,13 @@ class RowProblem(Exception):
     """A row that cannot be used; the message says why and, where there is one, the way out."""
 
 
-def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
+def resolve(
+    columns: Columns, present: Collection[str], source: str, kind: AnswerKind = AnswerKind.LATEX
+) -> Columns:
     """Check the columns that were named against those there are, and look for the others by usual names.
 
     The answer comes from the answer column; only where there is none (and none was named), from the last
-    box of the solution column.
+    box of the solution column. Questions that ask for programs have both: tests, and a program.
 
     Raises:
         InputError: a named column is missing, or none was found for the question or for the answer.
@@ -72,13 +83,11 @@ def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
     for part, name in chosen.items():
         if name.split(".")[0] not in present and name not in present:
             raise InputError(f'{source}: no column "{name}" (--{part}-column); there are: {there}.')
-    for part, names in CANDIDATES.items():
+    programs = kind is AnswerKind.CODE
+    for part, names in (PROGRAM_CANDIDATES if programs else CANDIDATES).items():
         # A solution column that the user named is to be used, so no answer column is looked for.
-        if (
-            part in chosen
-            or (part == "answer" and columns.solution)
-            or (part == "solution" and "answer" in chosen)
-        ):
+        answered = (part == "answer" and columns.solution) or (part == "solution" and "answer" in chosen)
+        if part in chosen or (answered and not programs):
             continue
         column = next((name for name in names if name in present and name not in chosen.values()), None)
         if column is not None:
@@ -87,7 +96,17 @@ def resolve(columns: Columns, present: Collection[str], source: str) -> Columns:
         raise InputError(
             f"{source}: no column looks like the question; name it with --question-column, of: {there}."
         )
+    if programs and "images" in chosen:
+        raise InputError(f"{source}: questions that ask for programs have no images (--images-column).")
+    if programs and "answer" not in chosen:
+        raise InputError(f"{source}: no column looks like tests; name it with --answer-column, of: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
+        tests = [name for name in ("test", "tests", "test_list") if name in present]
+        if tests:
+            raise InputError(
+                f'{source}: no column looks like the answer, but "{tests[0]}" like tests of a program; where '
+                "the questions ask for programs pass --kind code."
+            )
         raise InputError(
             f"{source}: no column looks like the answer; name it with --answer-column, or with "
             f"--solution-column where the answer stands in the solution's \\boxed{{}}, of: {there}."
@@ -121,6 +140,26 @@ def read_question(
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
         raise RowProblem(f'"{columns.images}" holds {problem}') from problem
+
+
+def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:
+    """Return the question of a row that asks for a program, and a program that answers it ("" for none).
+
+    Raises:
+        RowProblem: as `read_question`.
+    """
+    text = _text(_value(values, columns.question), "question", columns.question, limits)
+    if not text.strip():
+        raise RowProblem(f'"{columns.question}" is empty')
+    tests = _value(values, columns.answer)
+    if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
+        tests = [_checked(test, columns.answer, limits) for test in tests]
+    else:
+        tests = _text(tests, "answer", columns.answer, limits)
+    solution = _text(_value(values, columns.solution), "solution", columns.solution, limits)
+    asked = read_asked(values, text, tests, solution)
+    labels = (_label(values, name, limits) for name in (columns.level, columns.subject))
+    return make_question(asked.text, asked.gold if tests else "", *labels, AnswerKind.CODE), asked.reference
 
 
 def _value(values: Mapping[str, Any], column: str | None) -> Any:

@@ -1,12 +1,13 @@
 """Imports a source as a named set: read, check every gold against itself, compare, store at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, Protocol
 
 from sqlalchemy.orm import Session
 
+from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import InputError
 from service.questions.columns import Columns
@@ -64,6 +65,9 @@ class Checked(Protocol):
     @property
     def reason(self) -> str: ...
 
+    @property
+    def extracted(self) -> str | None: ...
+
 
 class AnswerChecker(Protocol):
     """What compares answers; the evaluator's `Grader` is one."""
@@ -74,6 +78,8 @@ class AnswerChecker(Protocol):
     def check_golds(
         self, golds: Sequence[str], progress: Callable[[int, int], None] | None = None
     ) -> Sequence[Checked]: ...
+
+    def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Checked]: ...
 
     def equal_many(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str]: ...
 
@@ -88,10 +94,12 @@ def store_import(
 ) -> ImportReport:
     """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
 
-    A gold that does not grade as correct against itself is held back with the reason. Importing the same
-    questions under the same name again changes nothing.
+    A gold that does not grade as correct against itself is held back with the reason; tests, where the row's
+    own program does not pass them, or where they pass without one. Importing the same questions under the
+    same name again changes nothing.
 
     Raises:
+        PrerequisiteError: there are programs to be run, and none can be run here.
         InputError: a set of that name has other questions.
     """
     name = default_set_name(rows.stem) if name is None else name
@@ -101,8 +109,13 @@ def store_import(
         stored = _same_or_none(session, name, content)
         members: Sequence[Member] = rows.members if stored is None else load_members(session, name)
     if stored is None:
-        members = _hold_back(members, grader, progress)
-    likeness = compare_members(members, _equal_answers(grader), _step(progress, "comparing texts"))
+        programs = rows.kind is AnswerKind.CODE
+        members = (
+            _hold_back_tests(members, rows.references, grader)
+            if programs
+            else _hold_back(members, grader, progress)
+        )
+    likeness = compare_members(members, _equal_answers(grader, rows.kind), _step(progress, "comparing texts"))
     spec = _spec(rows, content, members, likeness, grader.version)
     used = [id for member in rows.members for id in member.question.images]
     counts, new_images = StoreCounts(0, 0), 0
@@ -158,7 +171,31 @@ def _held_reason(value: str, reason: str) -> str:
     return "no answer" if reason == "no answer" else f"gold graded against itself: {value} ({reason})"
 
 
-def _equal_answers(grader: AnswerChecker) -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
+def _hold_back_tests(
+    members: Sequence[Member], references: Mapping[str, str], grader: AnswerChecker
+) -> list[Member]:
+    grades = grader.check_programs(
+        [(member.question.answer, references.get(member.question.id, "")) for member in members]
+    )
+    return [
+        member if grade.value == "correct" else replace(member, held=_held_tests(grade))
+        for member, grade in zip(members, grades, strict=True)
+    ]
+
+
+def _held_tests(grade: Checked) -> str:
+    if grade.reason == "no answer":
+        return "no tests"
+    if grade.value == "wrong":
+        return f"its own solution does not pass: {grade.extracted or grade.reason}"
+    return f"its tests tell nothing: {grade.extracted or grade.reason}"
+
+
+def _equal_answers(
+    grader: AnswerChecker, kind: AnswerKind
+) -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
+    if kind is AnswerKind.CODE:
+        return lambda pairs: [first == second for first, second in pairs]
     return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
 
 
@@ -174,6 +211,7 @@ def _spec(
         "kind": "import",
         **rows.origin,
         "content_hash": content,
+        **({} if rows.kind is AnswerKind.LATEX else {"answer_kind": str(rows.kind)}),
         "columns": rows.columns.as_dict(),
         "answer_from": "answer column" if rows.columns.answer else "last box of the solution column",
         "limit": rows.limit,

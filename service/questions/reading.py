@@ -1,17 +1,19 @@
 """Reads a whole source into members of a set: columns found, rows checked, exact duplicates folded."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.questions import hub
-from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
+from service.questions.columns import Columns, RowLimits, RowProblem, read_program, read_question, resolve
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
+from service.questions.programs.rows import BESIDE
 from service.questions.store import Member
 
 BAD_ROWS_SHOWN = 5
@@ -35,6 +37,8 @@ class ReadRows:
     limit: int | None
     origin: dict[str, Any] = field(repr=False)
     images: RowImages = field(default_factory=RowImages, repr=False)
+    kind: AnswerKind = AnswerKind.LATEX  # of all of its questions
+    references: Mapping[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
 
 
 def read_source(
@@ -42,6 +46,7 @@ def read_source(
     *,
     columns: Columns,
     limits: RowLimits,
+    kind: AnswerKind = AnswerKind.LATEX,
     limit: int | None = None,
     skip_bad_rows: bool = False,
     configs: Sequence[str] = (),
@@ -57,8 +62,10 @@ def read_source(
     """
     opened = open_source(source, configs, split, revision)
     if opened.columns is not None:
-        columns = resolve(columns, opened.columns, opened.name)
+        columns = resolve(columns, opened.columns, opened.name, kind)
         tops = {name if name in opened.columns else name.split(".")[0] for name in columns.as_dict().values()}
+        if kind is AnswerKind.CODE:
+            tops |= {*BESIDE}
         rows = opened.read([column for column in opened.columns if column in tops])
         head = list(islice(rows, ROWS_LOOKED_AT))
     else:
@@ -68,7 +75,7 @@ def read_source(
         if not named:
             _refuse([row for row in head if isinstance(row, BadRow)], opened.name)
         if head:
-            columns = resolve(columns, tuple(named), opened.name)
+            columns = resolve(columns, tuple(named), opened.name, kind)
     if not head:
         raise InputError(f"{opened.name}: there are no rows in it.")
     bad: list[BadRow] = []
@@ -77,6 +84,7 @@ def read_source(
     duplicates: list[tuple[int, int]] = []
     several: list[int] = []
     images = RowImages(opened.folder)
+    references: dict[str, str] = {}
     read = 0
     for row in chain(head, rows):
         if limit is not None and row.number >= limit:
@@ -84,7 +92,11 @@ def read_source(
         read += 1
         if isinstance(row, RawRow):
             try:
-                question = read_question(row.values, columns, limits, images)
+                if kind is AnswerKind.CODE:
+                    question, reference = read_program(row.values, columns, limits)
+                    references.setdefault(question.id, reference)
+                else:
+                    question = read_question(row.values, columns, limits, images)
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -114,6 +126,8 @@ def read_source(
         limit=limit,
         origin=opened.origin,
         images=images,
+        kind=kind,
+        references=references,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.programs.extraction import find_programs
 from evaluator.grading.programs.running import PASSES
-from service.questions.programs.gold import ProgramGold, read_gold, write_gold
+from service.program_gold import ProgramGold, read_gold, write_gold
 
 PROMPT = '''from typing import List
 

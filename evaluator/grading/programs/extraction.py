@@ -8,7 +8,7 @@ import re
 from typing import NamedTuple
 
 from evaluator.grading.extraction import after_thinking
-from service.questions.programs.gold import ProgramGold
+from service.program_gold import ProgramGold
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
 _PYTHON = ("", "python", "python3", "py", "py3", "python2", "python3.11", "code", "pycon", "sage")

@@ -10,7 +10,7 @@ from evaluator.grading.types import Grade, GradeCase, GradeValue
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, Verdict, refusal
 from service.errors import PrerequisiteError
-from service.questions.programs.gold import ProgramGold, read_gold
+from service.program_gold import ProgramGold, read_gold
 
 PASSES = "passes the tests"
 """What stands as the answer of a program that is right; other programs' say how they fail."""

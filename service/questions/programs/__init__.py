@@ -1,1 +1,1 @@
-"""Questions that ask for a program: what their gold holds, and reading them from rows."""
+"""Reading questions that ask for programs from rows."""

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from service.questions.programs.gold import ProgramGold, read_gold, write_gold
+from service.program_gold import ProgramGold, read_gold, write_gold
 
 ENTRY, SETUP, IMPORTS, MORE = "entry_point", "test_setup_code", "test_imports", "challenge_test_list"
 BESIDE = (ENTRY, SETUP, IMPORTS, MORE)

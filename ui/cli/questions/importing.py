@@ -1,7 +1,7 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -37,6 +37,10 @@ def import_(
         str | None,
         _column("solution, whose last \\boxed{} is the gold where no answer column is", "solution, ..."),
     ] = None,
+    kind: Annotated[
+        Literal["latex", "code"],
+        Option(help="Of the answers; code: a program that passes the tests in the answer column."),
+    ] = "latex",
     level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
     subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
     images_column: Annotated[str | None, _column("images of a question", "images, image, ...")] = None,
@@ -59,13 +63,16 @@ def import_(
     with the reason. Repeated, contradicting and nearly equal questions are reported. A set never changes:
     importing the same again does nothing, other questions need another name. Rows count from 0.
 
+    With --kind code questions ask for Python programs; the answer column holds the tests, the solution column
+    a program that has to pass them (columns as HumanEval and MBPP have them are found).
+
     Exit code 3: questions were held back or left out, or contradict each other.
 
     Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
 
     Example: [bold]tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000[/bold]
     """
-    from evaluator.grading import Grader
+    from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
 
     with terminal.progress("import") as bar:
@@ -80,6 +87,7 @@ def import_(
                 images=images_column,
             ),
             limits=RowLimits(max_characters, strip_control),
+            kind=AnswerKind(kind),
             limit=limit,
             skip_bad_rows=skip_bad_rows,
             configs=config or (),
