@@ -151,15 +151,23 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     text = _text(_value(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
-    tests = _value(values, columns.answer)
+    tests = _value_of(values, columns.answer, "answer")
     if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
         tests = [_checked(test, columns.answer, limits) for test in tests]
     else:
         tests = _text(tests, "answer", columns.answer, limits)
-    solution = _text(_value(values, columns.solution), "solution", columns.solution, limits)
+    solution = _value_of(values, columns.solution, "solution")
+    solution = _text(solution, "solution", columns.solution, limits)
     asked = read_asked(values, text, tests, solution)
     labels = (_label(values, name, limits) for name in (columns.level, columns.subject))
     return make_question(asked.text, asked.gold if tests else "", *labels, AnswerKind.CODE), asked.reference
+
+
+def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
+    """The value of a column; where a row has none, of another usual one, as in files of mixed rows."""
+    value = _value(values, column)
+    others = PROGRAM_CANDIDATES[part] if value is None else ()
+    return next((values[name] for name in others if values.get(name) is not None), value)
 
 
 def _value(values: Mapping[str, Any], column: str | None) -> Any:

@@ -10,7 +10,15 @@ from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.questions import hub
-from service.questions.columns import Columns, RowLimits, RowProblem, read_program, read_question, resolve
+from service.questions.columns import (
+    PROGRAM_CANDIDATES,
+    Columns,
+    RowLimits,
+    RowProblem,
+    read_program,
+    read_question,
+    resolve,
+)
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
 from service.questions.programs.rows import BESIDE
@@ -65,7 +73,7 @@ def read_source(
         columns = resolve(columns, opened.columns, opened.name, kind)
         tops = {name if name in opened.columns else name.split(".")[0] for name in columns.as_dict().values()}
         if kind is AnswerKind.CODE:
-            tops |= {*BESIDE}
+            tops |= {*BESIDE, *PROGRAM_CANDIDATES["answer"], *PROGRAM_CANDIDATES["solution"]}
         rows = opened.read([column for column in opened.columns if column in tops])
         head = list(islice(rows, ROWS_LOOKED_AT))
     else:
