@@ -127,15 +127,15 @@ class Grader:
         its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError where
         there are programs among them and none can be run here.
         """
-        cases = [_as_case(case) for case in cases]
+        given = [_as_case(case) for case in cases]
         if self.own is not None:
-            return self.grade_apart(cases, progress=progress)
-        if any(case.kind is AnswerKind.CODE for case in cases):
-            return self._grade_programs(cases, self.grade_many, math.inf, progress)
+            return self.grade_apart(given, progress=progress)
+        if any(case.kind is AnswerKind.CODE for case in given):
+            return self._grade_programs(given, self.grade_many, math.inf, progress)
         grades: list[Grade | None] = []
         waiting: list[tuple[int, _Key, FinalAnswer]] = []
         tasks: list[Task] = []
-        for place, case in enumerate(cases):
+        for place, case in enumerate(given):
             key = _key(case)
             grade = self._grades.get(key)
             if grade is None:

@@ -39,9 +39,12 @@ def encode(value: Any, refer: Encode) -> Any:
         return float.__float__(value)
     if isinstance(value, list):
         return [encode(each, refer) for each in list.__iter__(value)]
-    for name, kind in (("tuple", tuple), ("set", set), ("frozenset", frozenset)):
-        if isinstance(value, kind):
-            return {name: [encode(each, refer) for each in kind.__iter__(value)]}
+    if isinstance(value, tuple):
+        return {"tuple": [encode(each, refer) for each in tuple.__iter__(value)]}
+    if isinstance(value, set):
+        return {"set": [encode(each, refer) for each in set.__iter__(value)]}
+    if isinstance(value, frozenset):
+        return {"frozenset": [encode(each, refer) for each in frozenset.__iter__(value)]}
     if isinstance(value, dict):
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
     if isinstance(value, bytes | bytearray):

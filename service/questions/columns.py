@@ -159,8 +159,9 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     solution = _value_of(values, columns.solution, "solution")
     solution = _text(solution, "solution", columns.solution, limits)
     asked = read_asked(values, text, tests, solution)
-    labels = (_label(values, name, limits) for name in (columns.level, columns.subject))
-    return make_question(asked.text, asked.gold if tests else "", *labels, AnswerKind.CODE), asked.reference
+    level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
+    gold = asked.gold if tests else ""
+    return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
 
 
 def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
