@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
@@ -26,6 +26,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
+from evaluator.grading.workers.memory import Memory
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
@@ -41,24 +42,6 @@ _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
 
 Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-class Memory(dict[Key, Value], Generic[Key, Value]):
-    """A dict that forgets its oldest half when it is full."""
-
-    def __init__(self, most: int) -> None:
-        super().__init__()
-        self._most = most
-        self._lock = threading.Lock()
-
-    def keep(self, key: Key, value: Value) -> None:
-        """Stores a value; safe to call from several threads."""
-        if len(self) >= self._most:
-            with self._lock:
-                for old in list(self)[: self._most // 2] if len(self) >= self._most else []:
-                    self.pop(old, None)
-        self[key] = value
 
 
 class Grader:
@@ -116,6 +99,7 @@ class Grader:
         """Empties the grader's memory; verdicts in a database stay."""
         self._grades.clear()
         self._outcomes.clear()
+        self._programs.forget()
 
     def grade_many(
         self, cases: Sequence[GradeCase | tuple[str, str]], progress: Progress | None = None
@@ -131,7 +115,7 @@ class Grader:
         if self.own is not None:
             return self.grade_apart(given, progress=progress)
         if any(case.kind is AnswerKind.CODE for case in given):
-            return self._grade_programs(given, self.grade_many, math.inf, progress)
+            return self._programs.grade_among(given, self.grade_many, progress)
         grades: list[Grade | None] = []
         waiting: list[tuple[int, _Key, FinalAnswer]] = []
         tasks: list[Task] = []
@@ -175,7 +159,7 @@ class Grader:
         """
         if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
             others = partial(self.grade_apart, deadline=deadline)
-            return self._grade_programs(cases, others, deadline, progress)
+            return self._programs.grade_among(cases, others, progress, deadline)
         own = self._version if self.own is not None else None
         tasks = [
             Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
@@ -191,33 +175,6 @@ class Grader:
         outcomes = self._pool.run(tasks, report, deadline)
         return [Grade(each.value, each.extracted, each.reason, each.source) for each in outcomes]
 
-    def _grade_programs(
-        self,
-        cases: Sequence[GradeCase],
-        others: "Callable[[Sequence[GradeCase]], list[Grade]]",
-        deadline: float,
-        progress: Progress | None,
-    ) -> list[Grade]:
-        """Grades the programs among the cases by their tests, and has the others graded."""
-        programs = [place for place, case in enumerate(cases) if case.kind is AnswerKind.CODE]
-        rest = [place for place, case in enumerate(cases) if case.kind is not AnswerKind.CODE]
-        grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
-        waiting = []
-        for place in programs:
-            grade = self._grades.get(_key(cases[place]))
-            if grade is None:
-                waiting.append(place)
-            else:
-                grades[place] = grade
-        ahead = len(grades)
-        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        run = self._programs.grade_many([cases[place] for place in waiting], report, deadline)
-        for place, grade in zip(waiting, run, strict=True):
-            grades[place] = grade
-            if grade.value is not GradeValue.UNKNOWN:
-                self._grades.keep(_key(cases[place]), grade)
-        return [grades[place] for place in range(len(cases))]
-
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference); see `ProgramGrader.check`."""
         return self._programs.check(golds)
@@ -230,12 +187,7 @@ class Grader:
         """
         cases = [gold if isinstance(gold, GradeCase) else GradeCase("", gold) for gold in golds]
         if any(case.kind is AnswerKind.CODE for case in cases):
-            programs = [case for case in cases if case.kind is AnswerKind.CODE]
-            checked = iter(self.check_programs([(case.gold, case.response) for case in programs]))
-            rest = iter(
-                self.check_golds([case for case in cases if case.kind is not AnswerKind.CODE], progress)
-            )
-            return [next(checked if case.kind is AnswerKind.CODE else rest) for case in cases]
+            return self._programs.check_among(cases, lambda rest: self.check_golds(rest, progress))
         boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
         return self.grade_many(boxed, progress)
 

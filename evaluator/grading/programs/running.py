@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 
 from evaluator.grading.programs.extraction import find_programs
-from evaluator.grading.types import Grade, GradeCase, GradeValue
+from evaluator.grading.types import AnswerKind, Grade, GradeCase, GradeValue
+from evaluator.grading.workers.memory import Memory
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, Verdict, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
 
+Progress = Callable[[int, int], None]
 PASSES = "passes the tests"
 """What stands as the answer of a program that is right; other programs' say how they fail."""
 _REASONS = {
@@ -26,6 +28,7 @@ _REASONS = {
 }
 _UNKNOWN = ("bad tests", "not run")
 _MOST_TOLD = 200
+_MOST_KEPT = 20_000  # whole responses
 _NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
 _NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
 _TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
@@ -40,6 +43,7 @@ class ProgramGrader:
         self.limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
         self._enclosures = Enclosures()
         self._threads: ThreadPoolExecutor | None = None
+        self._known: Memory[GradeCase, Grade] = Memory(_MOST_KEPT)
 
     def close(self) -> None:
         """End the enclosures."""
@@ -47,10 +51,14 @@ class ProgramGrader:
             self._threads.shutdown(cancel_futures=True)
         self._enclosures.close()
 
+    def forget(self) -> None:
+        """Empty the memory."""
+        self._known.clear()
+
     def grade_many(
         self,
         cases: Sequence[GradeCase],
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
         """Grade each response by the tests of its gold; what is not graded by the deadline is unknown.
@@ -75,6 +83,41 @@ class ProgramGrader:
             if progress is not None:
                 progress(sum(futures[case].done() for case in cases), len(cases))
         return [futures[case].result() for case in cases]
+
+    def grade_among(
+        self,
+        cases: Sequence[GradeCase],
+        others: Callable[[Sequence[GradeCase]], list[Grade]],
+        progress: Progress | None = None,
+        deadline: float = math.inf,
+    ) -> list[Grade]:
+        """Grade the programs among the cases, those that it remembers at once, and have the others graded."""
+        rest = [place for place, case in enumerate(cases) if case.kind is not AnswerKind.CODE]
+        grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
+        waiting = []
+        for place in sorted(set(range(len(cases))) - set(rest)):
+            grade = self._known.get(cases[place])
+            if grade is None:
+                waiting.append(place)
+            else:
+                grades[place] = grade
+        ahead = len(grades)
+        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
+        run = self.grade_many([cases[place] for place in waiting], report, deadline)
+        for place, grade in zip(waiting, run, strict=True):
+            grades[place] = grade
+            if grade.value is not GradeValue.UNKNOWN:
+                self._known.keep(cases[place], grade)
+        return [grades[place] for place in range(len(cases))]
+
+    def check_among(
+        self, cases: Sequence[GradeCase], others: Callable[[Sequence[GradeCase]], list[Grade]]
+    ) -> list[Grade]:
+        """Grade the references among the cases (`check`), and have the others' golds graded."""
+        programs = [case for case in cases if case.kind is AnswerKind.CODE]
+        checked = iter(self.check([(case.gold, case.response) for case in programs]))
+        rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
+        return [next(checked if case.kind is AnswerKind.CODE else rest) for case in cases]
 
     def check(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grade the reference of each gold, given as (gold, reference).
