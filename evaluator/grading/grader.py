@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.compare import compare
@@ -26,7 +26,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
-from evaluator.grading.workers.memory import Memory
+from evaluator.grading.workers.memory import Key, Memory
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
@@ -40,8 +40,6 @@ Progress = Callable[[int, int], None]
 
 _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
-
-Key = TypeVar("Key")
 
 
 class Grader:

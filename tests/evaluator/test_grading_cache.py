@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
-from evaluator.grading.grader import Memory
 from evaluator.grading.types import Outcome
 from evaluator.grading.versions import VerdictCache, task_key
+from evaluator.grading.workers.memory import Memory
 from evaluator.grading.workers.worker import Task
 from service.database import Database
 
