@@ -85,9 +85,9 @@ def _inside(asked: dict[str, Any], limits: Limits, reads: int, writes: int) -> N
             os._exit(0)
         quiet()
         deadline = time.monotonic() + limits.wall_seconds
-        told = receive(lambda size: os.read(0, size))
-        if told is not None:
-            verdict = run_tests(mine, told["tests"], told["helpers"], told["names"], deadline)
+        message = receive(lambda size: os.read(0, size))
+        if message is not None:
+            verdict = run_tests(mine, message["tests"], message["helpers"], message["names"], deadline)
             if verdict["verdict"] == "ended":
                 verdict["verdict"] = _end_of(program, limits)
             _tell({**verdict, "next": True})

@@ -2,7 +2,7 @@
 
 HumanEval: `prompt` ends in the function asked for, `test` defines `check`, `entry_point` names the function.
 MBPP: the tests are a list of statements, with what they need before them (`test_imports`, `test_setup_code`)
-and more of them (`challenge_test_list`); only the first is shown to a model, as it names the function. Else
+and more of them (`challenge_test_list`); only the first is in_prompt to a model, as it names the function. Else
 the column of tests holds Python, or a gold with cells as `gold` describes them.
 """
 
@@ -47,12 +47,12 @@ def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], soluti
 
 
 def _humaneval(text: str, tests: str, entry: str, solution: str) -> AskedProgram:
-    shown = f"def {entry}(" in text
+    in_prompt = f"def {entry}(" in text
     if "def check(" in tests:
         tests = f"{tests.rstrip()}\n\ncheck({entry})"
-    whole = not shown or f"def {entry}(" in solution or not solution.strip()
+    whole = not in_prompt or f"def {entry}(" in solution or not solution.strip()
     reference = solution if whole else f"{text.rstrip()}\n{solution}"
-    return AskedProgram(text, write_gold(ProgramGold(tests, (entry,), text if shown else "")), reference)
+    return AskedProgram(text, write_gold(ProgramGold(tests, (entry,), text if in_prompt else "")), reference)
 
 
 def _mbpp(row: Mapping[str, Any], text: str, tests: list[str], solution: str) -> AskedProgram:
@@ -63,8 +63,8 @@ def _mbpp(row: Mapping[str, Any], text: str, tests: list[str], solution: str) ->
         *_lines(row.get(MORE)),
     ]
     source = "\n".join(line.replace("\r", "") for line in lines)
-    shown = textwrap.indent(tests[0].strip(), "    ") if tests else ""
-    asked = f"{text.strip()}\n\nThe code has to pass this test:\n\n{shown}" if shown else text
+    example = textwrap.indent(tests[0].strip(), "    ") if tests else ""
+    asked = f"{text.strip()}\n\nThe code has to pass this test:\n\n{example}" if example else text
     solution = solution.replace("\r", "")
     return AskedProgram(asked, write_gold(ProgramGold(source, _asked_for(source, solution))), solution)
 
