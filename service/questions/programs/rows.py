@@ -2,7 +2,7 @@
 
 HumanEval: `prompt` ends in the function asked for, `test` defines `check`, `entry_point` names the function.
 MBPP: the tests are a list of statements, with what they need before them (`test_imports`, `test_setup_code`)
-and more of them (`challenge_test_list`); only the first is in_prompt to a model, as it names the function. Else
+and more of them (`challenge_test_list`); only the first is shown to a model, as it names the function. Else
 the column of tests holds Python, or a gold with cells as `gold` describes them.
 """
 
