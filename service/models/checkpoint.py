@@ -10,6 +10,7 @@ from typing import Any
 
 from service.errors import PrerequisiteError
 from service.hashing import content_id
+from service.models.processors import open_processor, takes_images
 from service.models.rendering import Renderer
 
 _BLOCK = 4096
@@ -47,7 +48,30 @@ class Checkpoint:
     @cached_property
     def renderer(self) -> Renderer:
         """What makes this model's prompts."""
-        return Renderer(self.tokenizer, self.model)
+        opens = (lambda: self.processor) if takes_images(self.config) else None
+        return Renderer(self.tokenizer, self.model, opens)
+
+    def reads_images_by(self) -> dict[str, str]:
+        """Return what makes pixels of images, Pillow or torchvision, whose numbers differ; empty for none."""
+        if not takes_images(self.config):
+            return {}
+        return {"images": str(getattr(self.processor.image_processor, "backend", "pil"))}
+
+    @cached_property
+    def processor(self) -> Any:
+        """The processor of a model that takes images.
+
+        Raises:
+            PrerequisiteError: it cannot be loaded.
+        """
+        try:
+            return open_processor(self.model, self.commit)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            raise PrerequisiteError(
+                f"the processor of {self.model} cannot be loaded: {reason} A model that takes images needs "
+                "preprocessor_config.json beside its weights."
+            ) from error
 
 
 def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
@@ -107,6 +131,8 @@ _SMALL_FILES = frozenset(
         "vocab.json",
         "merges.txt",
         "tokenizer.model",
+        "preprocessor_config.json",
+        "processor_config.json",
     }
 )
 

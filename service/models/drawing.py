@@ -37,6 +37,11 @@ class ProblemToDraw(Protocol):
     def text(self) -> str: ...
 
 
+def images_of(problem: ProblemToDraw) -> tuple[str, ...]:
+    """Return the ids of the images that a problem's text refers to; texts of some kinds never have any."""
+    return getattr(problem, "images", ())
+
+
 @dataclass(frozen=True)
 class Response:
     """A response as a sampler returns it. Token counts are None where the server gives none of its own.

@@ -11,9 +11,11 @@ from typing import Any, Protocol
 from service.errors import InputError
 from service.models.checkpoint import Checkpoint
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
+from service.models.processors import Pictures
 from service.models.rendering import PlannedPrompts, plan_prompts
 from service.models.settings import DrawingSpec, SamplingSettings
 from service.models.stopping import GRACE_S, INTERRUPTED
+from service.questions.images import load_images
 from service.runs.cells import Receipt
 from service.runs.filling import Filled
 
@@ -29,6 +31,7 @@ class Order:
     prompt: Sequence[int]
     seeds: tuple[int | None, ...]
     max_tokens: int
+    pictures: Pictures | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +121,14 @@ class CheckpointSampler(ABC):
             work.problems.values(),
             max_tokens=work.spec.sampling.max_tokens,
             context=context,
+            files=lambda ids: _files(work, ids),
         )
+
+
+def _files(work: CellsToDraw, ids: Sequence[str]) -> list[bytes]:
+    with work.db.read() as session:
+        images = load_images(session, ids)
+    return [images[id].data for id in ids]
 
 
 ENGINE_OPTIONS: dict[str, set[str]] = {
@@ -216,7 +226,8 @@ class OfflineFilling:
         for leased in self._work.lease(limit):
             planned = self._prompts.by_problem[leased.problem.id]
             seeds = leased.seeds[:1] if self._is_greedy else leased.seeds
-            order = Order(leased.cell.id, planned.prompt.token_ids, seeds, planned.max_tokens)
+            prompt = planned.prompt
+            order = Order(leased.cell.id, prompt.token_ids, seeds, planned.max_tokens, prompt.pictures)
             self._in_flight[order.number] = _InFlight(leased, order, time.monotonic())
             orders.append(order)
         if orders:

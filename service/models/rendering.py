@@ -1,22 +1,28 @@
 """From a problem to a prompt: through the model's chat template or as raw text, to token ids."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.drawing import ProblemToDraw
+from service.models.drawing import ProblemToDraw, images_of
+from service.models.processors import Pictures
 from service.models.settings import PromptSpec
+from service.questions.images import split_at_images
+
+Files = Callable[[Sequence[str]], Sequence[bytes]]
+"""Returns the bytes of images by their ids."""
 
 
 @dataclass(frozen=True)
 class Prompt:
-    """A rendered prompt: its text, and the ids that the model is given."""
+    """A rendered prompt: its text, the ids that the model reads, and the images among them."""
 
     text: str
     token_ids: tuple[int, ...]
+    pictures: Pictures | None = None
 
 
 @dataclass(frozen=True)
@@ -36,11 +42,15 @@ class PromptRoomError(InputError):
 
 
 class Renderer:
-    """Makes prompts for one model: its tokenizer (of transformers), and its name for messages."""
+    """Makes prompts for one model: its tokenizer (of transformers), and its name for messages.
 
-    def __init__(self, tokenizer: Any, model: str) -> None:
+    `open_processor` opens the processor of a model that takes images.
+    """
+
+    def __init__(self, tokenizer: Any, model: str, open_processor: Callable[[], Any] | None = None) -> None:
         self._tokenizer = tokenizer
         self._model = model
+        self._open_processor = open_processor
         self._template = _chat_template(tokenizer)
 
     @property
@@ -89,6 +99,42 @@ class Renderer:
         ids = self._tokenizer(rendered, add_special_tokens=False)["input_ids"]
         return Prompt(rendered, tuple(ids))
 
+    def render_with_images(self, question: str, files: Sequence[bytes], prompt: PromptSpec) -> Prompt:
+        """Return the prompt of a question whose text says `<image>` where each of its images stands.
+
+        Raises:
+            InputError: the model takes no images, raw text is asked for, or what `render` raises.
+        """
+        if self._open_processor is None:
+            raise InputError(
+                f"{self._model} takes no images; name a model that does (Qwen/Qwen2.5-VL-3B-Instruct), or "
+                "leave the questions with images out."
+            )
+        processor = self._open_processor()
+        if prompt.form == "raw" or not processor.chat_template:
+            raise InputError(
+                f"raw text has no place for images: {self._model} is given them through its chat template; "
+                "leave out --raw."
+            )
+        filled = prompt.template.split("{question}")
+        parts: list[dict[str, str]] = []
+        for number, piece in enumerate(split_at_images(question)):
+            parts += [{"type": "image"}] * bool(number) + [{"type": "text", "text": piece}]
+        parts[0]["text"] = filled[0] + parts[0]["text"]
+        parts[-1]["text"] += "{question}".join(filled[1:])
+        content = [part for part in parts if part != {"type": "text", "text": ""}]
+        rendered = self._apply(content, prompt, processor)
+        pictures = Pictures(
+            tuple(files), rendered, tuple(self._tokenizer(rendered, add_special_tokens=False)["input_ids"])
+        )
+        try:
+            ids = processor(text=[rendered], images=pictures.opened())["input_ids"][0]
+        except (ValueError, IndexError, StopIteration) as error:  # fewer places than images, or more
+            raise InputError(
+                f"the processor of {self._model} fails over {len(files)} images: {error}"
+            ) from error
+        return Prompt(rendered, tuple(map(int, ids)), pictures)
+
     def _raw(self, text: str) -> Prompt:
         ids = tuple(self._tokenizer(text)["input_ids"])
         bos = self._tokenizer.bos_token_id
@@ -99,14 +145,14 @@ class Renderer:
             ids = ids[:-1]
         return Prompt(text, ids)
 
-    def _apply(self, text: str, prompt: PromptSpec) -> str:
+    def _apply(self, content: Any, prompt: PromptSpec, processor: Any = None) -> str:
         from jinja2.exceptions import TemplateError
 
-        messages = [{"role": "user", "content": text}]
+        messages = [{"role": "user", "content": content}]
         if prompt.system:
             messages.insert(0, {"role": "system", "content": prompt.system})
         try:
-            rendered: str = self._tokenizer.apply_chat_template(
+            rendered: str = (processor or self._tokenizer).apply_chat_template(
                 messages,
                 tokenize=False,
                 add_generation_prompt=True,
@@ -138,11 +184,12 @@ def plan_prompts(
     *,
     max_tokens: int,
     context: int | None,
+    files: Files | None = None,
 ) -> PlannedPrompts:
     """Render all prompts of a run; where the context leaves less than `max_tokens`, say so and cap it.
 
     `prompt_of` says how a problem is put to the model. `context` is the number of tokens that prompt and
-    response may have together; None sets no limit.
+    response may have together, those of images among them; None sets no limit. `files` gives the images.
 
     Raises:
         PromptRoomError: a prompt is empty, or leaves no room for a single token.
@@ -157,7 +204,11 @@ def plan_prompts(
         if prompt is not last:
             notices += [notice for notice in renderer.notices(prompt) if notice not in notices]
             last = prompt
-        rendered = renderer.render(problem.text, prompt)
+        images = images_of(problem)
+        if images and files is not None:
+            rendered = renderer.render_with_images(problem.text, files(images), prompt)
+        else:
+            rendered = renderer.render(problem.text, prompt)
         length = len(rendered.token_ids)
         room = max_tokens if context is None else min(max_tokens, context - length)
         if not length or room < 1:

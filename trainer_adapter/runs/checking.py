@@ -17,6 +17,7 @@ from trainer_adapter.runs.composing import Composition, Machine, external_module
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.fitting import check_sequences, has_flash_attention, memory_note
+from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
 from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
 
@@ -310,6 +311,8 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
         PrerequisiteError: the model is a folder of this machine without a tokenizer that can be loaded.
     """
+    if data.images:
+        return check_image_lengths(composition, data)
     limit = int(composition.value("data.max_prompt_length"))
     tokenizer = _tokenizer(composition)
     counted = not data.lengths_estimated and (

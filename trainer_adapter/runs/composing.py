@@ -20,6 +20,7 @@ from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
+IMAGE_DATASET = "trainer_adapter.verl.plugin.images.dataset"
 CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
 _CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yaml"
 _RAY_VARIABLES = "+ray_kwargs.ray_init.runtime_env.env_vars"
@@ -361,6 +362,12 @@ def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[S
         Setting("trainer.val_before_train", validates, "ours", "" if validates else "no validation file"),
         Setting("trainer.test_freq", 10 if validates else -1, "ours", "steps"),
     ]
+    if data.images and not any(override.name == "data.custom_cls.path" for override in overrides):
+        reason = "images go to the model's processor as they are"
+        settings += [
+            Setting("data.custom_cls.path", f"pkg://{IMAGE_DATASET}", "data", reason),
+            Setting("data.custom_cls.name", "ImageDataset", "data", reason),
+        ]
     model = data.tokenizer
     settings += [_template_setting(key, value, model) for key, value in data.chat_template_kwargs.items()]
     return settings

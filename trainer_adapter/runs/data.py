@@ -23,6 +23,7 @@ from trainer_adapter.verl.export import (
     validation_size,
 )
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema
+from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
@@ -49,6 +50,7 @@ class TrainingData:
         sha256: of the files, by name.
         answers: how they are graded; an export that does not say has LaTeX.
         instruction, system: the words of its prompts.
+        images: whether questions of it may have some.
     """
 
     folder: Path
@@ -67,6 +69,7 @@ class TrainingData:
     answers: AnswerForm = LATEX
     instruction: str = DEFAULT_INSTRUCTION
     system: str | None = None
+    images: bool = False
 
     @property
     def train_file(self) -> Path:
@@ -224,6 +227,7 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         answers=AnswerForm(AnswerKind(answers["kind"]), answers["tolerance"]) if answers else LATEX,
         instruction=prompt["instruction"],
         system=prompt["system"],
+        images=holds_images(folder / TRAIN_NAME),
     )
 
 

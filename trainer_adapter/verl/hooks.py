@@ -6,6 +6,8 @@ The tests hold this list against the imports and overrides of `trainer_adapter/v
 from dataclasses import dataclass
 from typing import Literal
 
+from trainer_adapter.verl.image_prompts import PROCESSORS
+
 TESTED_VERSIONS = ("0.9.1",)
 """Of verl: those that this project's own trainings ran with."""
 
@@ -161,7 +163,27 @@ PLUGIN: tuple[Hook, ...] = (
         "=SingleTurnAgentLoop.run(sampling_params, priority, **kwargs)",
     ),
     *_verl(_LOOP, "plugin/agent_loop.py", "AgentLoopBase.ct_build_initial_tokens(messages)"),
+    *_verl(
+        _LOOP,
+        "plugin/agent_loop.py",
+        "AgentLoopBase.processor",
+    ),
     *_verl(_LOOP, "plugin/sessions.py", "AgentLoopOutput"),
+    *_verl(
+        "utils/dataset/rl_dataset.py",
+        "plugin/images/dataset.py",
+        "RLHFDataset",
+        "=RLHFDataset._build_messages(example, key)",
+        "=RLHFDataset._process_multi_modal_info(messages, image_patch_size, config)",
+    ),
+    *_verl(_TENSORDICTS, "plugin/images/positions.py", "nested_tensor_from_tensor_list(tensors, ragged_idx)"),
+    *_line("workers/engine/base.py", "plugin/registration.py", "maybe_fix_3d_position_ids(data)"),
+    *_line("workers/engine_workers.py", "plugin/registration.py", "maybe_fix_3d_position_ids("),
+    *(
+        hook
+        for name in PROCESSORS
+        for hook in _line("utils/tokenizer/tokenizer.py", "image_prompts.py", f'case "{name}":')
+    ),
     *_verl(_LOOP, "plugin/grading.py", "AgentLoopOutput"),
     *_verl("__init__.py", "plugin/grading.py", "DataProto"),
     *_verl(

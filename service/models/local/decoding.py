@@ -17,8 +17,9 @@ from transformers import DynamicCache
 from service.errors import PrerequisiteError
 from service.models.local.cache import Prefix, Room, RowCache
 from service.models.local.choosing import choose_tokens
+from service.models.local.images import read_positions
 from service.models.local.probing import accepted_arguments, extra_arguments
-from service.models.local.rows import Choosing, Row
+from service.models.local.rows import Choosing, PromptImages, Row
 
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8  # places are filled again when one in so many is free
@@ -26,10 +27,12 @@ _REFILL_SHARE = 8  # places are filled again when one in so many is free
 
 @dataclass(eq=False)
 class _Group:
-    """Rows that begin with the same tokens, which the model reads once."""
+    """Rows that begin with the same tokens and images, which the model reads once."""
 
     ids: tuple[int, ...]
     rows: list[Row]
+    images: PromptImages | None = None
+    offset: int = 0
     prefix: Prefix | None = None
     logits: torch.Tensor | None = field(default=None, repr=False)
 
@@ -68,15 +71,16 @@ class MovingBatch:
         return len(self._rows)
 
     def add(self, rows: Sequence[Row]) -> None:
-        by_ids: dict[tuple[int, ...], list[Row]] = {}
+        alike: dict[tuple[str | None, tuple[int, ...]], list[Row]] = {}
         for row in rows:
-            by_ids.setdefault((*row.prompt, *row.tokens), []).append(row)
-        for ids, same in by_ids.items():
-            same_ids = next((group for group in self._groups if group.ids == ids), None)
-            if same_ids is not None:
-                same_ids.rows += same
+            alike.setdefault((_key(row.images), (*row.prompt, *row.tokens)), []).append(row)
+        for (key, ids), same in alike.items():
+            known = (each for each in self._groups if each.ids == ids and _key(each.images) == key)
+            group = next(known, None)
+            if group is not None:
+                group.rows += same
             else:
-                insort(self._groups, _Group(ids, same), key=lambda group: len(group.ids))
+                insort(self._groups, _Group(ids, same, same[0].images), key=lambda group: len(group.ids))
 
     def step(self) -> list[Row]:
         """Fill free places and decode one token of every row; return the finished ones.
@@ -124,13 +128,19 @@ class MovingBatch:
         return min(len(group.rows), total - running)
 
     def _prefill(self) -> None:
-        """Read the tokens of the last group, and of others of just that length that start with it."""
+        """Read the tokens of the last group, and of others of just that length that start with it.
+
+        One with images is read alone.
+        """
+        if self._groups[-1].images is not None:
+            self._prefill_with_images(self._groups[-1], self._groups[-1].images)
+            return
         length = len(self._groups[-1].ids)
         most = max(self._prefill_tokens // length, 1)
         free = self._room.rows - len(self._rows)
         batch: list[_Group] = []
         for group in reversed(self._groups):
-            if len(group.ids) != length or len(batch) == most or free <= 0:
+            if len(group.ids) != length or len(batch) == most or free <= 0 or group.images is not None:
                 break
             if group.prefix is None:
                 batch.append(group)
@@ -147,10 +157,27 @@ class MovingBatch:
             group.prefix = [(layer.keys[place].clone(), layer.values[place].clone()) for layer in past.layers]
             group.logits = out.logits[place, -1:].clone()
 
+    def _prefill_with_images(self, group: _Group, images: PromptImages) -> None:
+        past, ids = DynamicCache(), torch.tensor([group.ids], device=self._device)
+        seen = {name: value.to(self._device) for name, value in images.load().items()}
+        positions = read_positions(self._model, ids, seen)
+        out = self._model(
+            input_ids=ids,
+            past_key_values=past,
+            use_cache=True,
+            **{name: value for name, value in seen.items() if value.shape[:2] != ids.shape},
+            **extra_arguments(self._accepted, positions),
+        )
+        group.offset = int(positions.max()) + 1 - len(group.ids)
+        group.prefix = [(layer.keys[0].clone(), layer.values[0].clone()) for layer in past.layers]
+        group.logits = out.logits[0, -1:].clone()
+
     def _start(self, group: _Group, rows: list[Row]) -> None:
         """Draw the first tokens of rows; those that go on join the batch."""
         assert group.prefix is not None
         assert group.logits is not None
+        for row in rows:
+            row.offset = group.offset
         self._choose(group.logits.expand(len(rows), -1), rows)
         going_on = [row for row in rows if row.stop_reason is None]
         self._done += [row for row in rows if row.stop_reason is not None]
@@ -161,7 +188,10 @@ class MovingBatch:
     def _decode(self) -> None:
         self._give_way()
         self._cache.grow(self._room)
-        positions = torch.tensor(self._cache.lengths(), device=self._device)[:, None]
+        lengths = zip(self._cache.lengths(), self._rows, strict=True)
+        positions = torch.tensor([length + row.offset for length, row in lengths], device=self._device)[
+            :, None
+        ]
         out = self._model(
             input_ids=torch.tensor([[row.tokens[-1]] for row in self._rows], device=self._device),
             attention_mask=self._cache.mask(self._device),
@@ -177,6 +207,7 @@ class MovingBatch:
 
     def _choose(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
         how = self._choosing
+        logits = how.allowed(logits)
         uniforms = [row.uniforms.at(len(row.tokens)) for row in rows] if how.temperature else []
         tokens = choose_tokens(logits, uniforms, temperature=how.temperature, top_p=how.top_p)
         for row, token in zip(rows, tokens, strict=True):
@@ -214,3 +245,7 @@ class MovingBatch:
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
         self.notices.append(f"out of GPU memory with {rows} rows; going on with at most {half} at a time.")
+
+
+def _key(images: PromptImages | None) -> str | None:
+    return None if images is None else images.key

@@ -6,12 +6,13 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, GenerationConfig
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 
 from service.errors import InputError, PrerequisiteError
 from service.models.checkpoint import Checkpoint
 from service.models.local.attention import share_keys_of_groups
 from service.models.local.probing import keys_of_a_token
+from service.models.processors import takes_images
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
@@ -70,6 +71,11 @@ def find_dtype(asked: str, checkpoint: Checkpoint) -> str:
     return dtype
 
 
+def model_class(config: Any) -> Any:
+    """Return the class of transformers that loads a model of this configuration, with its part that sees."""
+    return AutoModelForImageTextToText if takes_images(config) else AutoModelForCausalLM
+
+
 def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
     """Load the weights.
 
@@ -78,7 +84,7 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
     """
     logging.getLogger("transformers.modeling_utils").setLevel(logging.ERROR)
     try:
-        model = AutoModelForCausalLM.from_pretrained(
+        model = model_class(checkpoint.config).from_pretrained(
             checkpoint.model, revision=checkpoint.commit or "main", dtype=getattr(torch, dtype)
         )
         share_keys_of_groups(model)

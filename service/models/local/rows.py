@@ -1,6 +1,6 @@
 """Rows: the samples under way, whatever decodes them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -9,11 +9,33 @@ from service.models.local.choosing import Uniforms
 
 @dataclass(frozen=True)
 class Choosing:
-    """How tokens are chosen, and which ones end a response."""
+    """How tokens are chosen, which ones end a response, and which are never drawn."""
 
     temperature: float
     top_p: float
     stop_ids: frozenset[int]
+    never: frozenset[int] = frozenset()
+
+    def allowed(self, logits: Any) -> Any:
+        """Return logits (rows, vocabulary) without what is never drawn."""
+        if not self.never:
+            return logits
+        logits = logits.clone()
+        logits[:, sorted(self.never)] = -float("inf")
+        return logits
+
+
+@dataclass(frozen=True, eq=False)
+class PromptImages:
+    """The images of a prompt, whose places are among its tokens.
+
+    Attributes:
+        key: tells them from others.
+        load: returns what the model is given of them, by the names of its arguments (`pixel_values`, ...).
+    """
+
+    key: str
+    load: Callable[[], Mapping[str, Any]]
 
 
 @dataclass(eq=False)
@@ -25,9 +47,11 @@ class Row:
     seed: int
     owner: Any = None
     place: int = 0
+    images: PromptImages | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
     uniforms: Uniforms = field(init=False)
+    offset: int = 0  # of a token's position from its place, as images take fewer positions than tokens
 
     def __post_init__(self) -> None:
         self.uniforms = Uniforms(self.seed)

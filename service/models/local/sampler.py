@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError, PrerequisiteError
 from service.models.checkpoint import Checkpoint, open_checkpoint
-from service.models.drawing import CellsToDraw, ReportSamples, Response
+from service.models.drawing import CellsToDraw, ReportSamples, Response, images_of
 from service.models.offline import CheckpointSampler, FinishedOrder, OfflineFilling, Order
+from service.models.processors import Pictures, image_tokens
 from service.models.settings import DrawingSpec, SamplingSettings
 from service.models.stopping import stop_on_signals
 from service.runs.filling import Filled
 
 if TYPE_CHECKING:
-    from service.models.local.rows import Decoder, Row
+    from service.models.local.rows import Decoder, PromptImages, Row
 
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 
@@ -65,6 +66,7 @@ class LocalSampler(CheckpointSampler):
             "weights": checkpoint.weights,
             "dtype": find_dtype(self._dtype, checkpoint),
             **find_device(self._device).describe(),
+            **checkpoint.reads_images_by(),
             "chat_template": template,
             **({} if template else {"form": "raw"}),
         }
@@ -97,8 +99,9 @@ class LocalSampler(CheckpointSampler):
         prompts = self._plan(work, checkpoint.context)
         self._notices += prompts.notices
         with work.keep_leases(), stop_on_signals() as stop:
-            decoder = self._decoder(work.spec.sampling, stop.is_set)
-            engine = _Engine(decoder, checkpoint.tokenizer)
+            pictured = any(images_of(problem) for problem in work.problems.values())
+            decoder = self._decoder(work.spec.sampling, stop.is_set, pictured)
+            engine = _Engine(decoder, checkpoint, self._model.dtype)
             filled = OfflineFilling(work, engine, prompts, report).run(stop.is_set)
         self._notices += decoder.notices
         return filled
@@ -115,10 +118,13 @@ class LocalSampler(CheckpointSampler):
             self._checkpoint = open_checkpoint(self._name, self._revision, "local")
         return self._checkpoint
 
-    def _decoder(self, sampling: SamplingSettings, is_stopped: Callable[[], bool]) -> "Decoder":
+    def _decoder(
+        self, sampling: SamplingSettings, is_stopped: Callable[[], bool], pictured: bool
+    ) -> "Decoder":
         from service.models.local import loading
         from service.models.local.cache import Room
         from service.models.local.decoding import MovingBatch
+        from service.models.local.images import has_positions_of_images
         from service.models.local.probing import can_share_a_batch
         from service.models.local.rows import Choosing
         from service.models.local.whole import WholeBatches
@@ -130,9 +136,11 @@ class LocalSampler(CheckpointSampler):
             self._model = loading.load_model(checkpoint, device, dtype)
             self._stop_ids = loading.stop_ids(self._model, checkpoint.tokenizer)
             loading.forget_generation_settings(self._model)
-        choosing = Choosing(sampling.temperature, sampling.top_p, self._stop_ids)
+        never = image_tokens(self._model.config)
+        choosing = Choosing(sampling.temperature, sampling.top_p, self._stop_ids, never)
         rows = self._batch_size or (_ROWS_ON_CPU if device.kind == "cpu" else _ROWS_ON_GPU)
-        if not can_share_a_batch(self._model):
+        alike = has_positions_of_images(self._model) or not pictured
+        if not (alike and can_share_a_batch(self._model)):
             return WholeBatches(self._model, choosing, rows, is_stopped)
         places = self._batch_tokens or loading.room_for_keys(self._model, device)
         return MovingBatch(self._model, choosing, Room(rows, places))
@@ -151,8 +159,8 @@ class _Engine:
 
     name = "transformers"
 
-    def __init__(self, decoder: "Decoder", tokenizer: Any) -> None:
-        self._decoder, self._tokenizer = decoder, tokenizer
+    def __init__(self, decoder: "Decoder", checkpoint: Checkpoint, dtype: Any) -> None:
+        self._decoder, self._checkpoint, self._dtype = decoder, checkpoint, dtype
 
     @property
     def at_work(self) -> str:
@@ -168,8 +176,9 @@ class _Engine:
         rows: list[Row] = []
         for order in orders:
             owner = _OpenOrder(order, [None] * len(order.seeds))
+            images = self._images(order.pictures)
             rows += [
-                Row(tuple(order.prompt), order.max_tokens, seed, owner, place)
+                Row(tuple(order.prompt), order.max_tokens, seed, owner, place, images)
                 for place, seed in enumerate(order.seeds)
                 if seed is not None  # as `check` has seen
             ]
@@ -188,8 +197,24 @@ class _Engine:
     def abort(self) -> None:
         """The decoder is given up as a whole."""
 
+    def _images(self, pictures: Pictures | None) -> "PromptImages | None":
+        from service.models.local.images import as_given
+        from service.models.local.rows import PromptImages
+
+        if pictures is None:
+            return None
+        processor = self._checkpoint.processor
+
+        def load() -> Mapping[str, Any]:
+            made = processor(text=[pictures.text], images=pictures.opened(), return_tensors="pt")
+            return as_given(made, self._dtype)
+
+        return PromptImages(pictures.key, load)
+
     def _response(self, row: "Row") -> Response:
         assert row.stop_reason is not None
         tokens = row.tokens[:-1] if row.stop_reason == "stop" else row.tokens
-        text = self._tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        text = self._checkpoint.tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
         return Response(text, row.stop_reason, len(row.prompt), len(row.tokens))

@@ -1,6 +1,6 @@
 """Decoding batch by batch with the model's own `generate`, where a model keeps more than keys and values."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -14,6 +14,8 @@ from service.models.local.rows import Choosing, Row
 class WholeBatches:
     """Decodes batches of rows with prompts of one length; the longest response holds up its batch.
 
+    A model may get the images of several prompts one after the other.
+
     Tokens are chosen as in `MovingBatch`, each row by its own seed, so that the samples are the same.
     """
 
@@ -26,9 +28,11 @@ class WholeBatches:
         self._is_stopped = is_stopped
         self._waiting: list[Row] = []
         name = type(model).__name__
-        self.notices = [
-            f"{name} keeps more than keys and values: it draws prompts of one length together, slower."
-        ]
+        notice = (
+            f"{name} keeps more than keys and values, or takes images in a way of its own: it draws prompts "
+            "of one length together, slower."
+        )
+        self.notices = [notice]
 
     @property
     def places(self) -> int:
@@ -49,9 +53,12 @@ class WholeBatches:
         """Decode one batch to its end; where stopped on the way, its unfinished rows are waiting again."""
         if not self._waiting:
             return []
-        length = len(self._waiting[-1].prompt)
+        last = self._waiting[-1]
         rows: list[Row] = []
-        while self._waiting and len(self._waiting[-1].prompt) == length and len(rows) < self._most:
+        while self._waiting and len(rows) < self._most:
+            row = self._waiting[-1]
+            if len(row.prompt) != len(last.prompt) or (row.images is None) != (last.images is None):
+                break
             rows.append(self._waiting.pop())
         step = _Step(rows, self._choosing)
         ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
@@ -60,6 +67,7 @@ class WholeBatches:
             self._model.generate(
                 input_ids=ids,
                 attention_mask=torch.ones_like(ids),
+                **self._seen(rows),
                 generation_config=GenerationConfig(
                     max_new_tokens=max(row.max_tokens for row in rows),
                     do_sample=False,
@@ -72,8 +80,18 @@ class WholeBatches:
         for row in rows:
             if row.stop_reason is None:
                 row.tokens.clear()
-                self.add([Row(row.prompt, row.max_tokens, row.seed, row.owner, row.place)])
+                self.add([Row(row.prompt, row.max_tokens, row.seed, row.owner, row.place, row.images)])
         return finished
+
+    def _seen(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
+        """Return what the model is given of the rows' images; those of one prompt are read once."""
+        of_prompts: dict[str, Mapping[str, torch.Tensor]] = {}
+        for row in rows:
+            if row.images is not None and row.images.key not in of_prompts:
+                of_prompts[row.images.key] = row.images.load()
+        of_rows = [of_prompts[row.images.key] for row in rows if row.images is not None]
+        names = of_rows[0] if of_rows else ()
+        return {name: torch.cat([seen[name] for seen in of_rows]).to(self._model.device) for name in names}
 
 
 class _Step(LogitsProcessor):  # type: ignore[misc]
@@ -88,7 +106,8 @@ class _Step(LogitsProcessor):  # type: ignore[misc]
         going_on = [place for place, row in enumerate(self._rows) if row.stop_reason is None]
         rows = [self._rows[place] for place in going_on]
         uniforms = [row.uniforms.at(len(row.tokens)) for row in rows] if how.temperature else []
-        tokens = choose_tokens(scores[going_on], uniforms, temperature=how.temperature, top_p=how.top_p)
+        allowed = how.allowed(scores[going_on])
+        tokens = choose_tokens(allowed, uniforms, temperature=how.temperature, top_p=how.top_p)
         forced = torch.full_like(scores, -torch.inf)
         forced[:, 0] = 0  # what follows in rows that have ended is not looked at
         for place, row, token in zip(going_on, rows, tokens, strict=True):

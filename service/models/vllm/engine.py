@@ -117,7 +117,7 @@ class Engine:
             EngineDiedError: it is not there any more.
         """
         try:
-            prompts = [self._tokens_prompt(prompt_token_ids=list(order.prompt)) for order in orders]
+            prompts = [self._prompt(order) for order in orders]
             settings = [
                 self._sampling_params(
                     n=len(order.seeds), seed=_first_seed(order), **_settings(sampling, order.max_tokens)
@@ -132,6 +132,15 @@ class Engine:
         for order, id in zip(orders, ids, strict=True):
             # Outputs are named by the number before the random part that `enqueue` gives back with it.
             self._orders[str(id).partition("-")[0]] = order
+
+    def _prompt(self, order: Order) -> Any:
+        """Return an order's prompt; where it holds images, vLLM puts in their tokens itself."""
+        pictures = order.pictures
+        if pictures is None:
+            return self._tokens_prompt(prompt_token_ids=list(order.prompt))
+        return self._tokens_prompt(
+            prompt_token_ids=list(pictures.ids), multi_modal_data={"image": pictures.opened()}
+        )
 
     def step(self) -> list[FinishedOrder]:
         """Let the engine go on for a step; return the orders that ended.

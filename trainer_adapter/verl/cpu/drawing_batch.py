@@ -10,11 +10,12 @@ from service.errors import PrerequisiteError
 from service.models.local.cache import Room
 from service.models.local.decoding import MovingBatch
 from service.models.local.probing import can_share_a_batch
-from service.models.local.rows import Choosing, Row
+from service.models.local.rows import Choosing, PromptImages, Row
+from service.models.processors import FORBIDDEN
 
 _READ = {
     "temperature", "top_p", "top_k", "logprobs", "max_tokens", "max_new_tokens", "seed", "stop_token_ids",
-    "repetition_penalty",
+    "repetition_penalty", "logit_bias",
 }  # fmt: skip
 
 
@@ -26,6 +27,7 @@ class SamplingParams:
         temperature: 0 takes the likeliest token.
         max_tokens: the longest response, its end-of-text token included.
         seed: makes the response repeatable, whatever is drawn beside it; None takes the batch's generator.
+        never: tokens that are not drawn.
     """
 
     temperature: float
@@ -33,6 +35,7 @@ class SamplingParams:
     top_p: float = 1.0
     seed: int | None = None
     stop_token_ids: tuple[int, ...] = ()
+    never: frozenset[int] = frozenset()
 
 
 def from_verl(params: Mapping[str, Any], *, response_length: int) -> SamplingParams:
@@ -48,6 +51,9 @@ def from_verl(params: Mapping[str, Any], *, response_length: int) -> SamplingPar
     for name, off in (("repetition_penalty", (None, 1.0)), ("top_k", (None, 0, -1))):
         if params.get(name) not in off:
             raise ValueError(f"{name} is {params[name]}; the CPU rollout has none, use {off[-1]}")
+    bias = params.get("logit_bias") or {}
+    if any(value != FORBIDDEN for value in bias.values()):
+        raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN}, which forbids a token")
     asked = params.get("max_tokens") or params.get("max_new_tokens") or response_length
     return SamplingParams(
         temperature=float(params.get("temperature", 1.0)),
@@ -55,6 +61,7 @@ def from_verl(params: Mapping[str, Any], *, response_length: int) -> SamplingPar
         top_p=float(params.get("top_p", 1.0)),
         seed=params.get("seed"),
         stop_token_ids=tuple(params.get("stop_token_ids") or ()),
+        never=frozenset(map(int, bias)),
     )
 
 
@@ -82,7 +89,8 @@ class _ScoredBatch(MovingBatch):
         super()._choose(logits, rows)
         tokens = torch.tensor([row.tokens[-1] for row in rows], device=logits.device)
         how = self._choosing
-        for row, value in zip(rows, token_log_probs(logits, tokens, how.temperature, how.top_p), strict=True):
+        values = token_log_probs(how.allowed(logits), tokens, how.temperature, how.top_p)
+        for row, value in zip(rows, values, strict=True):
             row.owner.log_probs.append(value)
 
 
@@ -117,15 +125,23 @@ class DrawingBatch:
         """Responses that are not finished."""
         return sum(batch.waiting + batch.running for batch in self._batches.values())
 
-    def add(self, request: Any, prompt: Sequence[int], params: SamplingParams) -> None:
+    def add(
+        self,
+        request: Any,
+        prompt: Sequence[int],
+        params: SamplingParams,
+        images: PromptImages | None = None,
+    ) -> None:
         """Queue a response to a prompt; `request` comes back with it."""
-        how = Choosing(params.temperature, params.top_p, self._end_ids | set(params.stop_token_ids))
+        ends = self._end_ids | set(params.stop_token_ids)
+        how = Choosing(params.temperature, params.top_p, ends, params.never)
         if how not in self._batches:
             self._batches[how] = _ScoredBatch(self._model, how, self._room)
         seed = params.seed
         if seed is None:
             seed = int(torch.randint(2**62, (), generator=self._generator))
-        self._batches[how].add([Row(tuple(prompt), params.max_tokens, seed, _Owner(request, []))])
+        owner = _Owner(request, [])
+        self._batches[how].add([Row(tuple(prompt), params.max_tokens, seed, owner, images=images)])
 
     def step(self) -> list[tuple[Any, Drawn]]:
         """Draw one token of every response under way; return the finished ones with their requests."""

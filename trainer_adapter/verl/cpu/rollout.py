@@ -7,7 +7,7 @@ sends the weights after every update.
 
 import asyncio
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import ray
@@ -16,7 +16,10 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.models.local.cache import Room
-from service.models.local.loading import Device, room_for_keys
+from service.models.local.images import as_given, has_positions_of_images
+from service.models.local.loading import Device, model_class, room_for_keys
+from service.models.local.rows import PromptImages
+from service.models.processors import open_processor, pictures_key, takes_images
 from trainer_adapter.verl.cpu.drawing_batch import DrawingBatch, Drawn, SamplingParams, from_verl
 
 BATCH_SIZE = 512
@@ -27,7 +30,7 @@ ARRIVAL_WINDOW_S = 0.02
 """How long the server waits for more prompts before it begins: Ray delivers those of one step a few
 milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
-_Request = tuple[list[int], SamplingParams, "asyncio.Future[Drawn]"]
+_Request = tuple[list[int], SamplingParams, PromptImages | None, "asyncio.Future[Drawn]"]
 
 
 class ResponseServer:
@@ -38,15 +41,16 @@ class ResponseServer:
     """
 
     def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
-        from transformers import AutoConfig, AutoModelForCausalLM, GenerationConfig
+        from transformers import AutoConfig, GenerationConfig
 
         config = AutoConfig.from_pretrained(model_path)
         precision = torch.float64 if dtype == "float64" else torch.float32
-        self._model = AutoModelForCausalLM.from_config(config, dtype=precision).eval()
+        self._model = model_class(config).from_config(config, dtype=precision).eval()
+        self._processor = open_processor(model_path) if takes_images(config) else None
         try:
             ends = GenerationConfig.from_pretrained(model_path).eos_token_id
         except OSError:
-            ends = config.eos_token_id
+            ends = config.get_text_config().eos_token_id
         end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         room = Room(BATCH_SIZE, room_for_keys(self._model, Device("cpu", "cpu", None)))
         self._batch = DrawingBatch(self._model, end_ids, room, seed)
@@ -77,11 +81,13 @@ class ResponseServer:
         sampling_params: dict[str, Any],
         image_data: Any = None,
         video_data: Any = None,
+        mm_processor_kwargs: Any = None,
     ) -> TokenOutput:
         """Draw one response for one prompt, as verl's agent loops ask for it."""
-        if image_data or video_data:
-            raise ValueError("the CPU rollout reads text only")
-        return await self._generate(prompt_ids, sampling_params)
+        if video_data:
+            raise ValueError("the CPU rollout reads text and images, no videos")
+        images = self._images(image_data, mm_processor_kwargs or {}) if image_data else None
+        return await self._generate(prompt_ids, sampling_params, images)
 
     async def generate_many(
         self, requests: Sequence[tuple[list[int], dict[str, Any]]]
@@ -90,14 +96,33 @@ class ResponseServer:
         asked = [self._generate(prompt_ids, params) for prompt_ids, params in requests]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    async def _generate(self, prompt_ids: Sequence[int], sampling_params: dict[str, Any]) -> TokenOutput:
+    def _images(self, pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
+        processor = self._processor
+        if processor is None or not has_positions_of_images(self._model):
+            raise ValueError(
+                "the CPU rollout reads images with Qwen 2 VL and models like it, not "
+                f"{type(self._model).__name__}"
+            )
+
+        def load() -> Mapping[str, torch.Tensor]:
+            made = processor.image_processor(images=list(pictures), return_tensors="pt", **options)
+            return as_given(made, self._model.dtype)
+
+        return PromptImages(pictures_key(pictures), load)
+
+    async def _generate(
+        self,
+        prompt_ids: Sequence[int],
+        sampling_params: dict[str, Any],
+        images: PromptImages | None = None,
+    ) -> TokenOutput:
         if not self._loaded:
             raise RuntimeError("the rollout has no weights yet")
         if self._drawing is None or self._drawing.done():
             self._drawing = asyncio.create_task(self._draw_what_arrives())
         params = from_verl(sampling_params, response_length=self._response_length)
         answer: asyncio.Future[Drawn] = asyncio.get_running_loop().create_future()
-        await self._arrived.put((list(prompt_ids), params, answer))
+        await self._arrived.put((list(prompt_ids), params, images, answer))
         drawn = await answer
         return TokenOutput(
             token_ids=drawn.token_ids,
@@ -137,9 +162,9 @@ class ResponseServer:
                         answer.set_result(drawn)
 
     def _add(self, request: _Request) -> None:
-        prompt, params, answer = request
+        prompt, params, images, answer = request
         self._open.add(answer)
-        self._batch.add(answer, prompt, params)
+        self._batch.add(answer, prompt, params, images)
 
 
 class TransformersReplica(RolloutReplica):  # type: ignore[misc]

@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from service.errors import PrerequisiteError
+from service.models.processors import leave_out_videos
 from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import CPU, PLUGIN, TESTED_VERSIONS
 from trainer_adapter.verl.plugin.checks import check_version
@@ -32,6 +33,7 @@ def apply() -> None:
     """Put the workarounds into verl's modules; a second call changes nothing."""
     _name_one_backend()
     _offload_without_pinning()
+    leave_out_videos()
 
 
 def _name_one_backend() -> None:

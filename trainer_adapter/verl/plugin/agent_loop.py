@@ -7,9 +7,11 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
+from service.models.processors import FORBIDDEN, image_tokens
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.grading import grade_by_worker
+from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.plugin.overrides import keeps_log_probs
 from trainer_adapter.verl.plugin.sessions import Stages, prompt_of, seed_of, stages_of
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
@@ -31,12 +33,14 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
     """Draws one response for the question of a row or one of its neighbors.
 
     verl asks for `rollout.n` responses a row by their session number. The prompt ids it returns are those of
-    the anchor: from them verl computes old, new and reference log-probs alike.
+    the anchor: from them verl computes old, new and reference log-probs alike. Images of a question are those
+    of its neighbors too.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.recipe, self.settings = _checked(self.config)
+        self.never_drawn = image_tokens(getattr(self.processor, "config", None))
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> AgentLoopOutput:
         """Return the response of session `session_id` to the row in `kwargs`.
@@ -85,8 +89,11 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
     ) -> AgentLoopOutput:
         """Draw the response of a session for the row's question or, from `variant` 1 on, a neighbor."""
         question, training = list(row["raw_prompt"]), DRAW_FIELD in row
-        asked = question if variant == 0 else list(row["neighbors"][variant - 1])
+        images = images_of(question)
+        asked = question if variant == 0 else with_images(row["neighbors"][variant - 1], images)
         params = dict(sampling_params)
+        if self.never_drawn:  # a response with one would have fewer images than places for them
+            params["logit_bias"] = dict.fromkeys(sorted(self.never_drawn), FORBIDDEN)
         if training:
             params["logprobs"] = True
         if self.settings.seed is not None and params.get("temperature", 1.0) != 0:
@@ -107,7 +114,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             else np.asarray(output.response_logprobs, dtype=np.float32),
         }
         if variant and self.recipe.anchor != "own":
-            output.prompt_ids = await self.ct_build_initial_tokens(question)
+            output.prompt_ids = await self.ct_build_initial_tokens(question, images=images or None)
         if not keeps_log_probs(self.recipe):
             output.response_logprobs = None
         return output

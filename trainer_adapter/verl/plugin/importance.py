@@ -5,6 +5,7 @@ anchor. The way between them has two parts: from the engine to the trainer on th
 every recipe may correct, and from that prompt to the anchor, which anchor corrected weighs.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -15,6 +16,7 @@ from verl.workers.utils.padding import response_from_nested
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.verl.plugin.images.positions import positions_of
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
 
@@ -105,15 +107,23 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
 
 
 def own_log_probs(
-    batch: Any, responses: StepResponses, workers: Any, *, ranks: int, temperature: float
+    batch: Any,
+    responses: StepResponses,
+    workers: Any,
+    *,
+    processor: Any = None,
+    ranks: int,
+    temperature: float,
 ) -> Tensor | None:
     """Return the trainer's log-probs of responses on the prompts that were asked, where those are no anchors.
 
-    One more pass over these responses. Rows of a text model go to the workers under names of their own.
+    One more pass over these responses. They go to the workers under names of their own, with the images of
+    their questions.
 
     Args:
         batch: verl's handle on the step.
         workers: verl's group of actor workers.
+        processor: of a model that takes images.
         ranks: their data-parallel ranks.
         temperature: that responses were drawn with.
 
@@ -127,7 +137,11 @@ def own_log_probs(
     by_length = sorted(rows, key=lambda row: len(responses.about[row]["prompt_ids"]) + lengths[row])
     by_length += [by_length[0]] * (-len(rows) % ranks)
     order = [row for rank in range(ranks) for row in by_length[rank::ranks]]
-    samples = [_sample(responses, row, lengths[row]) for row in order]
+    seen = [{}] * len(order) if processor is None else _seen(batch, responses, order)
+    samples = [
+        _sample(responses, row, lengths[row], processor, images)
+        for row, images in zip(order, seen, strict=True)
+    ]
     handle = type(batch)(
         partition_id=batch.partition_id,
         keys=[f"asked-{place}_0_0" for place in range(len(order))],
@@ -150,7 +164,20 @@ def own_log_probs(
     return own_BT
 
 
-def _sample(responses: StepResponses, row: int, length: int) -> dict[str, Tensor]:
+def _seen(batch: Any, responses: StepResponses, rows: Sequence[int]) -> list[dict[str, Any]]:
+    """Return what the model is given of the images of these rows, as verl's queue has it."""
+    keys = [key for key, real in zip(batch.keys, responses.real_A.tolist(), strict=True) if real]
+    data = tq.kv_batch_get(
+        keys=[keys[row] for row in rows],
+        partition_id=batch.partition_id,
+        select_fields=["multi_modal_inputs"],
+    )
+    return [getattr(held, "data", held) for held in data["multi_modal_inputs"]]
+
+
+def _sample(
+    responses: StepResponses, row: int, length: int, processor: Any, seen: dict[str, Any]
+) -> dict[str, Any]:
     prompt = torch.as_tensor(responses.about[row]["prompt_ids"], dtype=torch.int64)
     response = responses.tensors_BT["responses"][row, :length].long()
     tokens, ones = torch.cat([prompt, response]), torch.ones(length, dtype=torch.int64)
@@ -158,7 +185,8 @@ def _sample(responses: StepResponses, row: int, length: int) -> dict[str, Tensor
         "prompts": prompt,
         "responses": response,
         "input_ids": tokens,
-        "position_ids": torch.arange(len(tokens)),
+        "position_ids": positions_of(processor, tokens, seen),
         "response_mask": ones,
         "loss_mask": ones,
+        **({} if processor is None else {"multi_modal_inputs": seen}),
     }

@@ -9,6 +9,7 @@ import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -17,6 +18,7 @@ from trainer_adapter.verl.plugin import NAME
 
 TRAINERS = "verl.trainer.ppo.v1.trainer_base"
 AGENT_LOOPS = "verl.experimental.agent_loop.agent_loop"
+ENGINES = ("verl.workers.engine.base", "verl.workers.engine_workers")
 
 _waiting: dict[str, list[Callable[[], None]]] = {}
 
@@ -58,6 +60,13 @@ def register_trainer() -> None:
 
     register_adv_est(NAME)(computed_advantages)
     trainer_base.register_trainer(NAME)(NeighborTrainer)
+
+
+def repair_positions(module: str) -> None:
+    """Have an engine's module pack positions of images by tokens."""
+    from trainer_adapter.verl.plugin.images.positions import pack_by_tokens
+
+    sys.modules[module].maybe_fix_3d_position_ids = pack_by_tokens  # type: ignore[attr-defined]
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -103,3 +112,5 @@ class _Loader(importlib.abc.Loader):
 _finder = _Finder()
 after_import(AGENT_LOOPS, register_agent_loop)
 after_import(TRAINERS, register_trainer)
+for engine in ENGINES:
+    after_import(engine, partial(repair_positions, engine))

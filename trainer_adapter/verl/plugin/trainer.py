@@ -235,12 +235,13 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _importance(self, batch: Any, responses: StepResponses) -> Importance:
         own_BT = None
-        if self.settings.corrects_engine and self.processor is None:
+        if self.settings.corrects_engine:
             with marked_timer("own_log_prob", self.timing_raw):
                 own_BT = own_log_probs(
                     batch,
                     responses,
                     self.actor_rollout_wg,
+                    processor=self.processor,
                     ranks=self._ranks,
                     temperature=self.config.actor_rollout_ref.rollout.temperature,
                 )

@@ -1,0 +1,87 @@
+"""Proofs on a real run of verl with a model that sees: what is trained on is the question with its images."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import vision_proof
+from verl_proof import QUESTIONS, ROLLOUTS
+from verl_proof_reading import off, step_of, verl_rows
+from verl_run import VerlRun
+from vision_proof import NAMES, Seeing
+
+STEPS = range(1, len(NAMES) + 1)
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return vision_proof.save_vision_place(tmp_path_factory.mktemp("images"))
+
+
+@pytest.fixture(scope="module")
+def trained(place: Path) -> VerlRun:
+    return vision_proof.run_with_images(place, "run")
+
+
+@pytest.fixture(scope="module")
+def seeing(place: Path) -> Seeing:
+    return Seeing(place)
+
+
+def abouts(rows: dict[str, Any]) -> list[dict[str, Any]]:
+    return [extra["tagrpo"] for extra in rows["extra_fields"]]
+
+
+def test_old_and_reference_log_probs_are_those_on_the_question_with_its_images(
+    place: Path, trained: VerlRun, seeing: Seeing
+) -> None:
+    rows = verl_rows(place, "run", 1)
+    for row, about in enumerate(abouts(rows)):
+        response = rows["responses"][row]
+        right = seeing.log_probs(about["question_id"], response)
+        other = seeing.log_probs(about["question_id"], response, image_of_another=True)
+        for name in ("old_log_probs", "ref_log_prob"):
+            assert off(rows[name][row], right) < 1e-4
+        assert off(right, other) > 1e-2
+    assert len(rows["responses"]) == QUESTIONS * ROLLOUTS
+
+
+def test_new_log_probs_are_those_with_the_images_too(place: Path, trained: VerlRun, seeing: Seeing) -> None:
+    seen = torch.load(place / "run" / "loss_1_0_0.pt", weights_only=False)
+    rows = verl_rows(place, "run", 1)
+    of_response = {tuple(response.tolist()): row for row, response in enumerate(rows["responses"])}
+    for row, response in enumerate(seen["responses"]):
+        about = abouts(rows)[of_response[tuple(response.tolist())]]
+        expected = seeing.log_probs(about["question_id"], response)
+        assert off(seen["log_probs"][row, : len(response)], expected) < 1e-4
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_same(
+    place: Path, trained: VerlRun, step: int
+) -> None:
+    kept = step_of(place, "run", step)
+    apart = (kept["old_log_probs_BT"] - kept["sampling_log_probs_BT"]) * kept["mask_BT"]
+    assert set(kept["variant_B"].tolist()) == {0, 1, 2}
+    for variant in (0, 1):
+        assert float(apart[kept["variant_B"] == variant].abs().max()) < 1e-4
+    assert float(apart[kept["variant_B"] == 2].abs().max()) > 1e-2
+
+
+def test_engine_and_trainer_agree_on_every_prompt_that_was_asked(place: Path, trained: VerlRun) -> None:
+    for step in STEPS:
+        kept = step_of(place, "run", step)
+        assert kept["compared_B"].all()
+        assert float(kept["engine_ratio_BT"].abs().max()) < 1e-4
+
+
+def test_every_step_changes_the_weights(trained: VerlRun) -> None:
+    assert [step["step"] for step in trained.steps] == list(STEPS)
+    assert all(step["actor/grad_norm"] > 0 for step in trained.steps)
+
+
+def test_a_grae_asks_the_question_alone(place: Path, trained: VerlRun) -> None:
+    kept = step_of(place, "run", len(NAMES))
+    assert not kept["variant_B"].any()
+    assert len(kept["rewards_B"]) == QUESTIONS * ROLLOUTS

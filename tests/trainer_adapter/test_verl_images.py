@@ -1,0 +1,147 @@
+"""Questions with images on their way into verl: places, positions, the data set, and checks before."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from tiny_model import save_tiny_model
+from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
+from vision_proof import export_pictured
+
+from service.errors import InputError, PrerequisiteError
+from service.models.processors import as_rgb, open_processor
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.checking import check_lengths
+from trainer_adapter.runs.composing import Machine, compose_run
+from trainer_adapter.runs.data import read_data
+from trainer_adapter.verl.image_prompts import load_processor, prompt_lengths
+from trainer_adapter.verl.plugin.images.placing import images_of, with_images
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_vision_model(tmp_path_factory.mktemp("seeing"))
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory, model: Path) -> Path:
+    return export_pictured(tmp_path_factory.mktemp("export"), model).parent
+
+
+def user(content: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": "Look."}, {"role": "user", "content": content}]
+
+
+def test_images_stand_where_the_text_says() -> None:
+    filled = with_images(user("Is <image> or<image>larger?"), ["a", "b"])
+    assert filled[0]["content"] == [{"type": "text", "text": "Look."}]
+    assert filled[1]["content"] == [
+        {"type": "text", "text": "Is "},
+        {"type": "image", "image": "a"},
+        {"type": "text", "text": " or"},
+        {"type": "image", "image": "b"},
+        {"type": "text", "text": "larger?"},
+    ]
+    assert images_of(filled) == ["a", "b"]
+    assert with_images(user("no <image> here"), []) == user("no <image> here")
+    with pytest.raises(ValueError, match="a prompt has 1 <image> for 2 images"):
+        with_images(user("Is <image>?"), ["a", "b"])
+
+
+def test_what_is_transparent_becomes_white() -> None:
+    clear = Image.new("RGBA", (2, 2), (0, 0, 0, 0))
+    assert as_rgb(clear).getpixel((0, 0)) == (255, 255, 255)
+    half = Image.new("LA", (2, 2), (0, 128))
+    assert as_rgb(half).getpixel((0, 0)) == (127, 127, 127)
+    assert as_rgb(Image.new("L", (2, 2), 7)).getpixel((0, 0)) == (7, 7, 7)
+
+
+@pytest.mark.parametrize("lengths", [(7, 7, 7), (5, 7, 6), (4,), (48,) * 12])
+def test_positions_are_packed_by_tokens_whatever_the_lengths(lengths: tuple[int, ...]) -> None:
+    pytest.importorskip("verl")
+    from tensordict import TensorDict
+
+    from trainer_adapter.verl.plugin.images.positions import pack_by_tokens
+
+    rows = [torch.arange(4 * length).view(4, length) + 1000 * row for row, length in enumerate(lengths)]
+    data = TensorDict(
+        {"position_ids": torch.nested.as_nested_tensor(rows, layout=torch.jagged)}, batch_size=len(rows)
+    )
+    for _ in range(2):  # verl asks for it several times
+        pack_by_tokens(data)
+        for row, packed in zip(rows, data["position_ids"].unbind(), strict=True):
+            assert torch.equal(row, packed)
+    texts = TensorDict({"position_ids": torch.arange(3)[None]}, batch_size=1)
+    pack_by_tokens(texts)
+    assert torch.equal(texts["position_ids"], torch.arange(3)[None])
+
+
+def test_the_data_set_gives_rows_with_their_images(model: Path, exported: Path) -> None:
+    pytest.importorskip("verl")
+    from omegaconf import OmegaConf
+
+    from trainer_adapter.verl.plugin.images.dataset import ImageDataset
+
+    config = OmegaConf.create({"max_prompt_length": 160, "filter_overlong_prompts_workers": 1})
+    processor = load_processor(str(model))
+    rows = ImageDataset(str(exported / "train.parquet"), processor.tokenizer, config, processor)
+    assert len(rows) == 12
+    (image,) = images_of(rows[0]["raw_prompt"])
+    assert image.size == (40, 40)
+    assert "images" not in rows[0]
+    none_fits = OmegaConf.create({"max_prompt_length": 20, "filter_overlong_prompts_workers": 1})
+    assert len(ImageDataset(str(exported / "train.parquet"), processor.tokenizer, none_fits, processor)) == 0
+
+
+def test_prompts_are_counted_as_the_processor_makes_them(model: Path, exported: Path) -> None:
+    processor = open_processor(str(model))
+    lengths = [*prompt_lengths(exported / "train.parquet", processor, {}, {}, 2)]
+    assert len(lengths) == 36
+    text = "<|im_start|>user\n<|vision_start|><|image_pad|><|vision_end|>What is 0+0?\n\nBox it.<|im_end|>\n"
+    asked = processor(text=[f"{text}<|im_start|>assistant\n"], images=[Image.new("RGB", (40, 40))])
+    assert lengths[0][1] == len(asked["input_ids"][0])
+    options = {"min_pixels": 56 * 56, "max_pixels": 56 * 56}
+    smaller = [*prompt_lengths(exported / "train.parquet", processor, {}, options, 2)]
+    longest = max(length for _, length in lengths)
+    assert max(length for _, length in smaller) == longest - (9 - TOKENS_OF_AN_IMAGE)
+
+
+def composed(exported: Path, model: Path | None, *overrides: str) -> Any:
+    return compose_run(
+        RECIPES["ta_grpo"],
+        Machine(cpu=True),
+        model=None if model is None else str(model),
+        data=read_data(exported),
+        overrides=assign(RECIPES["ta_grpo"], overrides).overrides,
+    )
+
+
+def test_a_run_takes_the_data_set_for_images(exported: Path, model: Path) -> None:
+    composition = composed(exported, model)
+    assert composition.value("data.custom_cls.name") == "ImageDataset"
+    own = composed(exported, model, "data.custom_cls.path=/own.py")
+    assert own.value("data.custom_cls.name") is None
+    (note,) = check_lengths(composition, read_data(exported))
+    assert note.startswith("with the tokens of its images the longest prompt has ")
+
+
+def test_prompts_too_long_with_their_images_are_named(exported: Path, model: Path) -> None:
+    composition = composed(exported, model, "data.max_prompt_length=50")
+    with pytest.raises(InputError, match=r"prompts of more than 50 tokens, images among them \(.* has 51; "):
+        check_lengths(composition, read_data(exported))
+
+
+def test_a_model_that_does_not_see_is_refused(exported: Path, tmp_path: Path, model: Path) -> None:
+    text_model = save_tiny_model(tmp_path / "text")
+    with pytest.raises(InputError, match="takes no images, but questions of the set have some"):
+        check_lengths(composed(exported, text_model), read_data(exported))
+    blind = tmp_path / "blind"
+    blind.mkdir()
+    for file in model.iterdir():
+        if file.name != "processor_config.json":
+            (blind / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(PrerequisiteError, match="its processor, which images need, could not be loaded"):
+        check_lengths(composed(exported, blind), read_data(exported))

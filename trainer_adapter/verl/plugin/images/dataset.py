@@ -1,0 +1,31 @@
+"""verl's data set for questions with images, without its own reader of images.
+
+A row keeps its images in the column `images`, and its prompts say `<image>` where they stand, as verl has it.
+verl reads them by `qwen_vl_utils`, which wants torchvision and resizes them before the model's processor does
+so again; here the processor gets them as they are, as it does in an evaluation.
+"""
+
+from typing import Any
+
+from verl.utils.dataset.rl_dataset import RLHFDataset
+
+from service.models.processors import open_held
+from trainer_adapter.verl.plugin.images.placing import images_of
+
+
+class ImageDataset(RLHFDataset):  # type: ignore[misc]
+    """verl's data set; put in by its own setting `data.custom_cls`."""
+
+    def _build_messages(self, example: dict[str, Any], key: str) -> list[dict[str, Any]]:
+        held = example.get(self.image_key)
+        if held:
+            example[self.image_key] = [open_held(each) for each in held]
+        messages: list[dict[str, Any]] = super()._build_messages(example, key)
+        return messages
+
+    @classmethod
+    def _process_multi_modal_info(
+        cls, messages: list[dict[str, Any]], image_patch_size: int, config: Any
+    ) -> tuple[list[Any] | None, None, None]:
+        """Return the messages' images, and that there are neither videos nor sounds."""
+        return images_of(messages) or None, None, None

@@ -1,0 +1,41 @@
+"""Images at their places in chat messages, as processors of transformers take them: parts of a content."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from service.questions.images import PLACEHOLDER, count_placeholders
+
+Message = Mapping[str, Any]
+
+
+def images_of(messages: Sequence[Message]) -> list[Any]:
+    """Return the images of chat messages in order."""
+    contents = [message["content"] for message in messages if not isinstance(message["content"], str)]
+    return [part["image"] for content in contents for part in content if part.get("type") == "image"]
+
+
+def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return messages of plain text with images at their places.
+
+    Raises:
+        ValueError: there are more or fewer places than images.
+    """
+    if not images:
+        return [dict(message) for message in messages]
+    places = sum(count_placeholders(message["content"]) for message in messages)
+    if places != len(images):
+        raise ValueError(f"a prompt has {places} {PLACEHOLDER} for {len(images)} images of its question")
+    left = iter(images)
+    return [{**message, "content": _parts(message["content"], left)} for message in messages]
+
+
+def _parts(text: str, images: Any) -> list[dict[str, Any]]:
+    first, *others = text.split(PLACEHOLDER)
+    parts = _text(first)
+    for following in others:
+        parts += [{"type": "image", "image": next(images)}, *_text(following)]
+    return parts
+
+
+def _text(text: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": text}] if text else []

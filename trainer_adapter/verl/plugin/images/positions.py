@@ -1,0 +1,52 @@
+"""Positions of tokens where prompts hold images: of a row, and of rows packed as verl indexes them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from verl.utils.tensordict_utils import nested_tensor_from_tensor_list
+
+from service.models.processors import image_tokens
+
+
+def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) -> torch.Tensor:
+    """Return the positions of a row's tokens as verl keeps them.
+
+    Args:
+        processor: verl's, with the model's `get_rope_index` where it has one; None for a text model.
+        tokens: shape T.
+        seen: what the model is given of the row's images, with their sizes `image_grid_thw`.
+
+    Returns:
+        Shape T; (4, T) for a model that turns by three positions, of which the first row counts tokens.
+    """
+    places = torch.arange(len(tokens))
+    if processor is None or not hasattr(processor, "get_rope_index"):
+        return places
+    if seen.get("image_grid_thw") is None:
+        return places.expand(4, -1).clone()
+    of_images = torch.tensor(sorted(image_tokens(processor.config)))
+    vision, _ = processor.get_rope_index(
+        input_ids=tokens[None],
+        mm_token_type_ids=torch.isin(tokens, of_images).int()[None],
+        image_grid_thw=seen["image_grid_thw"],
+        attention_mask=torch.ones_like(tokens)[None],
+    )
+    return torch.cat([places[None], vision[:, 0]])
+
+
+def pack_by_tokens(data: Any) -> None:
+    """Have the positions of a batch jagged over tokens, in place; those of texts are left as they are.
+
+    Where all rows of a step are equally long, verl's queue packs them by coordinates in place of tokens, and
+    `maybe_fix_3d_position_ids` of verl 0.9.1 only renames the dimension: the step fails (verl issue 7899).
+    """
+    held = data.get("position_ids", None)
+    if not isinstance(held, torch.Tensor) or not held.is_nested or held.dim() != 3:
+        return
+    values, ends = held.values(), held.offsets()
+    if values.shape[0] != int(ends[-1]):
+        held._ragged_idx = 2  # lost on the way between processes
+        return
+    rows = values.view(len(ends) - 1, -1, values.shape[1])
+    data["position_ids"] = nested_tensor_from_tensor_list(list(rows.unbind()), ragged_idx=2)
