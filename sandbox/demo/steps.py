@@ -269,7 +269,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             "trains, on Ray, without a GPU; starting it takes a minute.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
-                *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
+                *("--model", str(plan.policy), "--cpu", "--hide-log", "--no-import", "--name", training.name),
                 *("--folder", str(folder), *db, *_overrides(plan, training)),
             ),
             training=training,

@@ -148,12 +148,15 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
         kept = find_run(session, "first")
     assert (kept.kind, kept.spec, kept.finished_at is None) == ("train", config["spec"], False)
 
+        [trained] = [each for each in list_train_runs(session) if each.run.name == "first"]
+    assert (trained.steps, trained.rollouts) == (STEPS, STEPS * RESPONSES)  # imported meanwhile
+
     # The record is that of the same run: an import finds it instead of making another.
     imported = run(place, "rollouts", "import", "runs/first/rollouts", "--json", limit_s=LIMIT_S)
     assert imported.returncode == 0, imported.stderr
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         assert find_run(session, "first").id == kept.id
-    assert json.loads(imported.stdout)["rollouts"] == STEPS * RESPONSES
+    assert json.loads(imported.stdout)["unchanged"] == STEPS
 
 
 def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
@@ -340,9 +343,8 @@ def test_log_ratios_of_tokens_add_up_to_those_of_responses(finished: Path) -> No
 
 def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:
     first, second = killed.imported
-    assert (first["new"], first["rollouts"]) == (3, 3 * RESPONSES)
-    assert second["new"] == 3
-    assert second["replaced"] + second["unchanged"] == 3
+    assert (first["new"], first["unchanged"]) == (0, 3)  # imported meanwhile, though verl was killed
+    assert (second["new"], second["replaced"], second["unchanged"]) == (0, 0, STEPS)
     assert not list((killed.folder / "rollouts").glob(".*.tmp"))
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         [kept] = [each for each in list_train_runs(session) if each.run.name == "second"]
