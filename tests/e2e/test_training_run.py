@@ -146,9 +146,8 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
     config = json.loads((finished / "config.json").read_text())
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         kept = find_run(session, "first")
-    assert (kept.kind, kept.spec, kept.finished_at is None) == ("train", config["spec"], False)
-
         [trained] = [each for each in list_train_runs(session) if each.run.name == "first"]
+    assert (kept.kind, kept.spec, kept.finished_at is None) == ("train", config["spec"], False)
     assert (trained.steps, trained.rollouts) == (STEPS, STEPS * RESPONSES)  # imported meanwhile
 
     # The record is that of the same run: an import finds it instead of making another.
