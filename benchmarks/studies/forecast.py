@@ -2,9 +2,10 @@
 
 On `grpo_group_log_dsrsub` (successes out of 8 at each visit of each prompt, in time order) it is fitted to
 one half of each prompt's visits and compared with the other: in time (the drift of training counts as error)
-and at random (the error of the model alone). Then pilots are drawn from populations whose shares are known
-(`forecast_worlds.py`): errors, and how often intervals hold the share, up to 8 times the responses of the
-pilot. The last line is one JSON object.
+and at random (the error of the model alone). What the recipes' filter `predicted`
+would have left out of that run stands beside it. Then pilots are drawn from populations whose shares are
+known (`forecast_worlds.py`): errors, and how often intervals hold the share, up to 8 times the responses of
+the pilot. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from evaluator.signal.forecast import (
 from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.sources.rollouts import read_visits
 from evaluator.signal.zero_gradient import zero_gradient
+from trainer_adapter.methods.skipping import DeadGroups
 
 G = 8
 
@@ -91,6 +93,35 @@ def record(row: Check) -> dict[str, Any]:
         f"  {o.value:.3f} [{o.low:.3f}, {o.high:.3f}]  {100 * row.error:+.2f} points"
     )
     return {"predicted": p.share, "observed": o.value, "error_points": 100 * row.error, "family": row.family}
+
+
+def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> tuple[float, float, float]:
+    """Return what leaving questions out does to a run: shares drawn, of these mixed, and of all mixed missed.
+
+    `visits` are (right, group size) of each question in time order.
+    """
+    groups = DeadGroups(draw_again, 0)
+    drawn = mixed = offered = 0
+    for number, row in enumerate(visits):
+        for step, (right, size) in enumerate(row):
+            is_mixed = 0 < right < size
+            offered += is_mixed
+            if groups.skips(str(number), step):
+                continue
+            drawn, mixed = drawn + 1, mixed + is_mixed
+            groups.count([] if is_mixed else [str(number)], [str(number)] if is_mixed else [])
+    return drawn / sum(map(len, visits)), mixed / drawn, 1 - mixed / offered
+
+
+def report_left_out(path: Path) -> dict[str, Any]:
+    print("\nquestions drawn with probability p^z after z groups in a row without a gradient")
+    print("    p     drawn   of these mixed   mixed ones missed")
+    report = {}
+    for draw_again in (1.0, 0.9, 0.7, 0.5):
+        shares = left_out(read_visits(path), draw_again)
+        report[str(draw_again)] = shares
+        print(f"    {draw_again:.1f}  {shares[0]:6.1%}   {shares[1]:14.1%}   {shares[2]:17.1%}")
+    return report
 
 
 def report_coverage(
@@ -176,6 +207,7 @@ def main() -> None:
     path = args.data / LOG
     if path.exists():
         report["dsrsub"] = report_real(path, args.seed)
+        report["left_out"] = report_left_out(path)
     else:
         print(f"{path} is not there: the forecast was not compared with a real run")
     worlds: list[World] = [*TUNED, *APART, *real_worlds(args.data)]

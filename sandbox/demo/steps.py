@@ -265,7 +265,7 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             f"Train {training.recipe}, seed {training.seed}",
             f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {steps} steps of {size.questions_a_step} "
             f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
-            f"{' and more, until every group is mixed' if recipe.filter == 'dynamic' else ''}. verl itself "
+            f"{' and more, until every group is mixed' if recipe.drops_dead_groups else ''}. verl itself "
             "trains, on Ray, without a GPU; starting it takes a minute.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),

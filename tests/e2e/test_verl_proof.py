@@ -34,13 +34,14 @@ def path_of(recipe: Recipe) -> tuple[Any, ...]:
 def every_recipe() -> list[str]:
     """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least.
 
-    Rescues come more often, since in one step of a model that guesses no question may need one.
+    Rescues come more often, since in one step of a model that guesses no question may need one. Nor is a
+    question left out before it comes again.
     """
     paths: dict[tuple[Any, ...], list[str]] = {}
     for name in RECIPES:
         paths.setdefault(path_of(fitted(name)), []).append(name)
     twice = [name for names in paths.values() for name in (names if len(names) > 1 else names * 2)]
-    return ["ta_grpo", "ta_grpo", "ta_grpo", *twice, "ta_rescue", "ta_rescue", "ta_rescue"]
+    return ["ta_grpo", "ta_grpo", "ta_grpo", *twice, *["ta_rescue"] * 3, *["grpo_predicted"] * 4]
 
 
 NAMES = every_recipe()
@@ -226,7 +227,7 @@ def test_failed_responses_make_shorter_groups_that_are_reported(place: Path, lon
 def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: VerlRun) -> None:
     evicted = 0.0
     for number, name in enumerate(NAMES):
-        if RECIPES[name].filter != "dynamic":
+        if not RECIPES[name].drops_dead_groups:
             continue
         kept, metrics = step_of(place, "long", number + 1), long_run.steps[number]
         assert len(set(kept["question_B"].tolist())) == QUESTIONS
@@ -237,6 +238,17 @@ def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: 
         assert metrics["tagrpo/filter/questions_drawn"] == QUESTIONS + gone + spare
         evicted += gone
     assert evicted > 0
+
+
+def test_questions_without_a_gradient_are_left_out_where_they_come_again(long_run: VerlRun) -> None:
+    skipped = [
+        metrics["tagrpo/filter/skipped"]
+        for name, metrics in zip(NAMES, long_run.steps, strict=True)
+        if name == "grpo_predicted"
+    ]
+    assert len(skipped) == NAMES.count("grpo_predicted")
+    assert skipped[0] == 0
+    assert sum(skipped) > 0
 
 
 def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_run: VerlRun) -> None:

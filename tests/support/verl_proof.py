@@ -124,7 +124,9 @@ def start(
     """Train one step with each recipe named, in one run of verl; `place/name` keeps what the probe sees."""
     folder, rows = place / name, place / data / "train.parquet"
     folder.mkdir()
-    settings = RunSettings(engine_correction="token", poll_interval_s=0.05, record=str(folder / "record"))
+    settings = RunSettings(
+        engine_correction="token", poll_interval_s=0.05, draw_again=0.01, record=str(folder / "record")
+    )
     of_recipe = recipe_overrides(fitted(names[0]), settings) | {"trainer.v1.trainer_mode": "tagrpo_probe"}
     return run_main_ppo(
         [

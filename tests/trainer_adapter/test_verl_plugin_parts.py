@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -260,6 +261,7 @@ def test_dynamic_sampling_drops_the_groups_that_agree_and_takes_others_in_order(
     assert metrics["tagrpo/filter/questions_drawn"] == 6
     assert (metrics["tagrpo/filter/surplus"], metrics["tagrpo/filter/missing"]) == (0, 0)
     assert {key for key in queue.cleared if "_" not in key} == set(drawn)
+    assert buffer.dead == {"1-01", "1-02", "1-03"}
 
 
 def test_dynamic_sampling_refills_while_groups_are_under_way_as_verl_does(
@@ -300,6 +302,7 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     assert counted == {"questions_drawn": 12, "all_right": 3, "all_wrong": 8, "surplus": 0, "missing": 3}
     assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 whose answers" in caplog.text
     assert {key for key in queue.partition if "_" in key} == set(sampled.keys)  # the rest is gone
+    assert len(buffer.dead) == 11  # those that filled the step for a moment too
 
 
 def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,6 +311,27 @@ def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.
     sampled, metrics = buffer_on(monkeypatch, queue, wanted=4, limit=6).sample(1, "train", 4)
     assert len(sampled.keys) == 8
     assert (metrics["tagrpo/filter/all_wrong"], metrics["tagrpo/filter/missing"]) == (6, 4)
+
+
+def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
+    from trainer_adapter.verl.plugin.replay import Skipping
+
+    skipping = Skipping(0.5, 1)
+    skipping.count(["dead"] * 40, ["alive"])
+    assert [skipping.skips(name, 1) for name in ("dead", "alive", "new", "dead")] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+    assert skipping.skipped == 2
+    skipping.save(tmp_path / "global_step_1")
+    assert (skipping.skips("alive", 2), skipping.skipped) == (False, 0)
+    later = Skipping(0.5, 1)
+    later.load(tmp_path / "global_step_0")  # saved without
+    assert not later.skips("dead", 1)
+    later.load(tmp_path / "global_step_1")
+    assert later.skips("dead", 1)
 
 
 def test_recipes_travel_as_json() -> None:

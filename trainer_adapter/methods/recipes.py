@@ -15,7 +15,7 @@ from trainer_adapter.methods.registry import FORMULAS, ways_out
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 SamplingAxis: TypeAlias = Literal["split", "rescue"]
-FilterAxis: TypeAlias = Literal["none", "dynamic"]
+FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted"]
 RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong", "accuracy_format"]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
@@ -67,7 +67,8 @@ class Recipe:
             responses (corrected); on those of neighbors that are not better than their group, min(1, ratio)
             (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
-        filter: whether groups whose answers are all right or all wrong are dropped and replaced.
+        filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
+            predicted: and questions whose last groups were so are left out by chance (`skipping`).
         reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, or 1
             for a right answer and 1 for thinking between tags (CW-GRPO, App. C).
     """
@@ -99,6 +100,11 @@ class Recipe:
     def group_size(self) -> int:
         """Responses of a group."""
         return self.responses if self.group == "prompt" else self.rollouts
+
+    @property
+    def drops_dead_groups(self) -> bool:
+        """Whether groups without a gradient are dropped and replaced."""
+        return self.filter != "none"
 
     @property
     def formulas(self) -> dict[str, str]:
@@ -153,11 +159,11 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "responses to a neighbor that are a group of their own need no weight against the question's",
     ),
     (
-        lambda r: r.group == "prompt" and r.filter == "dynamic",
+        lambda r: r.group == "prompt" and r.drops_dead_groups,
         "dynamic sampling drops a row, which several groups would share; take the flat export instead",
     ),
     (
-        lambda r: r.filter == "dynamic" and r.advantage == "w_reinforce",
+        lambda r: r.drops_dead_groups and r.advantage == "w_reinforce",
         "W-REINFORCE learns from groups whose answers are all right or all wrong; without a filter",
     ),
     (
@@ -211,6 +217,11 @@ _ALL = (
         "grpo_matched", "GRPO with as many responses as TA-GRPO draws (arXiv 2601.22478, 5.4)", responses=32
     ),
     Recipe("grpo_ds", "GRPO with dynamic sampling (arXiv 2601.22478, 5.1)", filter="dynamic"),
+    Recipe(
+        "grpo_predicted",
+        "dynamic sampling that leaves out questions without a gradient of late (after arXiv 2506.02177)",
+        filter="predicted",
+    ),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",

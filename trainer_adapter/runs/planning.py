@@ -214,7 +214,7 @@ def _work(
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     drawn = None
-    if recipe.filter == "dynamic" and no_gradient is not None and no_gradient < 1:
+    if recipe.drops_dead_groups and no_gradient is not None and no_gradient < 1:
         drawn = responses / (1 - no_gradient)
     return Work(
         method,
@@ -238,12 +238,12 @@ def warnings(composition: Composition, first: Work) -> list[str]:
     if share is None:
         return []
     warned = []
-    if share >= 0.5 and recipe.filter == "none":
+    if share >= 0.5 and not recipe.drops_dead_groups:
         warned.append(
             f"{share:.0%} of the groups will have equal rewards and no gradient at first; more responses, "
             "neighbors, dynamic sampling or easier and harder questions change that (`tagrpo diagnose cost`)"
         )
-    if recipe.filter == "dynamic":
+    if recipe.drops_dead_groups:
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches
         warned.append(

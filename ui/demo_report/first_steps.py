@@ -84,7 +84,7 @@ def blocks(rows: Sequence[Seen]) -> list[Block]:
 def _group(recipe: str) -> str | None:
     """Return the group that a recipe normalises over, of those foreseen; None for another one."""
     of = RECIPES[recipe]
-    if of.filter != "none":
+    if of.drops_dead_groups:
         return None  # what it trains on was drawn until it was mixed
     if of.neighbors == 0:
         return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(of.rollouts)

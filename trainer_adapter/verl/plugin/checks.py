@@ -131,13 +131,13 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         f"{rollout}.agent.default_agent_loop": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,
-        "algorithm.filter_groups.enable": recipe.filter == "dynamic",
+        "algorithm.filter_groups.enable": recipe.drops_dead_groups,
         f"{actor}.use_kl_loss": loss.kl_coef > 0,
         f"{actor}.policy_loss.loss_mode": "vanilla",
     }
     if not keeps_log_probs(recipe):
         expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
-    if recipe.filter == "dynamic":
+    if recipe.drops_dead_groups:
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
     if recipe.reward == "accuracy_format" or _at(config, FORMAT_REWARD):
         expected[FORMAT_REWARD] = recipe.reward == "accuracy_format"
@@ -145,7 +145,7 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         setting = _at(config, key)
         if setting != value:
             yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
-    if recipe.group == "prompt" and recipe.filter == "dynamic":
+    if recipe.group == "prompt" and recipe.drops_dead_groups:
         yield "dynamic sampling drops a row, which the groups of several prompts share; use the flat export"
 
 

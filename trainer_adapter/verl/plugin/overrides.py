@@ -33,7 +33,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         "trainer.v1.trainer_mode": NAME,
         "algorithm.adv_estimator": NAME,
         "algorithm.use_kl_in_reward": False,
-        "algorithm.filter_groups.enable": recipe.filter == "dynamic",
+        "algorithm.filter_groups.enable": recipe.drops_dead_groups,
         "algorithm.filter_groups.metric": CORRECTNESS,
         "algorithm.rollout_correction.bypass_mode": False,
         "algorithm.rollout_correction.rollout_is": None,

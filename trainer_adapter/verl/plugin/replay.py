@@ -1,18 +1,22 @@
-"""The replay buffer: dynamic sampling with an end, and the same groups in every run."""
+"""Which groups make a step: dynamic sampling with an end, questions left out, equal groups in every run."""
 
+import json
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 from verl.trainer.ppo.v1 import replay_buffer
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
 from service.errors import InputError
+from trainer_adapter.methods.skipping import DeadGroups
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SURPLUS = "training/filter_groups/discarded_surplus_samples"
+_DEAD_GROUPS = "tagrpo_dead_groups.json"
 _Reasons = tuple[set[str], set[str], set[str], Counter[float]]
 
 
@@ -21,6 +25,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     verl decides when questions are drawn anew and how many. At the limit no more are: the step is made of
     the groups with a gradient that are there, or, where there is none, of groups without.
+
+    `dead` names the groups without a gradient that the last step drew.
 
     Args:
         waves: whether groups are looked at only once none is under way, so that what is drawn does not depend
@@ -36,6 +42,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self._step, self._wanted, self._drawn = 0, 0, 0
         self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
+        self.dead: set[str] = set()
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
         """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics.
@@ -48,6 +55,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return validation
         self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
         self.all_right = self.all_wrong = 0
+        self.dead = set()
         self._kept = {}
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
         if self.filter_groups_metric is None:
@@ -134,6 +142,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         ordered = sorted(dead)
         gone = ordered[: max(0, replaceable)]
         self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
+        self.dead |= dead
         return set(gone), Counter(rewards[uid] for uid in gone)
 
     def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
@@ -160,6 +169,40 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         # The trainer numbers questions as they are drawn; verl's order is that of a set.
         ordered = sorted(chosen, key=lambda uid: (uid in self._kept, steps.get(uid, 0), uid))
         return ordered[:batch_size], partition, steps
+
+
+class Skipping:
+    """Says which questions a step leaves out, and learns from its groups; kept with verl's checkpoints.
+
+    `skipped` counts the questions that the current step has left out.
+    """
+
+    def __init__(self, draw_again: float, seed: int) -> None:
+        self._groups = DeadGroups(draw_again, seed)
+        self._step = -1
+        self.skipped = 0
+
+    def skips(self, question_id: str, step: int) -> bool:
+        """Say whether a question is left out of a step."""
+        if step != self._step:
+            self._step, self.skipped = step, 0
+        left_out = self._groups.skips(question_id, step)
+        self.skipped += left_out
+        return left_out
+
+    def count(self, dead: Iterable[str], alive: Iterable[str]) -> None:
+        """Count the groups of a step, by their questions."""
+        self._groups.count(dead, alive)
+
+    def save(self, folder: Path) -> None:
+        """Write the counts into the folder of a checkpoint."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / _DEAD_GROUPS).write_text(json.dumps(self._groups.to_json()), encoding="utf-8")
+
+    def load(self, folder: Path) -> None:
+        """Go on with the counts of a checkpoint; one that was saved without them leaves none out."""
+        if (folder / _DEAD_GROUPS).is_file():
+            self._groups.replace(json.loads((folder / _DEAD_GROUPS).read_text(encoding="utf-8")))
 
 
 def _uid(key: str) -> str:

@@ -20,6 +20,7 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "seed": (lambda value: value is None or value >= 0, "0 or more, or null"),
     "waves": (lambda value: isinstance(value, bool), "true or false"),
     "max_gen_batches": (lambda value: value >= 1, "1 or more"),
+    "draw_again": (lambda value: 0 < value <= 1, "a share above 0, at most 1"),
     "kl_on": (lambda value: value in ("all", "question"), "all or question"),
     "engine_correction": (
         lambda value: value in ("token", "sequence", "none", None),
@@ -53,6 +54,8 @@ class RunSettings:
             repeated; else as soon as a place is free, as verl does.
         max_gen_batches: with dynamic sampling, the most batches of questions a step may draw before it is
             made of the groups that are there; one batch is `data.train_batch_size` questions.
+        draw_again: with filter predicted, the probability p that a question is drawn again after a group
+            without a gradient; after z of them in a row p^z.
         kl_on: the responses the KL penalty looks at: all, or those to the original question.
         engine_correction: importance weights between rollout engine and trainer: of a token, of a whole
             response (sequence), or none; None stands for token on GPUs and none on the CPU, where one code
@@ -76,6 +79,7 @@ class RunSettings:
     seed: int | None = 42
     waves: bool = False
     max_gen_batches: int = 10
+    draw_again: float = 0.7
     kl_on: Literal["all", "question"] = "all"
     engine_correction: Literal["token", "sequence", "none"] | None = None
     engine_threshold: float = 2.0

@@ -2,7 +2,9 @@
 
 import logging
 from collections import Counter
+from collections.abc import Iterable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,7 +30,7 @@ from trainer_adapter.verl.plugin.checks import (
 )
 from trainer_adapter.verl.plugin.importance import Importance, importance, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
-from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer
+from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer, Skipping
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.step_texts import open_record, record_step
@@ -60,6 +62,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         check_config(plain, self.recipe)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
+        self._asked: dict[str, str] = {}  # questions by the names of their groups
+        self._skipping = Skipping(self.settings.draw_again, self.settings.seed or 0)
         self._alarms = Alarms()
         with open_dict(config):
             # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
@@ -130,15 +134,17 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         batch = super()._fetch_one_gen_batch()
         if self._drawn_in != self.global_steps:
             self._drawn, self._drawn_in = Counter(), self.global_steps
+        if self.recipe.filter == "predicted":
+            for _ in range(len(self.train_dataset)):  # where all are to be left out, none is
+                if not self._skipping.skips(_asked_by(batch)[0], self.global_steps):
+                    break
+                batch = super()._fetch_one_gen_batch()
         names, draws = [], []
-        for row in range(len(batch)):
-            about = {
-                name: _value(batch[name][row]) for name in ("extra_info", "index", "uid") if name in batch
-            }
-            identity = question_id(about)
+        for identity in _asked_by(batch):
             draws.append(self._drawn[identity])
             self._drawn[identity] += 1
             names.append(f"{self.global_steps}-{self._questions:09d}")
+            self._asked[names[-1]] = identity
             self._questions += 1
         tensordict_utils.assign_non_tensor_stack(batch, "uid", names)
         tensordict_utils.assign_non_tensor_stack(batch, DRAW_FIELD, draws)
@@ -148,6 +154,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Put rows into an order of their own, since responses come in that of arrival."""
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
+        self._count_dead_groups(sizes.keys(), metrics)
         short = {uid: size for uid, size in sizes.items() if size < self.recipe.rollouts}
         metrics["tagrpo/groups/short"] = len(short)
         metrics["tagrpo/groups/missing_responses"] = sum(
@@ -159,6 +166,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                 *(self.global_steps, uid, size, self.recipe.rollouts),
             )
         return super()._balance_batch(batch, metrics, **kwargs)
+
+    def _count_dead_groups(self, taken: Iterable[str], metrics: dict[str, Any]) -> None:
+        """Take down which groups of a step had a gradient, for the steps to come."""
+        if self.recipe.filter == "predicted":
+            dead = self.replay_buffer.dead
+            alive = [self._asked[uid] for uid in taken if uid not in dead]
+            self._skipping.count([self._asked[uid] for uid in dead], alive)
+            metrics["tagrpo/filter/skipped"] = self._skipping.skipped
+        self._asked.clear()
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         return super()._compute_old_log_prob(self._for_workers(batch), metrics)
@@ -205,7 +221,18 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Save once the record is on the disk: steps up to a checkpoint are never trained again."""
         if self._record is not None:
             self._record.flush()
+        if self.recipe.filter == "predicted":  # before verl says that the checkpoint is whole
+            self._skipping.save(self._checkpoint())
         super()._save_checkpoint()
+
+    def _load_checkpoint(self) -> None:
+        super()._load_checkpoint()
+        if self.recipe.filter == "predicted" and self.global_steps:
+            self._skipping.load(self._checkpoint())
+
+    def _checkpoint(self) -> Path:
+        """Return the folder of this step's checkpoint."""
+        return Path(self.config.trainer.default_local_dir, f"global_step_{self.global_steps}")
 
     def _compute_metrics(self, batch: Any, metrics: dict[str, Any], *args: Any, **kwargs: Any) -> None:
         super()._compute_metrics(batch, metrics, *args, **kwargs)
@@ -359,6 +386,12 @@ def computed_advantages(
 def _place(key: str) -> tuple[str, int, int]:
     uid, session, output = key.rsplit("_", 2)
     return uid, int(session), int(output)
+
+
+def _asked_by(batch: Any) -> list[str]:
+    """Return the ids of the questions of a batch of prompts."""
+    names = [name for name in ("extra_info", "index", "uid") if name in batch]
+    return [question_id({name: _value(batch[name][row]) for name in names}) for row in range(len(batch))]
 
 
 def _value(held: Any) -> Any:
