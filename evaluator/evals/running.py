@@ -26,7 +26,17 @@ from evaluator.grading import Grader
 from service.database import Database
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
-from service.models.estimate import SHORT_ANSWER, Estimate, PriceOf, priced, scaled, times, tokens
+from service.models.estimate import (
+    IMAGE_TOKENS,
+    SHORT_ANSWER,
+    Estimate,
+    PriceOf,
+    add,
+    priced,
+    scaled,
+    times,
+    tokens,
+)
 from service.runs.cells import (
     Cell,
     CellPlan,
@@ -140,11 +150,14 @@ def estimate_eval(
         return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
     requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
-    prompts = times(requests / max(1, len(texts)), tokens(sum(map(len, texts))))
+    each = requests / max(1, len(texts))
+    images = sum(len(place.problem.images) for place in placed)
+    prompts = add(times(each, tokens(sum(map(len, texts)))), times(each * images, IMAGE_TOKENS))
     longest = wanted.sampling.max_tokens
     drawn = times(missing, (min(SHORT_ANSWER, longest), longest))
     asked = (float(requests), float(requests))
-    return Estimate(len(placed), (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),))
+    stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
+    return Estimate(len(placed), stages, images=images)
 
 
 def check_n(n: int) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from rephraser.checks.finding import CheckOptions, Finding, noticed
-from rephraser.checks.form import check_answer_format, check_figures, check_options
+from rephraser.checks.form import check_answer_format, check_figures, check_images, check_options
 from rephraser.checks.formulas import check_formulas, formula_facts
 from rephraser.checks.leaks import check_answer, check_solution
 from rephraser.checks.numbers import check_numbers, number_facts
@@ -14,6 +14,7 @@ from rephraser.checks.reading.text import Question, take_apart
 from rephraser.checks.shape import LONGEST_TEXT, check_language, check_length, check_shape
 from rephraser.checks.wording import VERBATIM, VERBATIM_PROSE, check_sameness, shared_pairs
 from rephraser.checks.words import check_contraries, check_requests
+from service.questions.images import PLACEHOLDER
 
 _TABLE = re.compile(r"\\begin\{(tabular|array)\}.*?\\end\{\1\}", re.DOTALL)
 _NO_OPTIONS = CheckOptions()
@@ -41,9 +42,13 @@ def check_candidate(
         finding is to be rejected. Never raises on any text; texts of more than `LONGEST_TEXT` characters are
         `too_long` and compared no further.
     """
+    images = check_images(question, candidate)
+    question, candidate = (text.replace(PLACEHOLDER, " ") for text in (question, candidate))
+    siblings = [text.replace(PLACEHOLDER, " ") for text in siblings]
     findings = check_shape(question, candidate, options)
     if any(f.name == "empty" for f in findings):
         return tuple(findings)
+    findings += images
     if max(len(question), len(candidate)) > LONGEST_TEXT:
         if question == candidate:
             findings.append(noticed("same_as_original", "the candidate repeats the original"))

@@ -7,6 +7,7 @@ import re
 from rephraser.checks.finding import Finding, noticed
 from rephraser.checks.reading.latex import tokenize
 from rephraser.checks.reading.text import Question
+from service.questions.images import PLACEHOLDER, count_placeholders
 
 
 def check_figures(original: Question, candidate: Question) -> list[Finding]:
@@ -20,6 +21,29 @@ def check_figures(original: Question, candidate: Question) -> list[Finding]:
     if len(after) > len(before):
         return [noticed("figure_added", f"{len(after) - len(before)} figures were added")]
     return [noticed("figure_changed", "the code of a figure is not the original's")]
+
+
+_MENTION = re.compile(
+    r"\b(?:figures?|diagrams?|pictures?|images?|graphs?|drawings?|sketch(?:es)?|charts?|photos?|maps?|shown|pictured|"
+    r"illustrated|illustrat(?:ion|ions|es)|depicted|depicts|drawn|above|below|plot(?:s|ted)?)\b",
+    re.IGNORECASE,
+)
+
+
+def check_images(original: str, candidate: str) -> list[Finding]:
+    """Findings image_missing, image_added and image_unmentioned.
+
+    Which of several images stands in a place cannot be seen.
+    """
+    before, after = count_placeholders(original), count_placeholders(candidate)
+    if after < before:
+        return [noticed("image_missing", f"{after} {PLACEHOLDER} for {before} of the original")]
+    if after > before:
+        return [noticed("image_added", f"{after} {PLACEHOLDER} for {before} of the original")]
+    mentioned, again = (_MENTION.search(text.replace(PLACEHOLDER, " ")) for text in (original, candidate))
+    if before and mentioned and not again:
+        return [noticed("image_unmentioned", f"nothing stands for '{mentioned.group(0)}'")]
+    return []
 
 
 _LABEL = re.compile(

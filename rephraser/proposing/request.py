@@ -30,6 +30,11 @@ _JSON = (
     'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON '
     'every backslash of LaTeX is written twice, as in "\\\\frac".'
 )
+_IMAGES = (
+    "Images belong to the problem: {images}. Whoever reads a rewrite sees them too, so put nothing of them "
+    "into words. Write <image> where an image belongs, exactly {images} times in each rewrite, in the order "
+    "of the problem."
+)
 _TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
 
 
@@ -42,12 +47,19 @@ class Earlier:
 
 
 def build_messages(
-    strategy: Strategy, question: str, count: int, *, avoid: Sequence[Earlier] = (), structured: bool
+    strategy: Strategy,
+    question: str,
+    count: int,
+    *,
+    avoid: Sequence[Earlier] = (),
+    structured: bool,
+    images: int = 0,
 ) -> tuple[dict[str, str], ...]:
     """Return the chat messages that ask for `count` candidates of one question.
 
     `avoid` are earlier candidates, which the new ones must differ from. With `structured` the model answers
-    in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes.
+    in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes. The images
+    of the question stand in the problem, which is the last part of the messages.
     """
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
@@ -62,6 +74,8 @@ def build_messages(
         lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
     else:
         lines.append(_TAGS)
+    if images:
+        lines.append(_IMAGES.format(images=images))
     lines.append(f"<problem>\n{question}\n</problem>")
     return (
         {"role": "system", "content": strategy.text},

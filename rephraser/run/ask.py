@@ -6,7 +6,7 @@ A proposer is told earlier candidates and why they failed: one line each, and ne
 import textwrap
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import select
@@ -21,8 +21,10 @@ from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.database import Database
 from service.models.drawing import LeasedCell
 from service.models.remote import ChatRequest, Message
+from service.models.remote.chat import message_with_images
 from service.models.remote.sampler import chat_request
 from service.models.settings import Sampling
+from service.questions.images import load_images
 from service.questions.tables import QuestionRow
 from service.runs.cells import Cell
 
@@ -54,6 +56,7 @@ class Subject:
     position: int
     problem_id: str
     text: str
+    images: tuple[str, ...] = ()
 
 
 def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
@@ -69,8 +72,29 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
 
 def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
     """Return the subjects of these ids, in their order."""
-    texts = read_texts(session, ids)
-    return [Subject(place, place, identity, texts[identity]) for place, identity in enumerate(ids)]
+    texts, images = read_texts(session, ids), read_images(session, ids)
+    return [
+        Subject(place, place, identity, texts[identity], images.get(identity, ()))
+        for place, identity in enumerate(ids)
+    ]
+
+
+def read_images(session: Session, ids: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of images by question or candidate, which has its question's; without any: not in it."""
+    wanted = list(dict.fromkeys(ids))
+    images: dict[str, tuple[str, ...]] = {}
+    of_candidates = select(CandidateRow.id, QuestionRow.images).join(
+        QuestionRow, QuestionRow.id == CandidateRow.question_id
+    )
+    for query, key in (
+        (select(QuestionRow.id, QuestionRow.images), QuestionRow.id),
+        (of_candidates, CandidateRow.id),
+    ):
+        for start in range(0, len(wanted), _IDS_PER_QUERY):
+            part = wanted[start : start + _IDS_PER_QUERY]
+            rows = session.execute(query.where(key.in_(part), QuestionRow.images.is_not(None)))
+            images.update((identity, tuple(held)) for identity, held in rows)
+    return images
 
 
 def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
@@ -83,6 +107,8 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
         raise ValueError("a run that asks a model needs sampling settings")
     with db.read() as session:
         texts = read_texts(session, [cell.subject_id for cell in cells])
+        held = read_images(session, [cell.subject_id for cell in cells])
+        images = load_images(session, [id for ids in held.values() for id in ids])
         earlier = proposed_texts(session, run_id, [cell.subject_id for cell in cells])
         elsewhere = earlier_texts(session, spec, {cell.subject_id for cell in cells})
     requests = []
@@ -102,10 +128,15 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
             int(cell.payload["count"]),
             avoid=avoid[-EARLIER_SHOWN:],
             structured=structured,
+            images=len(held.get(cell.subject_id, ())),
         )
-        requests.append(
-            _request(cell, messages, spec.sampling, schema=RESPONSE_SCHEMA if structured else None)
-        )
+        request = _request(cell, messages, spec.sampling, schema=RESPONSE_SCHEMA if structured else None)
+        if cell.subject_id in held:
+            pictures = [images[id] for id in held[cell.subject_id]]
+            system, user = request.messages
+            shown = message_with_images(user.role, user.content, texts[cell.subject_id], pictures)
+            request = replace(request, messages=(system, shown))
+        requests.append(request)
     return requests
 
 
@@ -113,6 +144,7 @@ def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) ->
     """Return the requests for answers, one a cell; each draws several samples."""
     with db.read() as session:
         subjects = read_subjects(session, [cell.subject_id for cell in cells])
+        images = load_images(session, [id for subject in subjects for id in subject.images])
     return [
         chat_request(
             solver.drawing,
@@ -122,6 +154,7 @@ def solving_requests(db: Database, solver: SolverSpec, cells: Sequence[Cell]) ->
                 count=int(cell.payload["count"]),
                 seeds=(cell.payload["seed"],),
             ),
+            images,
         )
         for cell, subject in zip(cells, subjects, strict=True)
     ]

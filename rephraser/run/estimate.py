@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.request import build_messages
-from rephraser.run.ask import read_texts
+from rephraser.run.ask import read_images, read_texts
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from service.models.estimate import (
+    IMAGE_TOKENS,
     SHORT_ANSWER,
     Estimate,
     PriceOf,
     Stage,
+    add,
     priced,
     product,
     scaled,
@@ -37,13 +39,15 @@ def estimate_run(session: Session, spec: RunSpec, question_ids: Sequence[str], p
         if run.finished_at and run.spec == spec.to_json()
     ]
     if not trials:
-        return Estimate(len(question_ids), _from_questions(session, spec, question_ids, price_of))
+        images = sum(map(len, read_images(session, question_ids).values()))
+        stages = _from_questions(session, spec, question_ids, images, price_of)
+        return Estimate(len(question_ids), stages, images=images)
     count, _, trial = max(trials, key=lambda sized: sized[:2])
     return scaled(session, trial, count, len(question_ids), len(question_ids) / count)
 
 
 def _from_questions(
-    session: Session, spec: RunSpec, question_ids: Sequence[str], price_of: PriceOf
+    session: Session, spec: RunSpec, question_ids: Sequence[str], images: int, price_of: PriceOf
 ) -> tuple[Stage, ...]:
     texts = list(read_texts(session, question_ids).values())
     count = len(texts)
@@ -62,7 +66,8 @@ def _from_questions(
         )
         rewritten = product(product(asked, REWRITE_LENGTH), (spec.n, spec.n * spec.rounds))
         requests = times(count * len(wanted), rounds)
-        prompts = product(tokens(sent), rounds)
+        pictured = times(images * len(wanted), IMAGE_TOKENS)
+        prompts = product(add(tokens(sent), pictured), rounds)
         stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, price_of))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, solver in enumerate(spec.solvers):
@@ -72,7 +77,8 @@ def _from_questions(
         each = solver.samples_per_request
         samples = (count * shares[0], count * shares[1])
         requests = (math.ceil(samples[0] / each), math.ceil(samples[1] / each))
-        prompts = product(asked, (requests[0] / count, requests[1] / count))
+        pictured = times(images, IMAGE_TOKENS)
+        prompts = product(add(asked, pictured), (requests[0] / count, requests[1] / count))
         drawn_tokens = product(
             samples, (min(SHORT_ANSWER, solver.sampling.max_tokens), solver.sampling.max_tokens)
         )

@@ -14,6 +14,10 @@ from service.runs.store import Run
 from service.runs.tables import RunMinuteRow
 
 CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
+IMAGE_TOKENS = (
+    64.0,
+    16_384.0,
+)  # of an image: small models' fewest to Qwen2.5-VL's most; each counts otherwise
 SHORT_ANSWER = 200  # tokens; nothing but max_tokens is known of the longest
 
 Range = tuple[float, float]
@@ -45,6 +49,7 @@ class Estimate:
     trial: str | None = None
     trial_questions: int | None = None
     hours: Range | None = None
+    images: int = 0  # of the questions; of each it is not known how many tokens it takes
 
     @property
     def usd(self) -> Range | None:
@@ -103,6 +108,11 @@ def tokens(characters: int) -> Range:
 def times(value: float, scales: Range) -> Range:
     """Return a number times both ends of a range."""
     return value * scales[0], value * scales[1]
+
+
+def add(first: Range, second: Range) -> Range:
+    """Return the range of the sums of two ranges."""
+    return first[0] + second[0], first[1] + second[1]
 
 
 def product(first: Range, second: Range) -> Range:

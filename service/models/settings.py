@@ -11,6 +11,7 @@ TOKENS_PER_S = 10.0
 """The slowest that a response is waited for: a server under load, a large model."""
 
 
+NO_RAW_IMAGES = "raw text has no place for images: leave out --raw, or take another --preset than paper-eval."
 NEUTRAL: Mapping[str, Any] = {
     "top_k": 0,
     "min_p": 0.0,

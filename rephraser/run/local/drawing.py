@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from rephraser.run.ask import Subject, proposing_requests, read_subjects
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
 from service.database import Database
+from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ProblemToDraw, Sampler
 from service.models.rendering import PromptRoomError
 from service.models.settings import PromptSpec
@@ -130,6 +131,11 @@ def proposer_cells(db: Database, run_id: str, spec: RunSpec) -> ModelCells | Non
     requests = proposing_requests(db, run_id, spec, cells)
     for position, (cell, request) in enumerate(zip(cells, requests, strict=True)):
         _, user = request.messages
+        if user.images:
+            raise InputError(
+                "a proposer on this machine is shown no images: have a server asked for questions with some "
+                "(--model, --api-base)."
+            )
         asked[cell.id] = Subject(cell.id, position, cell.subject_id, user.content)
         prompts[cell.id] = by_strategy[cell.ordinal]
     return ModelCells(db, run_id, spec.drawing, asked, asked_in=run_id, by_cell=asked, prompts=prompts)

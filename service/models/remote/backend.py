@@ -8,9 +8,10 @@ from functools import lru_cache
 from typing import Any
 
 from service.errors import PrerequisiteError
-from service.models.remote.chat import ChatRequest, Endpoint
+from service.models.remote.chat import ChatRequest, Endpoint, Message
 from service.models.remote.redaction import name_secret
 from service.models.settings import NEUTRAL
+from service.questions.images import data_address
 
 # Read by litellm when it is imported: its price map comes from the package, not from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
@@ -286,8 +287,20 @@ def _register(model: str, provider: str) -> None:
         litellm.register_model({model: {"litellm_provider": provider, "mode": "chat"}})
 
 
-def _messages(request: ChatRequest) -> list[dict[str, str]]:
-    return [{"role": message.role, "content": message.content} for message in request.messages]
+def _messages(request: ChatRequest) -> list[dict[str, Any]]:
+    return [{"role": message.role, "content": _content(message)} for message in request.messages]
+
+
+def _content(message: Message) -> str | list[dict[str, Any]]:
+    """Return a message's text, or with images OpenAI's list of parts."""
+    if not message.parts:
+        return message.content
+    return [
+        {"type": "text", "text": part}
+        if isinstance(part, str)
+        else {"type": "image_url", "image_url": {"url": data_address(part)}}
+        for part in message.parts
+    ]
 
 
 def response_format(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:

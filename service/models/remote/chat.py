@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from service.errors import InputError
 from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+from service.questions.images import PLACEHOLDER, Image, split_at_images
 
 RATE_LIMITED = "rate limited"
 TIME_OUT = "time-out"
@@ -100,10 +101,43 @@ def split_bases(bases: Sequence[str]) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Message:
-    """One message of a chat; `role` is system, user or assistant."""
+    """One message of a chat; `role` is system, user or assistant.
+
+    `parts` are sent in place of `content` where it has images: its text in pieces, the images between them.
+    """
 
     role: str
     content: str
+    parts: tuple[str | Image, ...] = ()
+
+    @property
+    def images(self) -> tuple[Image, ...]:
+        """The images among its parts."""
+        return tuple(part for part in self.parts if isinstance(part, Image))
+
+
+def message_with_images(role: str, content: str, question: str, images: Sequence[Image]) -> Message:
+    """Return a message whose content holds a question, with the question's images in their places.
+
+    Other placeholders in the content, as in an example before the question, stay text.
+
+    Raises:
+        InputError: the question has more or fewer places than images.
+    """
+    if not images:
+        return Message(role, content)
+    start = content.rindex(question)
+    first, *others = split_at_images(question)
+    if len(others) != len(images):
+        raise InputError(
+            f"a text with {len(others)} {PLACEHOLDER} for {len(images)} images: {question[:80]!r}"
+        )
+    parts: list[str | Image] = [content[:start] + first]
+    for image, piece in zip(images, others, strict=True):
+        parts += [image, piece]
+    parts.append(content[start + len(question) :])
+    joined = [*parts[:-2], f"{parts[-2]}{parts[-1]}"]
+    return Message(role, content, tuple(part for part in joined if part != ""))
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from service.errors import PrerequisiteError
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
+from service.errors import InputError, PrerequisiteError
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response, images_of
 from service.models.remote import (
     BatchClient,
     BatchStatus,
@@ -25,10 +25,12 @@ from service.models.remote import (
     RetryPolicy,
 )
 from service.models.remote.batch import check_jobs
+from service.models.remote.chat import message_with_images
 from service.models.remote.endpoint import check_abilities, check_sampling, supports_n
 from service.models.remote.servers.looking import Serving
-from service.models.settings import DrawingSpec
+from service.models.settings import NO_RAW_IMAGES, DrawingSpec
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
+from service.questions.images import Image, image_loader
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
 from service.runs.filling import CellsToAsk, Filled, fill_cells
@@ -201,7 +203,9 @@ class _Filling:
         """Return the requests of leased cells."""
         made = [self._work.leased(cell) for cell in cells]
         self._requests.update((request.cell.id, request) for request in made)
-        return [chat_request(self._work.spec, request) for request in made]
+        ids = [id for request in made for id in images_of(request.problem)]
+        images = image_loader(self._work.db)(ids) if ids else {}
+        return [chat_request(self._work.spec, request, images) for request in made]
 
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
@@ -226,15 +230,27 @@ class _Filling:
         self._report(0, f"batch job: {status.completed + status.failed:,} of {status.total:,} requests")
 
 
-def chat_request(spec: DrawingSpec, request: LeasedCell) -> ChatRequest:
-    """Return what is sent for a cell: all its responses at once, with the seed of the first."""
-    text = spec.prompt.fill(request.problem.text)
+def chat_request(
+    spec: DrawingSpec, request: LeasedCell, images: Mapping[str, Image] | None = None
+) -> ChatRequest:
+    """Return what is sent for a cell: all its responses at once, with the seed of the first.
+
+    `images` are those of the problem by id, and perhaps more.
+
+    Raises:
+        InputError: raw text is asked for, and the problem has images.
+    """
+    question = request.problem.text
+    text = spec.prompt.fill(question)
     raw = spec.prompt.form == "raw"
+    pictures = [(images or {})[id] for id in images_of(request.problem)]
+    if raw and pictures:
+        raise InputError(NO_RAW_IMAGES)
     system = (Message("system", spec.prompt.system),) if spec.prompt.system is not None else ()
     kwargs = dict(spec.prompt.chat_template_kwargs)
     return ChatRequest(
         key=request.cell.id,
-        messages=() if raw else (*system, Message("user", text)),
+        messages=() if raw else (*system, message_with_images("user", text, question, pictures)),
         prompt=text if raw else None,
         n=request.count,
         seed=request.seeds[0],

@@ -122,11 +122,15 @@ class RowImages:
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the text with `<image>` for `<image1>` and `<image 1>`, and the images as it names them.
 
+    A single image for several numbers holds all that they name, as in MathVision: there the text keeps them.
+
     Raises:
-        ImageProblem: a number that no image has.
+        ImageProblem: a number that none of several images has.
     """
     numbers = [int(match) for match in _NUMBERED.findall(text)]
     if not ids or not numbers or PLACEHOLDER in text:
+        return text, tuple(ids)
+    if len(ids) == 1 and set(numbers) != {1}:
         return text, tuple(ids)
     if min(numbers) < 1 or max(numbers) > len(ids):
         raise ImageProblem(f"holds {len(ids)} for a text that names image {max(numbers)}")

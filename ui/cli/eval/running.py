@@ -201,8 +201,10 @@ def make_specs(
     from evaluator.evals.problems import placed_hash
     from evaluator.evals.running import check_n
     from evaluator.evals.runs import EvalSpec
+    from service.errors import InputError
     from service.models.prompts import make_prompt, make_sampling
     from service.models.remote.sampler import RemoteSampler
+    from service.models.settings import NO_RAW_IMAGES
 
     check_n(n)
     overrides = drawing.overrides()
@@ -226,6 +228,8 @@ def make_specs(
             answers=answers,
             grader=graded_by,
         )
+        if spec.prompt.form == "raw" and any(place.problem.images for place in problems.placed):
+            raise InputError(NO_RAW_IMAGES)
         if asks:
             sampler.check(spec)
         specs.append((problems, spec))

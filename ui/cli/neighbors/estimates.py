@@ -19,6 +19,8 @@ def print_proposals(estimate: "Estimate", max_usd: float | None) -> None:
 
 def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
     """Print requests, tokens, money and hours, least to most; `spread`: what both are, from lengths alone."""
+    from service.models.estimate import IMAGE_TOKENS
+
     if estimate.trial is None:
         output.say(
             f"{plural(estimate.questions, unit)}; from their lengths, {spread}. A trial of some (--limit) "
@@ -41,6 +43,11 @@ def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
             for stage in estimate.stages
         ],
     )
+    if estimate.images and estimate.trial is None:
+        output.say(
+            f"{plural(estimate.images, 'image')}: each model counts their tokens in its own way; taken as "
+            f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} each. A trial tells."
+        )
     output.say(f"in all: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (name it with --price)"))
     if estimate.hours is not None:
         output.say(
