@@ -134,8 +134,8 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
         if cell.subject_id in held:
             pictures = [images[id] for id in held[cell.subject_id]]
             system, user = request.messages
-            shown = message_with_images(user.role, user.content, texts[cell.subject_id], pictures)
-            request = replace(request, messages=(system, shown))
+            pictured = message_with_images(user.role, user.content, texts[cell.subject_id], pictures)
+            request = replace(request, messages=(system, pictured))
         requests.append(request)
     return requests
 

@@ -18,6 +18,7 @@ FAULTS: dict[str, tuple[bool, str]] = {
     "content_filter": (False, "400, content_filter"),
     "context_length": (False, "400, context_length_exceeded"),
     "no_room": (False, "400, as vLLM answers where max_tokens alone fills the model's context"),
+    "no_images": (False, "400, as vLLM answers images for a model that reads text alone"),
     "no_template": (False, "400, as vLLM answers a chat to a model without a chat template"),
     "hang": (False, "accepts the request and never answers"),
     "drip": (True, "sends one byte at a time for ever"),

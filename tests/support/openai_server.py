@@ -37,6 +37,7 @@ _STATUS = {
     "no_model": (404, "model_not_found", "The model does not exist"),
     "content_filter": (400, "content_filter", "The response was filtered by the content management policy"),
     "context_length": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
+    "no_images": (400, "BadRequestError", "test-model is not a multimodal model"),
     "no_template": (
         400,
         "BadRequestError",

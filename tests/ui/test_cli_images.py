@@ -1,0 +1,153 @@
+"""Questions with images, from their rows to an evaluation of a set; the server looks at what it gets."""
+
+import base64
+import json
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import run_here
+from eval_sampling import running_server
+from openai_faults import Fault
+from openai_server import OpenAIServer
+from pictures import picture, pixels
+from sqlalchemy import text
+
+from service.database import Database
+
+COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}
+NUMBERS = {"red": 12, "blue": 30, "lime": 45}
+_PROBLEM = re.compile(r"<problem>\n(.*?)\n</problem>", re.S)
+
+
+def seen(messages: Sequence[dict[str, Any]]) -> str:
+    """Return the last message as one text, each picture as the colour that its decoded pixels have."""
+    content = messages[-1]["content"]
+    if isinstance(content, str):
+        return content
+    texts = []
+    for part in content:
+        if part["type"] == "text":
+            assert part["text"]
+            texts.append(part["text"])
+            continue
+        head, _, encoded = part["image_url"]["url"].partition(",")
+        assert head in ("data:image/png;base64", "data:image/jpeg;base64")
+        _, color = pixels(base64.b64decode(encoded, validate=True))
+        near = min(COLORS, key=lambda name: sum(abs(a - b) for a, b in zip(COLORS[name], color, strict=True)))
+        texts.append(f"[{near}]")
+    return "".join(texts)
+
+
+def answer(messages: Sequence[dict[str, Any]], n: int, seed: int | None) -> list[str]:
+    """Propose in the tags of a proposer; as a solver add the numbers that stand for the colours."""
+    asked = seen(messages)
+    problem = _PROBLEM.search(asked)
+    if problem:
+        places = len(re.findall(r"\[\w+\]", problem[1]))
+        assert places == 0 or f"exactly {places} times" in asked
+        rewrites = [
+            "Which number do these stand for together: " + "<image>" * places + "? Look at the figure.",
+            "<image>" * max(0, places - 1) + "Tell what number the figure stands for in all, please.",
+        ]
+        return [json.dumps({"rephrasings": rewrites})] * n
+    total = sum(NUMBERS[color] for color in re.findall(r"\[(\w+)\]", asked))
+    return [f"It is \\boxed{{{total}}}."] * n
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[OpenAIServer]:
+    with running_server(answer=answer) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Return a folder in which questions with images were rephrased, judged and published as `shapes@1`."""
+    folder = tmp_path_factory.mktemp("images")
+    for color in COLORS:
+        (folder / f"{color}.img").write_bytes(picture(color, (40, 30), "JPEG" if color == "blue" else "PNG"))
+    asked = [
+        ("What number does the figure stand for? <image>", ["red"]),
+        ("What number does the figure stand for? <image>", ["blue"]),
+        (
+            "<image>The figures stand for two numbers, this one too: <image> What is their sum?",
+            ["red", "lime"],
+        ),
+    ]
+    rows = [
+        {
+            "question": question,
+            "answer": str(sum(NUMBERS[color] for color in colors)),
+            "images": [f"{color}.img" for color in colors],
+        }
+        for question, colors in asked
+    ]
+    (folder / "shapes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    before = Path.cwd()
+    os.chdir(folder)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("TAGRPO_DB", raising=False)
+        done = run_here("questions", "import", "shapes.jsonl")
+        assert done.code == 0, done.err
+        asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
+        solver = ["--solver", "hosted_vllm/test-model", "--solver-api-base", server.url]
+        few = ["--n", 2, "--rounds", 1, "--min-distance", 0]
+        done = run_here("neighbors", "propose", "shapes", "--name", "r", *asking, *solver, *few)
+        assert done.code in (0, 3), done.err
+        done = run_here("sets", "publish", "shapes", "--run", "r")
+        assert done.code == 0, done.err
+        yield folder
+    os.chdir(before)
+
+
+def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
+    listed = json.loads(run_here("neighbors", "list", "--run", "r", "--json").out)["candidates"]
+    verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}
+    assert {(1, "accepted"), (2, "accepted"), (0, "rejected"), (1, "rejected")} == verdicts
+    asked = "\n".join(seen(request.body["messages"]) for request in server.requests)
+    assert "<problem>\n[red]The figures stand for two numbers, this one too: [lime] What" in asked
+    assert "Which number do these stand for together: [red][lime]? Look at" in asked
+
+
+def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer) -> None:
+    asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
+    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 2, "--json")
+    assert done.code == 0, done.err
+    (run,) = json.loads(done.out)["runs"]
+    assert run["samples"] == 12
+    with Database.open(place / "tagrpo.db") as db, db.read() as session:
+        grades = session.execute(text("SELECT value, count(*) FROM grades GROUP BY value")).all()
+    assert [tuple(row) for row in grades] == [("correct", 12)]
+    raw = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--preset", "paper-eval")
+    assert raw.code == 2
+    assert "raw text has no place for images" in raw.err
+
+
+def test_requests_are_stored_without_the_pictures(place: Path) -> None:
+    with Database.open(place / "tagrpo.db") as db, db.read() as session:
+        pictures = [row.data for row in session.execute(text("SELECT data FROM images"))]
+        stored = sum(session.execute(text("SELECT sum(length(body)) FROM cell_bodies")).scalars())
+        cells = session.scalar(text("SELECT count(*) FROM cell_bodies"))
+        dumped = "".join(str(row) for row in session.execute(text("SELECT * FROM cells")))
+    assert len(pictures) == 3
+    assert stored / cells < 700  # the answer; its request is made again from the ids
+    assert not any(base64.b64encode(data)[:40].decode() in dumped for data in pictures)
+
+
+def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:
+    asking = ["--model", "hosted_vllm/other", "--price", "hosted_vllm/other=1,1", "--n", 2]
+    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--dry-run")
+    assert done.code == 0, done.err
+    assert "8 images: each model counts their tokens in its own way; taken as 64 to 16,384 each" in done.out
+
+
+def test_a_model_without_eyes_says_so(place: Path) -> None:
+    with running_server(answer=answer, faults=lambda _: Fault("no_images")) as started:
+        asking = ["--model", "hosted_vllm/test-model", "--api-base", started.url]
+        done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 1, "--name", "blind")
+    assert done.code == 3
+    assert "test-model is not a multimodal model" in done.err
