@@ -21,8 +21,9 @@ from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.registry import ADVANTAGES, find_formula
-from trainer_adapter.methods.rewards import overlong_penalty
+from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
 
@@ -217,3 +218,34 @@ def test_clip_cov_draws_as_many_tokens_as_it_says_from_its_candidates() -> None:
     assert not torch.equal(first, other)
     few = clip_cov_candidates(log_prob, advantages, mask, ratio=1e-9, lower=0.2)
     assert int(choose_clipped(few).sum()) == few.clipped == 0
+
+
+def test_a_grae_takes_success_from_answers_where_form_is_rewarded_too() -> None:
+    """Two groups: one mixed, one all wrong whose form differs; worked out by hand from Eq. 11 to 13."""
+    correct = torch.tensor([True, False, False, False])
+    form = torch.tensor([1.0, 1.0, 1.0, 0.0])
+    rewards = 0.1 * correct.double() + 0.9 * form.double()
+    ids = ["a", "a", "b", "b"]
+    w = (1.0 + 0.9 + 0.9 + 0.0) / 4
+    base = torch.tensor([1.0, -1.0, 1.0, -1.0], dtype=torch.float64)
+    factor = torch.tensor([1 / math.sqrt(0.5)] * 2 + [1.0] * 2, dtype=torch.float64)
+    expected = base * factor * (w / 2 + (1 - w) / 2)
+    torch.testing.assert_close(a_grae_advantages(rewards, ids, alpha=0.5, correct_B=correct), expected)
+    suppressed = a_grae_advantages(rewards, ids, alpha=1.0, correct_B=correct)
+    torch.testing.assert_close(suppressed, expected.where(expected < 0, expected * w))
+
+
+def test_rewards_for_form_are_weighed_as_the_recipe_says() -> None:
+    correct, scores = torch.tensor([True, True, False, False]), torch.tensor([2.0, 1.0, 1.0, 0.0])
+    for reward, expected in (
+        ("accuracy_format", [2.0, 1.0, 1.0, 0.0]),
+        ("accuracy_10_format_90", [1.0, 0.1, 0.9, 0.0]),
+        ("accuracy_90_format_10", [1.0, 0.9, 0.1, 0.0]),
+    ):
+        recipe = Recipe("x", reward=reward)  # type: ignore[arg-type]
+        shaped = shaped_rewards(
+            recipe, scores, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9
+        )
+        torch.testing.assert_close(shaped, torch.tensor(expected, dtype=torch.float64))
+    with pytest.raises(ValueError, match="at most 1 for form"):
+        shaped_rewards(recipe, scores + 1, correct, torch.ones(4), Groups.of(torch.zeros(4)), max_length=9)

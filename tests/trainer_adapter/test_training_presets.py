@@ -32,6 +32,8 @@ def composed(preset: str, recipe: str, *texts: str, **changes: Any) -> Compositi
     [
         ("ta", "grpo", 256, 128, 3072, 1.0, 8, 0.001),
         ("a_grae", "a_grae", 1024, 256, 2048, 1.0, 8, 0.0),
+        ("a_grae-geo3k", "a_grae", 512, 128, 2048, 1.0, 5, 0.0),
+        ("a_grae-medical", "a_grae", 32, 8, 2048, 1.0, 5, 0.0),
         ("cw", "cw_grpo", 12, 12, 4096, 0.7, 12, 0.04),
     ],
 )
@@ -72,14 +74,16 @@ def test_a_preset_names_sources_models_that_plans_know_and_where_its_words_stand
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say(name: str, recipe: str) -> None:
     preset, advantage = PRESETS[name], RECIPES[recipe].advantage
-    of_success = "a_grae" in advantage or advantage in (*("w_reinforce", "max_rl"), *FOCUSED)
+    of_success = advantage in (*("w_reinforce", "max_rl"), *FOCUSED)
+    of_success |= "a_grae" in advantage and preset.reward == "accuracy_format"
     changes = {}
     if preset.reward is not None and of_success:
-        with pytest.raises(InputError, match=r"--preset cw sets responses=12 .* as reward=binary"):
+        told = rf"--preset {name} sets responses=.* as reward=binary"
+        with pytest.raises(InputError, match=told):
             preset.applied(RECIPES[recipe])
         changes = {"reward": "binary"}
     made = preset.applied(RECIPES[recipe], changes)
-    assert made.rollouts * 8 == RECIPES[recipe].rollouts * preset.responses
+    assert made.responses == RECIPES[recipe].responses * preset.responses // 8
     assert made.name == recipe
 
 
@@ -157,7 +161,9 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(InputError, match="no preset 'dapo'; there are: ta, a_grae, cw"):
+    with pytest.raises(
+        InputError, match="no preset 'dapo'; there are: ta, a_grae, a_grae-geo3k, a_grae-medical, cw"
+    ):
         find_preset("dapo")
 
 
@@ -165,3 +171,15 @@ def test_an_unknown_preset_is_refused() -> None:
 def test_advantages_of_right_and_wrong_refuse_a_reward_with_format(advantage: str) -> None:
     with pytest.raises(InputError, match="reward is binary"):
         Recipe("x", advantage=advantage, reward="accuracy_format")
+
+
+@pytest.mark.parametrize("name", ["a_grae-geo3k", "a_grae-medical"])
+def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name: str) -> None:
+    composition = composed(name, "a_grae")
+    assert (composition.recipe.alpha, composition.recipe.reward) == (0.5, "accuracy_10_format_90")
+    assert composition.recipe.name == "a_grae"
+    assert composition.value("reward.custom_reward_function.reward_kwargs.format_reward") is True
+    other = composed(name, "a_grae", "reward=accuracy_90_format_10")
+    assert other.recipe.name == "a_grae[reward=accuracy_90_format_10]"
+    assert composed(name, "grpo").recipe.alpha == 1.0
+    assert "look exchanged" in str(composition.preset.oddity)

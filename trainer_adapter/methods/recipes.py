@@ -16,9 +16,19 @@ GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 SamplingAxis: TypeAlias = Literal["split", "rescue"]
 FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted"]
-RewardAxis: TypeAlias = Literal["binary", "grpo_lead", "overlong", "accuracy_format"]
+RewardAxis: TypeAlias = Literal[
+    "binary", "grpo_lead", "overlong", "accuracy_format", "accuracy_10_format_90", "accuracy_90_format_10"
+]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
+FORMAT_REWARDS: dict[str, tuple[float, float]] = {
+    "accuracy_format": (1.0, 1.0),
+    "accuracy_10_format_90": (0.1, 0.9),
+    "accuracy_90_format_10": (0.9, 0.1),
+}
+"""Rewards for form too: what a right answer counts, and what thinking between tags."""
+
+_OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
 _A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
 
 
@@ -69,8 +79,9 @@ class Recipe:
         loss: clip range, aggregation, KL.
         filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
             predicted: and questions whose last groups were so are left out by chance (`skipping`).
-        reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, or 1
-            for a right answer and 1 for thinking between tags (CW-GRPO, App. C).
+        reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, 1 for a
+            right answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
+            printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     """
 
     name: str
@@ -171,15 +182,15 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "GRPO-LEAD's advantage and reward belong together",
     ),
     (
-        lambda r: r.advantage in _A_GRAE and r.reward != "binary",
-        "A-GRAE is defined by success rates; its reward is binary",
+        lambda r: r.advantage in _A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
+        "A-GRAE is defined by success rates; its reward is binary, or one for form too of at most 1",
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
         "this control is defined by success rates; its reward is binary",
     ),
     (
-        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward == "accuracy_format",
+        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in FORMAT_REWARDS,
         "this advantage takes right and wrong alone; its reward is binary",
     ),
     (

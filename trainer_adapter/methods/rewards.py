@@ -4,7 +4,7 @@ import torch
 
 from trainer_adapter.methods.advantages.grpo_lead import lead_rewards
 from trainer_adapter.methods.groups import Groups, Tensor
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 
 
 def shaped_rewards(
@@ -20,13 +20,23 @@ def shaped_rewards(
     """Return the rewards of the recipe's reward axis, shape B, float64.
 
     Args:
+        scores_B: of the reward function: for rewards of form too, 1 for a right answer and 1 for form.
         buffer: DAPO's L_cache; None takes a fifth of `max_length`.
+
+    Raises:
+        ValueError: scores that are no sum of 0 or 1 for the answer and 0 to 1 for form.
     """
     if recipe.reward == "grpo_lead":
         return lead_rewards(correct_B, lengths_B, groups)
     scores_B = scores_B.to(torch.float64)
     if recipe.reward == "overlong":
         return scores_B + overlong_penalty(lengths_B, max_length, buffer or max(1, max_length // 5))
+    if recipe.reward in FORMAT_REWARDS:
+        of_answer, of_form = FORMAT_REWARDS[recipe.reward]
+        form_B = scores_B - correct_B.double()
+        if ((form_B < 0) | (form_B > 1)).any():
+            raise ValueError(f"reward {recipe.reward} wants 1 for a right answer and at most 1 for form")
+        return of_answer * correct_B.double() + of_form * form_B
     return scores_B
 
 

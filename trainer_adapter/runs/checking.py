@@ -178,6 +178,8 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
             "the prompt is that of the export or of --prompt-file, not our words for --preset "
             f"{composition.preset.name}"
         )
+    if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:
+        notes.append(composition.preset.oddity)
     fewer = data.fewer_than(recipe.neighbors)
     if fewer:
         notes.append(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_model
@@ -242,9 +242,9 @@ def _check_overrides(
     refused = _RUN_KEYS if machine.cpu else _RUN_KEYS | _GPU_KEYS
     if not _rewards_by_another(overrides):
         refused = {**refused, _BOXED_ONLY: f"say {SETTINGS_KEY}.answers=all or =boxed"}
-    elif recipe.reward == "accuracy_format":
+    elif recipe.reward in FORMAT_REWARDS:
         raise InputError(
-            f"{_REWARD_PATH}: the recipe's reward, accuracy_format, is computed by tagrpo's reward function; "
+            f"{_REWARD_PATH}: the recipe's reward, {recipe.reward}, is computed by tagrpo's reward function; "
             "say reward=binary to take another."
         )
     for override in overrides:

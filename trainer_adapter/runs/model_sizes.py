@@ -76,6 +76,7 @@ class KnownModel:
 _NO_THINKING = (("enable_thinking", False),)
 _SHORT_CONTEXT = "prompt and response share 4,096 tokens"
 _THINKS = "its chat template opens <think> at the end of the prompt"
+_SEES = "its part that sees, 0.67 billion parameters more, is not counted in plans"
 _QWEN_7B = ModelShape(152064, 3584, 28, 28, 4, 128, 18944, tied=False, biases=True)
 _BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
 
@@ -108,8 +109,13 @@ MODELS: dict[str, KnownModel] = {
     "DeepSeek-R1-Distill-Qwen-7B": KnownModel(
         ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",), _QWEN_7B, remark=_THINKS
     ),
+    "Qwen2.5-VL-3B": KnownModel(
+        ("Qwen/Qwen2.5-VL-3B-Instruct",),
+        ModelShape(151936, 2048, 36, 16, 2, 128, 11008, biases=True),
+        remark=_SEES,
+    ),
 }
-"""The models of arXiv 2601.22478, 2602.05548 (on text) and 2605.11538; sizes as in their config.json."""
+"""The models of arXiv 2601.22478, 2602.05548 and 2605.11538; sizes as in their config.json."""
 
 
 def known_model(name: str) -> KnownModel | None:

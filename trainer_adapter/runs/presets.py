@@ -32,6 +32,8 @@ class Preset:
         responses: G, of each prompt.
         kl_coef: of recipes that have a KL term; None leaves theirs.
         reward: of recipes whose reward is binary; None leaves it.
+        alpha: of A-GRAE's recipes; None leaves it.
+        oddity: of its reward, which a user should know of; None for none.
         models: that the paper trains, by their names on the Hub.
     """
 
@@ -45,6 +47,8 @@ class Preset:
     responses: int = _G
     kl_coef: float | None = None
     reward: str | None = None
+    alpha: float | None = None
+    oddity: str | None = None
 
     def value(self, key: str) -> Any:
         """Return the preset's value of a key of verl."""
@@ -59,6 +63,8 @@ class Preset:
             changed["responses"] = recipe.responses * self.responses // _G
         if self.reward is not None and recipe.reward == "binary":
             changed["reward"] = self.reward
+        if self.alpha is not None and "a_grae" in recipe.advantage:
+            changed["alpha"] = self.alpha
         if self.kl_coef is not None and recipe.loss.kl_coef > 0:
             changed["loss"] = {"kl_coef": self.kl_coef}
         return changed
@@ -139,6 +145,52 @@ _A_GRAE = Preset(
     kl_coef=0.0,
 )
 
+_A_GRAE_GEO3K = Preset(
+    "a_grae-geo3k",
+    "A-GRAE (arXiv 2602.05548), its experiments on Geometry3K, which has images",
+    (
+        Setting("data.max_prompt_length", 1024, "ours", "the paper says nothing; images are counted in"),
+        Setting("data.max_response_length", 2048, "AG C.2"),
+        Setting("data.train_batch_size", 512, "AG C.2", "questions"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "ours", "a quarter, as on MATH"),
+        Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG C.2"),
+        Setting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
+        Setting("trainer.total_epochs", 20, "AG C.2"),
+        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "constant", "AG code", "verl's default there"),
+        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.0, "AG code", "as above"),
+    ),
+    "its Appendix C.2, as the system message",
+    ("Qwen/Qwen2.5-VL-3B-Instruct",),
+    system=(
+        "The question names options. Think first, to yourself, between <think> and </think>; then give the "
+        "option that you choose inside \\boxed{}."
+    ),
+    responses=5,
+    kl_coef=0.0,
+    reward="accuracy_10_format_90",
+    alpha=0.5,
+    oddity=(
+        "the paper prints 0.1 for accuracy and 0.9 for format, which look exchanged; "
+        "reward=accuracy_90_format_10 takes them the other way round"
+    ),
+)
+
+_A_GRAE_MEDICAL = replace(
+    _A_GRAE_GEO3K,
+    name="a_grae-medical",
+    summary="A-GRAE (arXiv 2602.05548), its experiments on medical images",
+    settings=tuple(
+        {
+            "data.train_batch_size": Setting("data.train_batch_size", 32, "AG C.2", "questions"),
+            f"{_ACTOR}.ppo_mini_batch_size": Setting(
+                f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"
+            ),
+            "trainer.total_epochs": Setting("trainer.total_epochs", 10, "AG C.2"),
+        }.get(setting.name, setting)
+        for setting in _A_GRAE_GEO3K.settings
+    ),
+)
+
 _CW = Preset(
     "cw",
     "CW-GRPO (arXiv 2605.11538)",
@@ -166,7 +218,9 @@ _CW = Preset(
     reward="accuracy_format",
 )
 
-PRESETS: dict[str, Preset] = {preset.name: preset for preset in (_TA, _A_GRAE, _CW)}
+PRESETS: dict[str, Preset] = {
+    preset.name: preset for preset in (_TA, _A_GRAE, _A_GRAE_GEO3K, _A_GRAE_MEDICAL, _CW)
+}
 """Every preset by name."""
 
 DEFAULT = "ta"

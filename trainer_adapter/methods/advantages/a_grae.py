@@ -21,6 +21,7 @@ def a_grae_advantages(
     difficulty: bool = True,
     suppression: bool = True,
     batch_weight: float | None = None,
+    correct_B: Tensor | None = None,
 ) -> Tensor:
     """Return A-GRAE's advantages, shape B, float64 (Eq. 11 to 13).
 
@@ -28,10 +29,12 @@ def a_grae_advantages(
 
         A = w/2 (R-mean)/(std sqrt(p)) + (1-w)/2 (R-mean)/(std sqrt(1-p)),   A * min(1, w/alpha) where A > 0.
 
-    Groups with p of 0 or 1 get 0. The whole batch must be given at once, since w is taken over it.
+    Groups with p of 0 or 1 get 0 where rewards are right and wrong alone; where form counts too and differs,
+    they are not rescaled (half of (R-mean)/std), as the paper says of Eq. 12. The whole batch must be given
+    at once, since w is taken over it.
 
     Args:
-        rewards: Rewards in {0, 1}, shape B.
+        rewards: Rewards in {0, 1}, shape B; in [0, 1] where form counts too.
         group_ids: The group of each response.
         formula: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
             sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
@@ -41,6 +44,7 @@ def a_grae_advantages(
         difficulty: Whether hard and easy groups are weighted (DDAS); False leaves (R-mean)/std.
         suppression: Whether positive advantages are attenuated (ASS).
         batch_weight: w, where the batch at hand is a part of a larger one; default: computed from it.
+        correct_B: Whether each answer is right, for p; default: the rewards say so.
 
     Raises:
         ValueError: rewards and ids do not match, rewards outside [0, 1], or alpha not above 0.
@@ -52,10 +56,11 @@ def a_grae_advantages(
         raise ValueError(f"alpha is {alpha}; give more than 0")
     repo = formula == "repo"
     base_B = grpo_advantages(rewards_B, groups, formula=formula, ddof=ddof, norm_by_std=norm_by_std)
-    rate_G = groups.mean(rewards_B)
+    reward_G = groups.mean(rewards_B)
+    rate_G = reward_G if correct_B is None else groups.mean(correct_B.to(rewards_B.dtype))
     if repo:
-        rate_G = rate_G.where(groups.size_G > 1, 0.0)
-    mean = rate_G.mean() if repo else rewards_B.mean()
+        reward_G, rate_G = (each.where(groups.size_G > 1, 0.0) for each in (reward_G, rate_G))
+    mean = reward_G.mean() if repo else rewards_B.mean()
     weight = mean if batch_weight is None else torch.as_tensor(batch_weight, dtype=rewards_B.dtype)
     advantages_B = base_B
     if difficulty:
@@ -68,10 +73,17 @@ def a_grae_advantages(
 
 
 def a_grae_sample_advantages(
-    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
+    rewards: Any,
+    group_ids: Ids | Groups,
+    *,
+    formula: Formula = "paper",
+    alpha: float = ALPHA,
+    correct_B: Tensor | None = None,
 ) -> Tensor:
     """Return A-GRAE's advantages with the weighting by difficulty alone (DDAS), shape B."""
-    return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, suppression=False)
+    return a_grae_advantages(
+        rewards, group_ids, formula=formula, alpha=alpha, suppression=False, correct_B=correct_B
+    )
 
 
 def a_grae_group_advantages(
@@ -82,10 +94,17 @@ def a_grae_group_advantages(
 
 
 def dr_grpo_a_grae_advantages(
-    rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
+    rewards: Any,
+    group_ids: Ids | Groups,
+    *,
+    formula: Formula = "paper",
+    alpha: float = ALPHA,
+    correct_B: Tensor | None = None,
 ) -> Tensor:
     """Return A-GRAE's advantages on Dr.GRPO, without dividing by the deviation, shape B (Table 2)."""
-    return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, norm_by_std=False)
+    return a_grae_advantages(
+        rewards, group_ids, formula=formula, alpha=alpha, norm_by_std=False, correct_B=correct_B
+    )
 
 
 def hard_focused_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
@@ -130,4 +149,4 @@ def _rescaled(base_B: Tensor, rate_B: Tensor, *, repo: bool) -> tuple[Tensor, Te
     if repo:
         return base_B / 2 / (hard_B + REPO_EPSILON), base_B / 2 / (1 - hard_B + REPO_EPSILON)
     mixed_B = (rate_B > 0) & (rate_B < 1)
-    return (base_B / 2 / hard_B).where(mixed_B, 0.0), (base_B / 2 / easy_B).where(mixed_B, 0.0)
+    return (base_B / 2 / hard_B).where(mixed_B, base_B / 2), (base_B / 2 / easy_B).where(mixed_B, base_B / 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin import NAME, REGISTRATION
@@ -139,8 +139,8 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
     if recipe.drops_dead_groups:
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
-    if recipe.reward == "accuracy_format" or _at(config, FORMAT_REWARD):
-        expected[FORMAT_REWARD] = recipe.reward == "accuracy_format"
+    if recipe.reward in FORMAT_REWARDS or _at(config, FORMAT_REWARD):
+        expected[FORMAT_REWARD] = recipe.reward in FORMAT_REWARDS
     for key, value in expected.items():
         setting = _at(config, key)
         if setting != value:

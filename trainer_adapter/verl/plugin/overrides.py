@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 from trainer_adapter.verl.plugin import NAME
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
@@ -53,7 +53,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         f"+{RECIPE_KEY}": recipe.to_json(),
         f"+{SETTINGS_KEY}": settings.to_json(),
     }
-    if recipe.reward == "accuracy_format":
+    if recipe.reward in FORMAT_REWARDS:
         overrides[f"+{FORMAT_REWARD}"] = True
     if loss.dual_clip is not None:
         overrides[f"{actor}.clip_ratio_c"] = loss.dual_clip
