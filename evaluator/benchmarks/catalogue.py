@@ -180,6 +180,71 @@ BENCHMARKS: dict[str, Benchmark] = {
             content_hash="256f5da9c22aeb31ca4665c7a5c1ffe55ca81e88f6fac22c2e14ad26d002db39",
             note="The gold stands behind #### in the answer.",
         ),
+        Benchmark(
+            name="geo3k",
+            title="Geometry3K test (images)",
+            hub_id="hiyouga/geometry3k",
+            configs=(),
+            split="test",
+            revision=None,
+            rows=601,
+            columns=BenchmarkColumns(question="problem", answer="answer", images="images"),
+            kind=AnswerKind.LATEX,
+            licence="MIT",
+            citation="Lu et al., Inter-GPS, arXiv 2105.04165",
+            note=(
+                "The gold is the text of the right choice, not its letter. Not pinned: no commit could be "
+                "confirmed, and no copy was at hand to hash; the number of rows is checked."
+            ),
+        ),
+        Benchmark(
+            name="mathvision",
+            title="MathVision testmini (images)",
+            hub_id="MathLLMs/MathVision",
+            configs=(),
+            split="testmini",
+            revision=None,
+            rows=304,
+            columns=BenchmarkColumns(
+                question="question", answer="answer", images="decoded_image", choices="options"
+            ),
+            kind=AnswerKind.LATEX,
+            licence="MIT",
+            citation="Wang et al., Measuring Multimodal Mathematical Reasoning, arXiv 2402.14804",
+            content_hash="e3159c1e3b4eae1f27657181ad88d8b2468608cc87489ae5265d21eabb0a5b04",
+            note=(
+                "A letter where there are choices, else a value. Not pinned: no commit could be confirmed; "
+                "the content hash is of the texts in the repository of its authors, mathllm/MATH-V."
+            ),
+        ),
+        *(
+            Benchmark(
+                name=f"mathverse-{version.lower().replace(' ', '-')}",
+                title=f"MathVerse testmini, {version} (images)",
+                hub_id="AI4Math/MathVerse",
+                configs=("testmini",),
+                split="testmini",
+                revision=None,
+                rows=788,
+                columns=BenchmarkColumns(
+                    question="query_cot",
+                    answer="answer",
+                    images="image",
+                    kind="question_type",
+                    kinds={"multi-choice": AnswerKind.CHOICE, "free-form": AnswerKind.LATEX},
+                ),
+                kind=AnswerKind.LATEX,
+                licence="MIT",
+                citation="Zhang et al., MathVerse, arXiv 2403.14624",
+                note=(
+                    "One of five versions of the same problems: do not average them as if they were "
+                    "independent. Not pinned: no commit could be confirmed, and no copy was at hand to hash; "
+                    "the number of rows is checked."
+                ),
+                only=("problem_version", version),
+            )
+            for version in ("Vision Intensive", "Vision Dominant", "Vision Only")
+        ),
     )
 }
 

@@ -37,7 +37,7 @@ _KEYS: Mapping[str, Rule] = {
     "gated": (lambda value: isinstance(value, bool), "true or false is needed"),
 }
 _COLUMNS: Mapping[str, Rule] = {
-    **dict.fromkeys(("question", "answer", "solution", "kind", "tolerance"), _COLUMN),
+    **dict.fromkeys(("question", "answer", "solution", "kind", "tolerance", "images", "choices"), _COLUMN),
     "options": _NAMES,
 }
 

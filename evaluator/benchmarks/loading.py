@@ -12,6 +12,7 @@ from evaluator.evals.problems import Problem
 from service.errors import InputError, NotFoundError, PrerequisiteError
 from service.questions import hub
 from service.questions.files import KINDS, Source, open_file
+from service.questions.images import RowImages
 
 HUB_PAGE = "https://huggingface.co/datasets"
 
@@ -41,9 +42,11 @@ def load_benchmark(
         source = benchmark.file
     opened, origin = _open(benchmark, source)
     in_catalogue = benchmark.name in BENCHMARKS
+    images = RowImages(opened.folder)
     problems = read_problems(
         opened,
         benchmark,
+        images,
         options_seed=options_seed,
         exact=source is None or not in_catalogue,
         own=not in_catalogue,
@@ -52,7 +55,7 @@ def load_benchmark(
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
-    return LoadedBenchmark(benchmark.name, benchmark.title, problems, origin, benchmark, content)
+    return LoadedBenchmark(benchmark.name, benchmark.title, problems, origin, benchmark, content, images)
 
 
 def find_benchmark(name: str) -> Benchmark:

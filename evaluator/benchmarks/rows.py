@@ -12,6 +12,7 @@ from service.errors import InputError
 from service.hashing import content_hash
 from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
+from service.questions.images import RowImages
 
 ROWS_NAMED = 5
 LETTERS = "ABCDEFGHIJ"
@@ -22,11 +23,12 @@ _INTEGER = re.compile(r"([-+]?)(\d+|\d{1,3}(?:,\d{3})+)(?:\.0*)?")
 
 
 def read_problems(
-    source: Source, benchmark: Benchmark, *, options_seed: int, exact: bool, own: bool
+    source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, exact: bool, own: bool
 ) -> tuple[Problem, ...]:
     """Read every row of a source as a problem of a benchmark, in order; repeated ones are numbered.
 
     Args:
+        images: keeps the images of the rows.
         options_seed: shuffles the options of multiple-choice questions.
         exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
         own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts.
@@ -35,7 +37,7 @@ def read_problems(
         InputError: a column is missing, there are no rows, or rows cannot be used; the message names them, of
             a gated benchmark without their content.
     """
-    rows = list(source.rows)
+    rows = [row for row in source.rows if isinstance(row, BadRow) or _is_taken(row.values, benchmark)]
     good = [row for row in rows if isinstance(row, RawRow)]
     problems = [_describe(row.place, row.problem, benchmark) for row in rows if isinstance(row, BadRow)]
     if not rows:
@@ -46,7 +48,7 @@ def read_problems(
         columns, extra = _columns(benchmark.columns, present, source.name, exact=exact, own=own)
         for row in good:
             try:
-                made.append(_problem(row.values, columns, extra, benchmark, options_seed))
+                made.append(_problem(row.values, columns, extra, benchmark, options_seed, images))
             except RowProblem as problem:
                 problems.append(_describe(row.place, _cause(problem), benchmark))
     if problems:
@@ -78,7 +80,12 @@ def _columns(
         if missing:
             raise InputError(f"{name}: no column {', '.join(map(repr, missing))}; {_there(present)}.")
         return Columns(question=wanted.question), BenchmarkColumns(options=wanted.options)
-    asked = {"question": wanted.question, "answer": wanted.answer, "solution": wanted.solution}
+    asked = {
+        "question": wanted.question,
+        "answer": wanted.answer,
+        "solution": wanted.solution,
+        "images": wanted.images,
+    }
     if not exact:
         asked = {
             part: column for part, column in asked.items() if column is not None and _has(present, column)
@@ -100,7 +107,10 @@ def _columns(
             raise InputError(f'{name}: no column "{column}"; {_there(present)}.')
         usual = part in present and (part == "tolerance" or own)
         extra[part] = column if column in present else part if usual else None
-    return columns, BenchmarkColumns(kind=extra["kind"], tolerance=extra["tolerance"])
+    choices = wanted.choices if wanted.choices in present else None
+    return columns, BenchmarkColumns(
+        kind=extra["kind"], tolerance=extra["tolerance"], choices=choices, kinds=wanted.kinds
+    )
 
 
 def _has(present: Collection[str], column: str) -> bool:
@@ -117,14 +127,23 @@ def _problem(
     extra: BenchmarkColumns,
     benchmark: Benchmark,
     options_seed: int,
+    images: RowImages,
 ) -> Problem:
     if extra.options:
         text, *options = (_checked_text(values, name) for name in (columns.question or "", *extra.options))
         rendered, letter = render_options(text, options, options_seed)
         return make_problem(rendered, letter, AnswerKind.CHOICE)
-    question = read_question(values, columns, RowLimits())
+    question = read_question(values, columns, RowLimits(), images)
+    text = question.text
+    choices = values.get(extra.choices) if extra.choices else None
+    if choices:
+        text = list_choices(text, [_choice(choice) for choice in choices])
     tolerance = _short_text(values.get(extra.tolerance), extra.tolerance) if extra.tolerance else None
     kind = _short_text(values.get(extra.kind), extra.kind) if extra.kind else None
+    if choices:
+        kind = AnswerKind.CHOICE
+    elif kind is not None:
+        kind = extra.kinds.get(kind, kind)
     chosen = _kind(kind) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
     if chosen is AnswerKind.TOLERANCE:
         tolerance = tolerance or benchmark.tolerance
@@ -135,7 +154,27 @@ def _problem(
     elif tolerance:
         raise RowProblem(f'has a tolerance, but the kind "{chosen}"; only the kind "tolerance" takes one')
     answer = canonical_integer(question.answer) if chosen is AnswerKind.INTEGER else question.answer
-    return make_problem(question.text, answer, chosen, tolerance)
+    return make_problem(text, answer, chosen, tolerance, question.images)
+
+
+def list_choices(text: str, choices: Sequence[str]) -> str:
+    """Return a text with its choices as (A), (B), ...; letters alone name parts of its image and stay out."""
+    if list(choices) == list(LETTERS[: len(choices)]):
+        return text
+    if len(choices) > len(LETTERS):
+        raise RowProblem(f"{len(choices)} choices; the most are {len(LETTERS)}")
+    lines = [f"({letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False)]
+    return "\n".join([text, "", *lines])
+
+
+def _choice(value: Any) -> str:
+    if not isinstance(value, str | int | float) or isinstance(value, bool):
+        raise RowProblem("a choice is no text")
+    return str(value).strip()
+
+
+def _is_taken(values: Mapping[str, Any], benchmark: Benchmark) -> bool:
+    return benchmark.only is None or values.get(benchmark.only[0]) == benchmark.only[1]
 
 
 def _checked_text(values: Mapping[str, Any], name: str) -> str:

@@ -1,13 +1,14 @@
 """What a benchmark is: where its problems are from, how they are read, and how they are known again."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import AnswerKind
 from service.errors import InputError
+from service.questions.images import RowImages
 
 
 class ChangedBenchmarkError(InputError):
@@ -20,7 +21,9 @@ class BenchmarkColumns:
 
     The answer is read from `answer`; from the last box of `solution` where only that is named. `options` are
     columns of a multiple-choice question, the right one first; they are shuffled and `answer` becomes a
-    letter. `kind` and `tolerance` are a row's own, where the source has such columns.
+    letter. `choices` is a column with the list of them in their order, to which the answer is a letter; rows
+    without any ask for something else. `kind` and `tolerance` are a row's own, where the source has such
+    columns; `kinds` says what other names for kinds mean. `images` are those of a question.
     """
 
     question: str | None = None
@@ -29,6 +32,9 @@ class BenchmarkColumns:
     options: tuple[str, ...] = ()
     kind: str | None = None
     tolerance: str | None = None
+    images: str | None = None
+    choices: str | None = None
+    kinds: Mapping[str, AnswerKind] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -37,6 +43,7 @@ class Benchmark:
 
     `revision` is a commit of the Hub data set, None where none could be confirmed (`note` says so).
     `content_hash` is `content_hash` of its problems, None where no copy was at hand to compute it from.
+    `only` names a column and the value of the rows that are taken.
     `file` stands in the place of the Hub for a benchmark of the user's own. The rows of a `gated` benchmark
     are never shown.
     """
@@ -57,6 +64,7 @@ class Benchmark:
     tolerance: str | None = None
     note: str = ""
     file: Path | None = None
+    only: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -75,6 +83,7 @@ class LoadedBenchmark:
     source: dict[str, Any]
     benchmark: Benchmark | None
     content: str = "not checked"
+    images: RowImages = field(default_factory=RowImages, repr=False)
 
     @property
     def gated(self) -> bool:
@@ -88,8 +97,12 @@ class LoadedBenchmark:
 
 
 def content_hash(problems: Sequence[Problem]) -> str:
-    """Return the hash of a benchmark's problems whatever their order; copies of the Hub differ in that."""
-    return problems_hash(sorted(problems, key=lambda problem: problem.id))
+    """Return the hash of a benchmark's problems whatever their order; copies of the Hub differ in that.
+
+    Images are left out: copies have the same pictures in other files.
+    """
+    texts = (replace(problem, images=(), copy=0) if problem.images else problem for problem in problems)
+    return problems_hash(sorted(texts, key=lambda problem: problem.id))
 
 
 def source_name(source: Mapping[str, Any]) -> str:

@@ -151,3 +151,12 @@ def test_a_model_without_eyes_says_so(place: Path) -> None:
         done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 1, "--name", "blind")
     assert done.code == 3
     assert "test-model is not a multimodal model" in done.err
+
+
+def test_a_benchmark_brings_its_pictures(place: Path, server: OpenAIServer) -> None:
+    rows = [{"question": "<image>Double?", "answer": "45", "images": ["lime.img"]}]
+    (place / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url, "--db", "own.db"]
+    done = run_here("eval", "run", "own.jsonl", *asking, "--n", 2, "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["runs"][0]["correct"] == 2

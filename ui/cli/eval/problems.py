@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from evaluator.evals.problems import PlacedProblem
     from evaluator.grading import Grader
     from service.database import Database
+    from service.questions.images import RowImages
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,7 @@ class ProblemSet:
     size: int
     placed: "Sequence[PlacedProblem]"
     taken: "Sequence[PlacedProblem]"
+    images: "RowImages | None" = None  # of a benchmark, which the database may lack
 
 
 def load_benchmarks(
@@ -55,7 +57,15 @@ def load_benchmarks(
         _note_failures(loaded, len(failures))
         placed = [PlacedProblem(problem) for problem in loaded.problems]
         problem_sets.append(
-            ProblemSet(loaded.name, loaded.name, loaded.source, len(placed), placed, placed[:limit])
+            ProblemSet(
+                loaded.name,
+                loaded.name,
+                loaded.source,
+                len(placed),
+                placed,
+                placed[:limit],
+                loaded.images,
+            )
         )
     return problem_sets
 

@@ -263,6 +263,7 @@ def open_runs(
         InputError: there is a run of that name with other settings.
     """
     from evaluator.evals.runs import check_eval_run, open_eval_run
+    from service.questions.images import store_images
     from service.runs.store import package_versions
 
     named = named_runs(name, specs)
@@ -272,6 +273,9 @@ def open_runs(
         for run_name, problems, spec in named:
             check_eval_run(session, run_name, spec, problems.taken)
         for run_name, problems, spec in named:
+            if problems.images is not None:
+                ids = (id for place in problems.taken for id in place.problem.images)
+                store_images(session, problems.images.read(ids))
             opened, before = open_eval_run(session, run_name, spec, problems.taken, versions)
             if before:
                 output.note(f"continuing run {run_name}")

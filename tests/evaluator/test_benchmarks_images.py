@@ -1,0 +1,109 @@
+"""Benchmarks with images: columns, choices and kinds, and what is known of them without their pictures."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pictures import picture
+
+from evaluator.benchmarks import BENCHMARKS, content_hash, load_benchmark
+from evaluator.evals.problems import make_problem
+from evaluator.grading import AnswerKind
+from service.errors import InputError
+from service.questions.images import read_image
+
+RED, BLUE = picture("red"), picture("blue", kind="JPEG")
+RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
+
+
+@pytest.fixture(autouse=True)
+def _pictures(tmp_path: Path) -> None:
+    (tmp_path / "red.png").write_bytes(RED)
+    (tmp_path / "blue.jpg").write_bytes(BLUE)
+
+
+def write(folder: Path, *rows: dict[str, Any]) -> Path:
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder / "rows.jsonl"
+
+
+def test_geometry3k(tmp_path: Path) -> None:
+    rows = write(
+        tmp_path,
+        {"images": ["red.png"], "problem": "<image>Find x.", "answer": "2 \\sqrt { 5 }"},
+        {"images": ["blue.jpg"], "problem": "<image>Find x.", "answer": "2 \\sqrt { 5 }"},
+    )
+    loaded = load_benchmark("geo3k", source=rows, allow_changed=True)
+    first, second = loaded.problems
+    assert (first.text, first.images, first.kind) == ("<image>Find x.", (RED_ID,), AnswerKind.LATEX)
+    assert (second.images, second.copy) == ((BLUE_ID,), 0)  # another picture: another problem
+    assert [image.data for image in loaded.images.read([RED_ID, BLUE_ID])] == [RED, BLUE]
+    with pytest.raises(InputError, match="has 601 problems, this source 2"):
+        load_benchmark("geo3k", source=rows)
+
+
+def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
+    row = {"decoded_image": "red.png", "image": "images/1.jpg"}
+    rows = write(
+        tmp_path,
+        {
+            "question": "Which day?\n<image1>",
+            "options": ["Monday", "Friday"],
+            "answer": "B",
+            "decoded_image": "red.png",
+        },
+        {
+            "question": "Which part?\n<image1>",
+            "options": ["A", "B", "C"],
+            "answer": "C",
+            "decoded_image": "red.png",
+        },
+        {
+            "question": "How many? <image1>",
+            "options": [],
+            "answer": "7",
+            "decoded_image": "blue.jpg",
+            "image": "x",
+        },
+    )
+    first, second, third = load_benchmark("mathvision", source=rows, allow_changed=True).problems
+    assert first.text == "Which day?\n<image>\n\n(A) Monday\n(B) Friday"
+    assert second.text == "Which part?\n<image>"
+    assert [problem.kind for problem in (first, second, third)] == ["choice", "choice", "latex"]
+    assert third.images == (BLUE_ID,)
+
+
+def test_mathverse_takes_the_rows_of_a_version(tmp_path: Path) -> None:
+    row = {"image": "red.png", "query_cot": "According to the image, answer."}
+    rows = write(
+        tmp_path,
+        {**row, "problem_version": "Vision Only", "question_type": "multi-choice", "answer": "B"},
+        {**row, "problem_version": "Text Lite", "question_type": "multi-choice", "answer": "B"},
+        {**row, "problem_version": "Vision Only", "question_type": "free-form", "answer": "6.4cm"},
+    )
+    problems = load_benchmark("mathverse-vision-only", source=rows, allow_changed=True).problems
+    assert [(problem.answer, problem.kind) for problem in problems] == [("B", "choice"), ("6.4cm", "latex")]
+    assert all(problem.images == (RED_ID,) for problem in problems)
+
+
+def test_the_content_hash_leaves_pictures_out() -> None:
+    pictured = [make_problem("<image>Find x.", "2", images=[id]) for id in (RED_ID, BLUE_ID)]
+    assert content_hash(pictured[:1]) == content_hash(pictured[1:])
+    assert pictured[0].id != pictured[1].id
+    assert content_hash(pictured[:1]) == content_hash([make_problem("<image>Find x.", "2")])
+    assert BENCHMARKS["mathvision"].content_hash
+
+
+def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> None:
+    write(tmp_path, {"question": "What colour is <image>?", "answer": "red", "figure": "red.png"})
+    (tmp_path / "own.toml").write_text(
+        'name = "own"\nfile = "rows.jsonl"\n[columns]\nquestion = "question"\nimages = "figure"\n'
+    )
+    assert load_benchmark(str(tmp_path / "own.toml")).problems[0].images == (RED_ID,)
+    write(
+        tmp_path,
+        {"question": "What colour is <image>?", "answer": "red", "images": "https://example.org/a.png"},
+    )
+    with pytest.raises(InputError, match="is an address"):
+        load_benchmark(str(tmp_path / "rows.jsonl"))
