@@ -23,6 +23,7 @@ class ReviewItem:
     question: str
     answer: str
     candidate: str
+    images: tuple[str, ...] = ()  # ids, of the question and so of the candidate
 
 
 @dataclass(frozen=True)
@@ -103,11 +104,19 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
     items: dict[str, ReviewItem] = {}
     for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
         rows = session.execute(
-            select(CandidateRow.id, QuestionRow.text, QuestionRow.answer, CandidateRow.text)
+            select(
+                CandidateRow.id,
+                QuestionRow.text,
+                QuestionRow.answer,
+                CandidateRow.text,
+                QuestionRow.images,
+            )
             .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
         )
-        items.update((row[0], ReviewItem(*row)) for row in rows)
+        items.update(
+            (row[0], ReviewItem(row[0], row[1], row[2], row[3], tuple(row.images or ()))) for row in rows
+        )
     return [items[id] for id in candidate_ids if id in items]
 
 

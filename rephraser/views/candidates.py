@@ -21,6 +21,7 @@ from rephraser.tables import (
 from rephraser.verdict.successes import Successes, read_successes
 from rephraser.views.evidence import Evidence, read_evidence
 from service.errors import InputError, NotFoundError
+from service.questions.images import ImageHeader, load_headers
 from service.questions.question import Question
 from service.runs.store import Run, find_run
 from service.runs.tables import CellRow, RunRow
@@ -143,6 +144,7 @@ class Detail:
     proposals: tuple[Proposal, ...]
     reviews: tuple[Review, ...]
     answering: Cost
+    images: tuple[ImageHeader, ...] = ()
 
 
 def page_candidates(
@@ -211,6 +213,7 @@ def read_detail(session: Session, candidate: Candidate, question: Question) -> D
         proposals=tuple(_proposal(session, candidate, run_id, cell_id) for run_id, cell_id in rows),
         reviews=tuple(reviews_of(session, candidate.id)),
         answering=_cost(session, answering),
+        images=tuple(load_headers(session, question.images)[id] for id in question.images),
     )
 
 

@@ -47,25 +47,9 @@ def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
     row = {"decoded_image": "red.png", "image": "images/1.jpg"}
     rows = write(
         tmp_path,
-        {
-            "question": "Which day?\n<image1>",
-            "options": ["Monday", "Friday"],
-            "answer": "B",
-            "decoded_image": "red.png",
-        },
-        {
-            "question": "Which part?\n<image1>",
-            "options": ["A", "B", "C"],
-            "answer": "C",
-            "decoded_image": "red.png",
-        },
-        {
-            "question": "How many? <image1>",
-            "options": [],
-            "answer": "7",
-            "decoded_image": "blue.jpg",
-            "image": "x",
-        },
+        {**row, "question": "Which day?\n<image1>", "options": ["Monday", "Friday"], "answer": "B"},
+        {**row, "question": "Which part?\n<image1>", "options": ["A", "B", "C"], "answer": "C"},
+        {"question": "How many? <image1>", "options": [], "answer": "7", "decoded_image": "blue.jpg"},
     )
     first, second, third = load_benchmark("mathvision", source=rows, allow_changed=True).problems
     assert first.text == "Which day?\n<image>\n\n(A) Monday\n(B) Friday"

@@ -20,6 +20,7 @@ from service.questions.images.placeholders import (
 )
 from service.questions.images.rows import RowImages, order_numbered
 from service.questions.images.store import (
+    ImageHeader,
     LoadImages,
     image_loader,
     image_problems,
@@ -34,6 +35,7 @@ __all__ = [
     "MOST_PIXELS",
     "PLACEHOLDER",
     "Image",
+    "ImageHeader",
     "ImageProblem",
     "LoadImages",
     "RowImages",

@@ -132,6 +132,7 @@ def read_samples(
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
+    from service.questions.images import load_headers
 
     secret = is_secret(run.spec["problems"])
     if secret and text:
@@ -160,15 +161,19 @@ def read_samples(
         "after": page.after and page.after[1],
     }
     if not secret:
-        record |= {"question": chosen.text, "answer": chosen.answer}
+        headers = load_headers(session, chosen.images)
+        named = [f"{id}: {headers[id]}" for id in chosen.images]
+        record |= {"question": chosen.text, "answer": chosen.answer, "images": named}
     return record
 
 
 def print_samples(record: dict[str, Any]) -> None:
     """Print what `read_samples` returned."""
+    from service.questions.images import name_images
+
     output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
     if "question" in record:
-        output.say(record["question"])
+        output.say(name_images(record["question"], record["images"]))
         output.say(f"gold: {record['answer']}")
     else:
         output.say("a gated benchmark: its questions, golds and responses are not shown")

@@ -149,6 +149,7 @@ def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dic
             "level": question.level,
             "subject": question.subject,
             "kind": str(question.kind),
+            "images": list(question.images),
         },
         "runs": runs,
         "answers_cost": asdict(detail.answering),
@@ -159,11 +160,12 @@ def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dic
 def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> None:
     """Print all about a candidate."""
     from rephraser.checks.wording import likeness
+    from service.questions.images import name_images
 
     output.say(f"candidate {detail.candidate.id}")
     output.say(f"of question {detail.question.id}, gold answer: {detail.question.answer or '-'}")
-    _print_text("original", detail.question.text)
-    _print_text("candidate", detail.candidate.text)
+    _print_text("original", name_images(detail.question.text, detail.images))
+    _print_text("candidate", name_images(detail.candidate.text, detail.images))
     output.say()
     output.say(f"likeness of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}")
     for index, proposal in enumerate(detail.proposals):

@@ -1,5 +1,6 @@
 """Interactive reviewing: one candidate after the other, each decision stored before the next is shown."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import typer
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from rephraser.reviews.queue import ReviewItem
     from rephraser.reviews.status import CandidateStatus
     from service.database import Database
+    from service.questions.images import ImageHeader
 
 CHOICES = "[a]ccept, [r]eject, [s]kip, [q]uit: "
 
@@ -39,6 +41,7 @@ def review_interactively(
     from rephraser.reviews.status import read_status
     from rephraser.reviews.store import Decision, record_reviews
     from rephraser.run.start import choose_run
+    from service.questions.images import load_headers
 
     with database.read() as session:
         if audit_id is not None:
@@ -63,10 +66,11 @@ def review_interactively(
         for number, candidate_id in enumerate(queue, start=1):
             with database.read() as session:
                 item = read_item(session, candidate_id)
+                images = load_headers(session, item.images)
                 standing = None
                 if chosen is not None and not blind:
                     standing = read_status(session, chosen.id, candidate_id)
-            _show(speak, f"{number} of {len(queue)}", item, standing)
+            _show(speak, f"{number} of {len(queue)}", item, [images[id] for id in item.images], standing)
             choice = _ask_decision(speak)
             if choice is None:
                 counts["skipped"] += 1
@@ -115,13 +119,21 @@ class _Speaker:
             raise _Stop from error
 
 
-def _show(speak: _Speaker, place: str, item: "ReviewItem", standing: "CandidateStatus | None") -> None:
+def _show(
+    speak: _Speaker,
+    place: str,
+    item: "ReviewItem",
+    images: "Sequence[ImageHeader]",
+    standing: "CandidateStatus | None",
+) -> None:
+    from service.questions.images import name_images
+
     speak.say()
     speak.say(f"=== {place}: {item.candidate_id} ===")
     speak.say(f"--- original, gold answer {item.answer or '-'} ---")
-    speak.say(item.question)
+    speak.say(name_images(item.question, images))
     speak.say("--- candidate ---")
-    speak.say(item.candidate)
+    speak.say(name_images(item.candidate, images))
     if standing is not None:
         speak.say(f"--- {standing.status or 'pending'}; {standing.model}, strategy {standing.strategy} ---")
         if standing.reason:

@@ -15,6 +15,7 @@ from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
+from ui.pages.widgets.pictures import show_pictures
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
@@ -56,6 +57,7 @@ def show_statement(problem: RunProblem, *, secret: bool) -> bool:
         st.caption(escaped(GATED))
         return False
     show_math_text(problem.text, f"problem-{problem.id}")
+    show_pictures(problem.images)
     st.markdown(f"Gold answer: {escaped(problem.answer) or '(none)'}")
     return True
 

@@ -22,6 +22,7 @@ from ui.pages.training_signal.runs import runs_with
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
+from ui.pages.widgets.pictures import show_pictures
 
 NEIGHBORS = 5
 NARROWING = ("run", "neighbors")
@@ -82,6 +83,7 @@ def show(reference: str, candidate: str) -> None:
 def _question(question: Question, stands: list[Place]) -> None:
     with layout.card("question"):
         show_math_text(question.text, f"q-{question.id}")
+        show_pictures(question.images)
         st.markdown(f"**Answer** {escaped(question.answer)}")  # safe
         with layout.row():
             chips = [layout.chip(label) for label in (question.subject, question.level) if label]

@@ -34,6 +34,7 @@ from ui.pages.text.answers import has_answers, show_answers
 from ui.pages.text.differences import show_side_by_side
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
 from ui.pages.widgets import layout
+from ui.pages.widgets.pictures import show_pictures
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
 """Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
@@ -199,6 +200,7 @@ def _slot(opened: Opened, id: str | None) -> None:
 
 
 def _texts(item: ReviewItem) -> None:
+    show_pictures(item.images)
     key = f"review-{item.candidate_id}"
     if links.flag("marks", True):
         show_side_by_side(item.question, item.candidate, key)

@@ -23,6 +23,7 @@ from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent, switch
+from ui.pages.widgets.pictures import show_pictures_of
 from ui.pages.widgets.tables import download
 
 NONE = -1
@@ -195,6 +196,7 @@ def _question(group: JointGroup, question_id: str) -> None:
             st.caption(escaped(f"{question_id}: the question is not in this database, only its prompts."))
         else:
             show_math_text(group.question, "group-question")
+            show_pictures_of(question_id)
             with layout.row():
                 if group.answer is not None:
                     layout.line(layout.chip(f"answer {group.answer}", "blue"))

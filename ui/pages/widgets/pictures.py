@@ -1,0 +1,56 @@
+"""The images of a question on a page: from the database, a few, none of them large."""
+
+from collections.abc import Sequence
+
+import streamlit as st
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.questions.images import ImageHeader, load_headers, load_images
+from service.questions.tables import QuestionRow
+from ui.pages.state.database import cached
+from ui.pages.text.markup import escaped
+
+MOST_PICTURES = 8
+MOST_BYTES, MOST_PIXELS = 4_000_000, 12_000_000
+"""Of a picture: a larger one is named only, since drawing it takes the server's time."""
+WIDTH = 360
+"""Pixels on the page; a picture that is narrower keeps its size."""
+
+
+@cached
+def _headers(session: Session, ids: tuple[str, ...]) -> list[ImageHeader]:
+    headers = load_headers(session, ids)
+    return [headers[id] for id in ids]
+
+
+@cached
+def _data(session: Session, id: str) -> bytes:
+    return load_images(session, [id])[id].data
+
+
+@cached
+def _of_question(session: Session, question_id: str) -> tuple[str, ...]:
+    ids = session.scalar(select(QuestionRow.images).where(QuestionRow.id == question_id))
+    return tuple(ids or ())
+
+
+def show_pictures_of(question_id: str) -> None:
+    """Show the images of a question, if it has any."""
+    show_pictures(_of_question(question_id))
+
+
+def show_pictures(ids: Sequence[str]) -> None:
+    """Show images in the order in which the text refers to them, each with its number, format and size."""
+    if not ids:
+        return
+    headers = _headers(tuple(ids[:MOST_PICTURES]))
+    with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
+        for number, header in enumerate(headers, start=1):
+            words = f"image {number}: {header}"
+            if header.size > MOST_BYTES or header.width * header.height > MOST_PIXELS:
+                st.caption(escaped(f"{words}, too large to be shown here"))
+                continue
+            st.image(_data(header.id), caption=escaped(words), width=min(header.width, WIDTH))
+    if len(ids) > len(headers):
+        st.caption(escaped(f"and {len(ids) - len(headers)} more images"))
