@@ -1,13 +1,14 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Column, LargeBinary, MetaData, Table, func, insert, select, text
+from sqlalchemy import Column, Connection, LargeBinary, MetaData, Row, Table, func, insert, select, text
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.database.base import Base, CompressedText
@@ -91,13 +92,39 @@ def _copy(source: Session, target: Session, table: Table, report: Report) -> Con
     rows, total = 0, 0
     # A set comes behind the one it was made from.
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
-    names = [column.name for column in table.columns]
     chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=_at_once(table)))
     for part in chosen.partitions():
-        target.connection().execute(insert(table), [dict(zip(names, row, strict=True)) for row in part])
+        _insert(target.connection(), table, part)
         rows, total = rows + len(part), total + sum(map(_hash, part))
         report(table.name, rows)
     return Content(rows, total)
+
+
+def _insert(connection: Connection, table: Table, rows: Sequence[Row[Any]]) -> None:
+    """Insert rows as they are; a server takes them by COPY, since psycopg reads long statements slowly."""
+    names = [column.name for column in table.columns]
+    dialect = connection.dialect
+    if dialect.name != "postgresql":
+        connection.execute(insert(table), [dict(zip(names, row, strict=True)) for row in rows])
+        return
+    from psycopg import Error
+
+    bind = [
+        column.type.dialect_impl(dialect).bind_processor(dialect) or _as_it_is for column in table.columns
+    ]
+    quoted = ", ".join(f'"{name}"' for name in names)
+    command = f'COPY "{table.name}" ({quoted}) FROM STDIN'
+    psycopg: Any = connection.connection.driver_connection
+    try:
+        with psycopg.cursor() as cursor, cursor.copy(command) as copy:
+            for row in rows:
+                copy.write_row([bound(value) for bound, value in zip(bind, row, strict=True)])
+    except Error as error:
+        raise DBAPIError.instance(command, None, error, Error) from error
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 def _content(session: Session, table: Table) -> Content:

@@ -4,6 +4,7 @@ Writers take one lock of the database (an advisory one), so that one writes at a
 transaction reads is what it writes upon, on any number of hosts. Readers see one state and wait for nobody.
 """
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -93,6 +94,8 @@ class PostgresDatabase:
         try:
             yield
         except DBAPIError as error:
+            if isinstance(error.orig, sqlite3.Error):  # of a file that is read meanwhile, which explains it
+                raise
             if state_of(error) == NUMBER_TOO_LARGE:
                 raise OverflowError(str(error.orig)) from None
             description = describe(error, self.place)
