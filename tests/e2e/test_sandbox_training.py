@@ -1,4 +1,4 @@
-"""TA-GRPO in world A by real verl: one training of 20 steps serves all that is said of it here.
+"""TA-GRPO in world A by real verl: one training of 10 steps serves all that is said of it here.
 
 The margins are those of the study that the world comes from. No recipe is compared with another.
 """
@@ -14,7 +14,7 @@ from evaluator.passk.comparison import compare
 from evaluator.passk.counts import Counts
 from service.database import Database
 
-STEPS, QUESTIONS, NEIGHBORS = 20, 16, 3
+STEPS, QUESTIONS, NEIGHBORS = 10, 16, 3
 LIMIT_S = 900
 ACTOR = "actor_rollout_ref.actor"
 
@@ -44,7 +44,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--hide-log",
          "--name", "ta", "--folder", "run",
          f"data.train_batch_size={QUESTIONS}", f"{ACTOR}.ppo_mini_batch_size={QUESTIONS // 2}",
-         f"{ACTOR}.optim.lr=3e-4", f"{ACTOR}.optim.lr_scheduler_type=constant",
+         f"{ACTOR}.optim.lr=6e-4", f"{ACTOR}.optim.lr_scheduler_type=constant",
          f"{ACTOR}.optim.lr_warmup_steps_ratio=0", f"{ACTOR}.ppo_max_token_len_per_gpu=16384",
          f"{ACTOR}.checkpoint.save_contents=[hf_model]", "data.max_response_length=40",
          "trainer.total_epochs=2", f"trainer.total_training_steps={STEPS}", f"trainer.save_freq={STEPS}",
@@ -65,13 +65,13 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 def evaluation(name: str, model: str) -> tuple[str, ...]:
     return (
         *("eval", "run", "questions/heldout.jsonl", "--name", name, "--model", model, "--dtype", "float32"),
-        *("--n", "32", "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", "40", "--samples-per-request", "32", "--batch-size", "512"),
+        *("--n", "16", "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
+        *("--max-tokens", "40", "--samples-per-request", "16", "--batch-size", "512"),
     )
 
 
-def test_twenty_steps_raise_success_on_held_out_questions(trained: Trained) -> None:
-    """Measured with this seed: .134 more, 95% [.082, .187]; .028 at a learning rate of 1e-4."""
+def test_ten_steps_raise_success_on_held_out_questions(trained: Trained) -> None:
+    """Measured with this seed: .082 more, 95% [.060, .104] on these questions."""
     assert len(trained.steps) == STEPS
     found = compare(trained.after, trained.before, 1).at(1)
     assert found.difference > 0.03
