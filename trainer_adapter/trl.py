@@ -35,7 +35,7 @@ def load_export(folder: str | Path, split: str = "train") -> Any:
     """Return the rows of `tagrpo sets export --format verl` as a `datasets.Dataset`.
 
     Raises:
-        InputError: no such file, or one without neighbors.
+        InputError: no such file, one without neighbors, or one with images.
     """
     from datasets import Dataset
 
@@ -47,6 +47,8 @@ def load_export(folder: str | Path, split: str = "train") -> Any:
     dataset = Dataset.from_parquet(str(path))
     if "neighbors" not in dataset.column_names:
         raise InputError(f"{path} has no column `neighbors`; export the set with --layout grouped.")
+    if "images" in dataset.column_names:
+        raise InputError(f"{path} has questions with images, which TRL is not given here; train with verl.")
     return dataset
 
 

@@ -138,8 +138,8 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
         """Return the questions in the set's order.
 
         Raises:
-            InputError: no source, no such export, one whose rows no longer give its hash, or an answer of
-                another kind.
+            InputError: no source, no such export, one whose rows no longer give its hash, an answer of
+                another kind, or images.
             PrerequisiteError: the Hub cannot be reached, or gives no access.
         """
         config = self.config
@@ -153,6 +153,11 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
         tasks = []
         for entry in read_published(config.source, config.revision):
             question = entry.question
+            if question.images:
+                raise InputError(
+                    f"{config.source}: question {question.id} has images, which these tasks do not show; "
+                    "train on such a set with verl."
+                )
             form.check(question.answer, f"{config.source}: question {question.id}")
             data = NeighborData(
                 id=question.id,

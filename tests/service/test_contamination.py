@@ -263,3 +263,15 @@ def test_checks_cannot_be_changed(tmp_path: Path) -> None:
         for table in ("contamination_checks", "overlaps"):
             with pytest.raises(Exception, match="append-only"), db.write() as session:
                 session.execute(text(f'DELETE FROM "{table}"'))
+
+
+def test_the_same_words_below_another_picture_are_another_problem() -> None:
+    ours = [Text("a", "<image>Find x.", "2", ("red",)), Text("b", "Find x. <image>", "2", ("blue",))]
+    problems = [Text("p", "<image>Find x.", "2", ("red",)), Text("t", "Find x.", "2")]
+    measures = {(each.source_id, each.problem_id): each.measure for each in find_overlaps(ours, problems)}
+    assert measures == {
+        ("a", "p"): "exact",
+        ("b", "p"): "variant",
+        ("a", "t"): "variant",
+        ("b", "t"): "variant",
+    }

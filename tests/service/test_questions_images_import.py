@@ -232,3 +232,7 @@ def test_a_parquet_file_of_datasets_is_imported_with_its_bad_rows_left_out(
     shown = run_here("questions", "show", listed[0]["id"]).out
     assert f"<image 1: PNG 8x6, {len(RED)} bytes>Find x." in shown
     assert run_here("db", "check").code == 0
+    assert run_here("db", "copy", "t.db", "copied.db").code == 0
+    assert run_here("db", "check", "--db", "copied.db").code == 0
+    with Database.open(tmp_path / "copied.db") as db, db.read() as session:
+        assert load_images(session, [RED_ID])[RED_ID].data == RED

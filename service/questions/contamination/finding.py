@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.errors import InputError
 from service.questions.contamination.words import numbers, words
+from service.questions.images import PLACEHOLDER
 
 if TYPE_CHECKING:
     import numpy as np
@@ -22,11 +23,12 @@ EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
 class Text(NamedTuple):
-    """A text of either side; the answer, where it is known, tells repeats from look-alikes."""
+    """A text of either side; the answer, where it is known, tells repeats from look-alikes, as do images."""
 
     id: str
     text: str
     answer: str | None = None
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Overlap:
 
     exact (100): the same words. fuzzy: rapidfuzz's ratio of the words' characters. n-gram: the share of the
     problem's n-grams that are in the text, in percent. variant: worded alike by one of these, but with other
-    numbers or another answer, so another problem as a rule; its score is the larger of the two.
+    numbers, another answer or other images, so another problem as a rule; its score is the larger of the two.
     """
 
     source_id: str
@@ -105,7 +107,10 @@ def find_overlaps(
         for place in sorted(contained.keys() | ratios.keys()):
             text = ours[place]
             ratio, share = ratios.get(place, 0.0), 100 * contained.get(place, 0.0)
-            if text.words == problem.words:
+            if text.images != problem.images:
+                score = 100.0 if text.words == problem.words else max(ratio, share)
+                pairs.append((text, problem, VARIANT, score))
+            elif text.words == problem.words:
                 pairs.append((text, problem, EXACT, 100.0))
             elif ratio and text.numbers == problem.numbers:
                 pairs.append((text, problem, FUZZY, ratio))
@@ -124,12 +129,13 @@ class _Read(NamedTuple):
     words: list[str]
     numbers: list[str]
     joined: str
+    images: frozenset[str]
 
 
 def _read(item: Text | tuple[str, str]) -> _Read:
     text = Text(*item)
-    spelled = words(text.text)
-    return _Read(text.id, text.answer, spelled, numbers(spelled), "".join(spelled))
+    spelled = words(text.text.replace(PLACEHOLDER, " ") if text.images else text.text)
+    return _Read(text.id, text.answer, spelled, numbers(spelled), "".join(spelled), frozenset(text.images))
 
 
 def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:

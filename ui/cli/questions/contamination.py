@@ -99,8 +99,8 @@ def contamination(
     """Find questions (and neighbors) that repeat problems of benchmarks, and keep the result for reports.
 
     exact: the same words, whatever the formatting. fuzzy: nearly the same words. n-gram: long stretches of
-    the problem stand in the text. variant: worded alike, with other numbers or another answer; counted apart,
-    since such a pair is two problems as a rule. Rows count from 0; no texts are printed.
+    the problem stand in the text. variant: worded alike, with other numbers, another answer or other images;
+    counted apart, since such a pair is two problems as a rule. Rows count from 0; no texts are printed.
 
     Exit code 3: problems are repeated (variants do not count).
 
@@ -182,14 +182,17 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
         stored = get_set(session, set_name)
         members = [member for member in load_members(session, set_name) if member.held is None]
         texts = tuple(
-            Text(member.question.id, member.question.text, member.question.answer) for member in members
+            Text(member.question.id, member.question.text, member.question.answer, member.question.images)
+            for member in members
         )
         rows = {member.question.id: member.position for member in members}
         sides = [_Side(set_name, stored.content_hash, texts, rows)]
         if neighbors is not None:
             published = load_set(session, neighbors)
             neighbor_texts = {
-                neighbor.candidate_id: Text(neighbor.candidate_id, neighbor.text, entry.question.answer)
+                neighbor.candidate_id: Text(
+                    neighbor.candidate_id, neighbor.text, entry.question.answer, entry.question.images
+                )
                 for entry in published.entries
                 for neighbor in entry.neighbors
             }
@@ -210,7 +213,7 @@ def _find(
 
     overlaps = find_overlaps(
         side.texts,
-        [Text(problem.id, problem.text, problem.answer) for problem in loaded.problems],
+        [Text(problem.id, problem.text, problem.answer, problem.images) for problem in loaded.problems],
         settings,
         equal=equal,
         progress=lambda done, total: bar.update(done, total, f"{side.name} and {loaded.name}"),
