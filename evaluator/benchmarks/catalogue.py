@@ -245,6 +245,36 @@ BENCHMARKS: dict[str, Benchmark] = {
             )
             for version in ("Vision Intensive", "Vision Dominant", "Vision Only")
         ),
+        Benchmark(
+            name="humaneval",
+            title="HumanEval",
+            hub_id="openai/openai_humaneval",
+            configs=(),
+            split="test",
+            revision=None,
+            rows=164,
+            columns=BenchmarkColumns(question="prompt", answer="test", solution="canonical_solution"),
+            kind=AnswerKind.CODE,
+            licence="MIT",
+            citation="Chen et al., Evaluating Large Language Models Trained on Code, arXiv 2107.03374",
+            content_hash="615891c2ebebcd6bd24d2ea2813a1bb95a84c7e825eac94d948267ef24fdd973",
+            note="The hash is of the authors' repository; no commit of the Hub was confirmed.",
+        ),
+        Benchmark(
+            name="mbpp",
+            title="MBPP, sanitized",
+            hub_id="google-research-datasets/mbpp",
+            configs=("sanitized",),
+            split="test",
+            revision=None,
+            rows=257,
+            columns=BenchmarkColumns(question="prompt", answer="test_list", solution="code"),
+            kind=AnswerKind.CODE,
+            licence="CC BY 4.0",
+            citation="Austin et al., Program Synthesis with Large Language Models, arXiv 2108.07732",
+            content_hash="6081b6ace28d9850084b2a53e87ef4a1fc434479fc8cbf9713eceb63922b78c6",
+            note="A model is shown the first of a problem's tests; no commit of the Hub was confirmed.",
+        ),
     )
 }
 

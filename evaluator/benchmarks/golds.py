@@ -28,7 +28,10 @@ def check_golds(
     """Return the golds that do not grade as correct against themselves, in order."""
     from evaluator.grading import GradeCase
 
-    cases = [GradeCase("", problem.answer, problem.kind, problem.tolerance) for problem in loaded.problems]
+    cases = [
+        GradeCase(loaded.references.get(problem.id, ""), problem.answer, problem.kind, problem.tolerance)
+        for problem in loaded.problems
+    ]
     grades = grader.check_golds(cases, progress)
     return [
         GoldFailure(row, problem.id, f"{grade.value} ({grade.reason})")
@@ -64,5 +67,7 @@ def require_golds(
 
 def describe_failure(loaded: LoadedBenchmark, failure: GoldFailure) -> str:
     """Return a failure in a line: row, gold (not of a gated benchmark), reason."""
-    gold = "" if loaded.gated else f", gold {loaded.problems[failure.row].answer!r}"
+    problem = loaded.problems[failure.row]
+    shown = not loaded.gated and problem.kind != "code"
+    gold = f", gold {problem.answer!r}" if shown else ""
     return f"row {failure.row}{gold}: {failure.reason}"

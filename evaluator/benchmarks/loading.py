@@ -43,7 +43,7 @@ def load_benchmark(
     opened, origin = _open(benchmark, source)
     in_catalogue = benchmark.name in BENCHMARKS
     images = RowImages(opened.folder)
-    problems = read_problems(
+    problems, references = read_problems(
         opened,
         benchmark,
         images,
@@ -55,7 +55,9 @@ def load_benchmark(
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
-    return LoadedBenchmark(benchmark.name, benchmark.title, problems, origin, benchmark, content, images)
+    return LoadedBenchmark(
+        benchmark.name, benchmark.title, problems, origin, benchmark, content, images, references
+    )
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
@@ -10,11 +11,13 @@ from evaluator.grading import AnswerKind
 from evaluator.grading.kinds import read_tolerance
 from service.errors import InputError
 from service.hashing import content_hash
-from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
+from service.questions.columns import Columns, RowLimits, RowProblem, read_program, read_question, resolve
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 
 ROWS_NAMED = 5
+TESTED = frozenset({"entry_point", "test_list"})
+"""Columns by which rows of HumanEval and MBPP are known."""
 LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
 
@@ -24,14 +27,17 @@ _INTEGER = re.compile(r"([-+]?)(\d+|\d{1,3}(?:,\d{3})+)(?:\.0*)?")
 
 def read_problems(
     source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, exact: bool, own: bool
-) -> tuple[Problem, ...]:
+) -> tuple[tuple[Problem, ...], dict[str, str]]:
     """Read every row of a source as a problem of a benchmark, in order; repeated ones are numbered.
+
+    Also returned are programs that have to pass a problem's tests, by its id, where rows have them.
 
     Args:
         images: keeps the images of the rows.
         options_seed: shuffles the options of multiple-choice questions.
         exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
-        own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts.
+        own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts, and
+            rows as HumanEval or MBPP have them ask for programs.
 
     Raises:
         InputError: a column is missing, there are no rows, or rows cannot be used; the message names them, of
@@ -43,11 +49,20 @@ def read_problems(
     if not rows:
         raise InputError(f"{source.name}: there are no rows in it.")
     made: list[Problem] = []
+    references: dict[str, str] = {}
     if good:
         present = source.columns or tuple(dict.fromkeys(name for row in good for name in row.values))
-        columns, extra = _columns(benchmark.columns, present, source.name, exact=exact, own=own)
+        if own and benchmark.kind is AnswerKind.LATEX and not TESTED.isdisjoint(present):
+            benchmark = replace(benchmark, kind=AnswerKind.CODE)
+        programs = benchmark.kind is AnswerKind.CODE
+        columns, extra = _columns(benchmark, present, source.name, exact=exact, own=own)
         for row in good:
             try:
+                if programs:
+                    question, reference = read_program(row.values, columns, RowLimits())
+                    made.append(make_problem(question.text, question.answer, AnswerKind.CODE))
+                    references[made[-1].id] = reference
+                    continue
                 made.append(_problem(row.values, columns, extra, benchmark, options_seed, images))
             except RowProblem as problem:
                 problems.append(_describe(row.place, _cause(problem), benchmark))
@@ -58,7 +73,7 @@ def read_problems(
             f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:\n  {named}{more}\n"
             "A benchmark is taken whole; mend these rows."
         )
-    return tuple(number_copies(made))
+    return tuple(number_copies(made)), references
 
 
 def _describe(place: str, problem: str, benchmark: Benchmark) -> str:
@@ -72,9 +87,10 @@ def _cause(problem: RowProblem) -> str:
 
 
 def _columns(
-    wanted: BenchmarkColumns, present: Collection[str], name: str, *, exact: bool, own: bool
+    benchmark: Benchmark, present: Collection[str], name: str, *, exact: bool, own: bool
 ) -> tuple[Columns, BenchmarkColumns]:
     """Return the columns of question and answer, and the extra ones, of those there are."""
+    wanted = benchmark.columns
     if wanted.options:
         missing = [column for column in (wanted.question, *wanted.options) if column not in present]
         if missing:
@@ -90,10 +106,10 @@ def _columns(
         asked = {
             part: column for part, column in asked.items() if column is not None and _has(present, column)
         }
-        if "answer" in asked:
+        if "answer" in asked and benchmark.kind is not AnswerKind.CODE:
             asked.pop("solution", None)
     try:
-        columns = resolve(Columns(**asked), present, name)
+        columns = resolve(Columns(**asked), present, name, benchmark.kind)
     except InputError:
         missing = [column for column in asked.values() if column and not _has(present, column)]
         what = f"no column {', '.join(map(repr, missing))}" if missing else "no question and answer found"

@@ -73,8 +73,9 @@ class LoadedBenchmark:
 
     `source` goes into the key of a run: the Hub data set with its commit, or the file's name and hash, and
     the seed of shuffled options. `content` says what is known of the problems: "as known" (the content hash
-    agrees), "pinned revision", "not checked" or "changed" (with `allow_changed`). The representation leaves
-    the problems out, so that none of a gated benchmark is logged.
+    agrees), "pinned revision", "not checked" or "changed" (with `allow_changed`). `references` holds, by
+    problem's id, programs that have to pass the problem's tests. The representation leaves the problems out,
+    so that none of a gated benchmark is logged.
     """
 
     name: str
@@ -84,6 +85,7 @@ class LoadedBenchmark:
     benchmark: Benchmark | None
     content: str = "not checked"
     images: RowImages = field(default_factory=RowImages, repr=False)
+    references: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def gated(self) -> bool:

@@ -12,6 +12,7 @@ from evaluator.grading import AnswerKind
 from service.database import utc_now
 from service.hashing import canonical_text, content_hash, content_id
 from service.questions.images import place_images
+from service.questions.question import canonical_answer
 
 _PER_STATEMENT = 500
 
@@ -76,7 +77,7 @@ def make_problem(
         InputError: the text has placeholders, but not as many as there are images.
     """
     text = place_images(canonical_text(text), len(images))
-    return Problem(text, canonical_text(answer), kind, tolerance, images=tuple(images))
+    return Problem(text, canonical_answer(answer, kind), kind, tolerance, images=tuple(images))
 
 
 def number_copies(problems: Iterable[Problem]) -> list[Problem]:

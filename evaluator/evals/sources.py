@@ -61,6 +61,8 @@ def read_sources(
     by_run = dict.fromkeys(graders, Sources())
     for run, source, grades, correct in session.execute(query):
         place = source or NONE_FOUND
+        if place not in PLACES:  # of a program
+            continue
         by_run[run] += Sources(_at(place, grades), _at(place, correct))
     return by_run
 

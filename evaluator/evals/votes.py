@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, newest_grades
 from evaluator.evals.missing import asked_in_vain
+from evaluator.evals.problems import run_problems
 from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow
-from evaluator.grading import Clustering, ClusterJob
+from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.versions import find_grader
 from evaluator.passk import maj_at_k
 from evaluator.passk.estimators import Floats
@@ -52,7 +53,12 @@ def read_answers(session: Session, run_id: str, grader_version: str, grades: Gra
 
     Args:
         grades: whether people's grades stand in place of the grader's.
+
+    Raises:
+        InputError: there are problems that ask for programs: only the tests could tell which are equal.
     """
+    if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
+        raise InputError("no majority of programs: only the tests that grade them tell which are equal.")
     places = session.execute(
         select(RunProblemRow.id, RunProblemRow.problem_id)
         .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)

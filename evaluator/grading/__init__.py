@@ -4,6 +4,7 @@ from evaluator.grading.extraction import find_answer, last_boxed
 from evaluator.grading.grader import Grader, grade
 from evaluator.grading.types import (
     GRADER_VERSION,
+    PROGRAM_SOURCES,
     REASONS,
     SOURCES,
     AnswerKind,
@@ -16,6 +17,7 @@ from evaluator.grading.types import (
 
 __all__ = [
     "GRADER_VERSION",
+    "PROGRAM_SOURCES",
     "REASONS",
     "SOURCES",
     "AnswerKind",

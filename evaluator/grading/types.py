@@ -57,10 +57,12 @@ REASONS: tuple[str, ...] = (
 )
 """Why a grade is what it is."""
 
-SOURCES: tuple[str, ...] = ("box", "marker", "last sentence", "code block", "text", "completion")
+SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
 """Where in a response the answer was found, the surest place first: a box, what follows the last marker
-("Answer:", "the answer is", "####"), else what the response ends on; a program: a fenced block, else the
-text, or the text behind the prompt that it goes on from."""
+("Answer:", "the answer is", "####"), else what the response ends on."""
+
+PROGRAM_SOURCES: tuple[str, ...] = ("code block", "text", "completion")
+"""Where a program was found: in a fenced block, else in the text, or as what goes on from the prompt."""
 
 
 Answers: TypeAlias = Literal["all", "boxed"]
@@ -87,7 +89,8 @@ class Grade:
     """One graded response.
 
     `extracted` is the answer found in the response (None: none found), `reason` one of `REASONS`, `source`
-    where the answer was found: one of `SOURCES`, "" when none was.
+    where the answer was found: one of `SOURCES`, "" when none was. Of a program `extracted` says how it did,
+    and `source` is one of `PROGRAM_SOURCES`.
     """
 
     value: GradeValue

@@ -20,6 +20,11 @@ BOXED_CHOICE = (
     "{question}\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}."
 )
 
+PROGRAM = (
+    "{question}\n\nPlease reason step by step, and put the whole program, with the imports it needs, within "
+    "one block of code: ```python ... ```."
+)
+
 PAPER_INSTRUCTION = (
     "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}."
 )
@@ -107,8 +112,12 @@ def find_preset(name: str) -> Preset:
     return PRESETS[name]
 
 
-def make_prompt(preset: Preset, overrides: Overrides, *, choice: bool = False) -> PromptSpec:
+def make_prompt(
+    preset: Preset, overrides: Overrides, *, choice: bool = False, programs: bool = False
+) -> PromptSpec:
     """Return the prompt; with `choice` (all problems ask for an option's letter) the preset's for such.
+
+    With `programs` (all ask for programs) it is `PROGRAM`, but for presets that put the question alone.
 
     `--raw` leaves out the preset's own system prompt and chat-template arguments.
 
@@ -119,6 +128,8 @@ def make_prompt(preset: Preset, overrides: Overrides, *, choice: bool = False) -
     template = preset.template
     if choice and preset.choice_template is not None:
         template = preset.choice_template
+    if programs and template != "{question}":
+        template = PROGRAM
     if overrides.prompt_file is not None:
         template = _read_template(overrides.prompt_file)
     raw = overrides.raw or preset.form == "raw"

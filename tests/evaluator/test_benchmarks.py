@@ -86,6 +86,8 @@ def test_the_catalogue_holds_what_each_benchmark_needs() -> None:
         "mathverse-vision-intensive": 788,
         "mathverse-vision-dominant": 788,
         "mathverse-vision-only": 788,
+        "humaneval": 164,
+        "mbpp": 257,
     }
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name

@@ -21,7 +21,7 @@ _MOST_CANDIDATES = 6
 
 
 class Programs(NamedTuple):
-    """Programs that a response may mean, the likeliest first, and where they stood."""
+    """Programs that a response may mean, the likeliest first, and where they stood, of `PROGRAM_SOURCES`."""
 
     sources: tuple[str, ...]
     source: str

@@ -100,9 +100,9 @@ def load_neighbors(
     with database.read() as session:
         header = find_set(session, reference)
         entries = load_entries(session, header.id)
+    questions = [entry.question for entry in entries]
     originals = tuple(
-        make_problem(entry.question.text, entry.question.answer, images=entry.question.images)
-        for entry in entries
+        make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
     loaded = LoadedBenchmark(header.ref, header.ref, originals[:limit], {}, None)
     _note_failures(loaded, len(require_golds(loaded, grader, allow_bad_golds)))
@@ -113,7 +113,7 @@ def load_neighbors(
         for variant, neighbor in enumerate(entry.neighbors, start=1):
             placed.append(
                 PlacedProblem(
-                    make_problem(neighbor.text, question.answer, images=question.images),
+                    make_problem(neighbor.text, question.answer, question.kind, images=question.images),
                     question.id,
                     variant,
                     neighbor.candidate_id,

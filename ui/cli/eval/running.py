@@ -215,7 +215,7 @@ def make_specs(
     engine = dict(sampler.describe()) if asks else {}
     specs = []
     for problems in problem_sets:
-        choice = all(place.problem.kind == "choice" for place in problems.placed)
+        kinds = {str(place.problem.kind) for place in problems.placed}
         spec = EvalSpec(
             problems=problems.label,
             problems_hash=placed_hash(problems.placed),
@@ -223,7 +223,7 @@ def make_specs(
             source=problems.source,
             model=model,
             engine=engine,
-            prompt=make_prompt(preset, overrides, choice=choice),
+            prompt=make_prompt(preset, overrides, choice=kinds == {"choice"}, programs=kinds == {"code"}),
             sampling=sampling,
             answers=answers,
             grader=graded_by,

@@ -19,7 +19,7 @@ from evaluator.evals.samples import (
     browse_samples,
 )
 from evaluator.evals.tables import RunProblemRow
-from evaluator.grading import SOURCES, GradeValue
+from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
 from evaluator.reports.methods import MethodChoice
 from evaluator.reports.published import in_order
 from service.database.searching import TEXTS_READ
@@ -112,7 +112,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             st.selectbox,
             "Answer found in",
             "source",
-            [ANY, *SOURCES, NOWHERE],
+            [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE],
             words=lambda value: value or "anywhere",
             width=160,
             resets=PLACES,
