@@ -42,6 +42,8 @@ class NeighborData(vf.TaskData):  # type: ignore[misc]
     answer: str
     neighbors: list[str] = Field(default_factory=list)
     phrasing: int = 0
+    kind: AnswerKind | None = None
+    """Of the question, where it is not the set's."""
 
 
 class GradingConfig(vf.TaskConfig):  # type: ignore[misc]
@@ -93,15 +95,21 @@ class NeighborTask(vf.Task[NeighborData, vf.State, GradingConfig]):  # type: ign
         return {"correct": grade["score"]}
 
     async def validate(self, runtime: vf.Runtime) -> bool:
-        """Return whether the gold, in a box, is graded as correct.
+        """Return whether the gold, in a box, is graded as correct; of tests, whether nothing fails them.
 
         Raises:
             InputError: the grader cannot tell; the message has its reason.
         """
-        grade = await self._grade(f"\\boxed{{{gold_answer(self.data.answer)}}}")
+        programs = self._kind is AnswerKind.CODE
+        gold = "" if programs else gold_answer(self.data.answer)
+        grade = await self._grade("```\npass\n```" if programs else f"\\boxed{{{gold}}}")
         if grade["unknown"]:
             raise InputError(f"gold {self.data.answer!r}: the grader cannot tell ({grade['reason']}).")
-        return bool(grade["score"])
+        return bool(grade["score"]) is not programs
+
+    @property
+    def _kind(self) -> AnswerKind:
+        return self.data.kind or self.config.answer_kind
 
     async def _grade(self, response: str) -> dict[str, Any]:
         config = self.config
@@ -109,7 +117,7 @@ class NeighborTask(vf.Task[NeighborData, vf.State, GradingConfig]):  # type: ign
             "",
             response,
             self.data.answer,
-            {"answer_kind": config.answer_kind, "tolerance": config.tolerance},
+            {"answer_kind": self._kind, "tolerance": config.tolerance},
             boxed_only=config.answers == "boxed",
             grader=config.grader,
             workers=config.workers,
@@ -158,12 +166,16 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
                     f"{config.source}: question {question.id} has images, which these tasks do not show; "
                     "train on such a set with verl."
                 )
-            form.check(question.answer, f"{config.source}: question {question.id}")
+            programs = question.kind is AnswerKind.CODE
+            if not programs:
+                form.check(question.answer, f"{config.source}: question {question.id}")
+            asking = template.asking_for(question.kind)
             data = NeighborData(
                 id=question.id,
-                prompt=_prompt(template, question.text),
+                prompt=_prompt(asking, question.text),
                 answer=question.answer,
-                neighbors=[_prompt(template, each.text) for each in entry.neighbors[: config.neighbors]],
+                kind=AnswerKind.CODE if programs else None,
+                neighbors=[_prompt(asking, each.text) for each in entry.neighbors[: config.neighbors]],
             )
             tasks.append(NeighborTask(data, config.task))
         return tasks

@@ -62,6 +62,7 @@ FINDINGS: dict[str, str] = {
     "figure_missing": "the figure code of the original is missing",
     "image_missing": "the candidate has fewer places for images than the original",
     "image_added": "the candidate has more places for images than the original",
+    "signature_changed": "a function that is asked for has another name or signature, or is not named",
     "language_changed": "the candidate is in another language or script than it should be",
     "too_long": "the candidate has more tokens than allowed",
     "truncated": "the candidate stops in the middle or leaves a bracket or formula open",
@@ -80,6 +81,7 @@ FINDINGS: dict[str, str] = {
     "figure_changed": "the figure code is not the original's, character by character but for white space",
     "answer_format_missing": "the original asks for a form of the answer, the candidate does not",
     "answer_format_added": "the candidate asks for a form of the answer that the original leaves open",
+    "example_missing": "an example or test of the original is missing, of a question that asks for a program",
     "text_missing": "the candidate is so much shorter than the original that conditions may be missing",
 }
 """Every finding by name, with a line that explains it (documentation, command line, pages)."""
@@ -96,6 +98,7 @@ GROUPS: dict[str, str] = {
     "text_missing": "length",
     "options_changed": "form",
     "figure_changed": "form",
+    "example_missing": "examples",
 }
 """The evidence that makes a verdict ask for more, by group; what is not named here is only recorded."""
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from service.errors import InputError
 from service.hashing import content_hash
 
-SHIPPED = ("perspectives", "paraphrase", "rename", "format")
+SHIPPED = ("perspectives", "paraphrase", "rename", "format", "programs")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _HEADER_KEYS = {"version", "summary"}
 

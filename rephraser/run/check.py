@@ -16,12 +16,15 @@ from rephraser.checks import (
     groups_of,
 )
 from rephraser.checks.premises import Premises
+from rephraser.checks.programs import check_program
 from rephraser.reviews.status import CandidateStatus, statuses_by_question
 from rephraser.run.ask import earlier_texts
 from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from rephraser.tables import CandidateFindingRow, CandidateRow, VerdictRow
 from rephraser.verdict import Structure, Verdict
+from service.answer_kinds import AnswerKind
 from service.database import Database, utc_now
+from service.program_gold import read_gold
 from service.questions.tables import QuestionRow
 from service.runs.tables import CellRow
 
@@ -30,7 +33,7 @@ Report = Callable[[int, int], None]
 
 PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 
-WEIGHING = frozenset({"numbers", "words", PREMISES})
+WEIGHING = frozenset({"numbers", "words", "examples", PREMISES})
 """Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
 
 `benchmarks/studies/gate.py` prints how often each group is met on either.
@@ -161,7 +164,7 @@ def _check_question(
     run_id: str,
     spec: RunSpec,
     statuses: Sequence[CandidateStatus],
-    texts: dict[str, tuple[str, str]],
+    texts: dict[str, tuple[str, str, AnswerKind]],
     taken: dict[str, int],
     elsewhere: Sequence[str],
     *,
@@ -175,14 +178,18 @@ def _check_question(
     options = CheckOptions(
         token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance
     )
-    question, answer = texts[statuses[0].question_id]
+    question, answer, kind = texts[statuses[0].question_id]
+    names = read_gold(answer).names if kind is AnswerKind.CODE else ()
     siblings = [("", text) for text in elsewhere]
     rows = []
     for status in sorted(statuses, key=lambda s: s.ordinal):
         text = texts[status.candidate_id][0]
         if status.status is None:
             others = [other for identity, other in siblings if identity != status.mended_from]
-            findings = check_candidate(question, text, answer=answer, siblings=others, options=options)
+            if kind is AnswerKind.CODE:
+                findings = check_program(question, text, names=names, siblings=others, options=options)
+            else:
+                findings = check_candidate(question, text, answer=answer, siblings=others, options=options)
             row = _structural_verdict(run_id, spec, status.candidate_id, findings)
             rows.append(row)
             rejected = row["status"] == Verdict.REJECTED
@@ -245,18 +252,22 @@ def _premise_outcomes(session: Session, spec: RunSpec) -> list[tuple[str, str]]:
     return [(subject_id, str(outcome)) for subject_id, outcome in session.execute(query)]
 
 
-def _texts(session: Session, batch: Sequence[Sequence[CandidateStatus]]) -> dict[str, tuple[str, str]]:
-    """Return (text, gold answer) by id of the batch's questions, and (text, "") of its candidates."""
+def _texts(
+    session: Session, batch: Sequence[Sequence[CandidateStatus]]
+) -> dict[str, tuple[str, str, AnswerKind]]:
+    """Return text, gold answer and kind by id of the batch's questions, and of its candidates the text."""
     questions = {status.question_id for statuses in batch for status in statuses}
     candidates = {status.candidate_id for statuses in batch for status in statuses}
     texts = {
-        identity: (text, answer)
-        for identity, text, answer in session.execute(
-            select(QuestionRow.id, QuestionRow.text, QuestionRow.answer).where(QuestionRow.id.in_(questions))
+        identity: (text, answer, kind)
+        for identity, text, answer, kind in session.execute(
+            select(QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.kind).where(
+                QuestionRow.id.in_(questions)
+            )
         )
     }
     for identity, text in session.execute(
         select(CandidateRow.id, CandidateRow.text).where(CandidateRow.id.in_(candidates))
     ):
-        texts[identity] = (text, "")
+        texts[identity] = (text, "", AnswerKind.LATEX)
     return texts

@@ -1,7 +1,7 @@
 """From answers to verdicts: clustered by the grader, compared and judged by the rule of the run."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import count, takewhile
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import func, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, Grader
+from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob, GradeCase, Grader
 from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import Premises
 from rephraser.reviews.status import CandidateStatus
@@ -28,6 +28,8 @@ from rephraser.run.read import read_premises
 from rephraser.run.spec import ANSWER, RunSpec
 from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
+from rephraser.verdict.overlap import OverlapRule
+from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.database import Database
 from service.questions.tables import QuestionRow
 from service.runs.tables import FINAL, AnswerRow, CellRow
@@ -62,6 +64,7 @@ class Case:
     by_solver: dict[str, dict[str, int]]
     findings: list[dict[str, str]]  # of the structural checks, and of the premises
     premises: Premises | None = None
+    kind: AnswerKind = AnswerKind.LATEX
 
     @property
     def structure(self) -> Structure:
@@ -89,11 +92,26 @@ def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, r
 
 def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
     """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
-    jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in cases]
-    return [
-        _answer_verdict(run_id, spec, case, clustering)
-        for case, clustering in zip(cases, grader.cluster_many(jobs), strict=True)
-    ]
+    programs = [case for case in cases if case.kind is AnswerKind.CODE]
+    others = [case for case in cases if case.kind is not AnswerKind.CODE]
+    jobs = [ClusterJob(answers=(*case.original, *case.candidate), gold=case.gold) for case in others]
+    placed = [*zip(others, grader.cluster_many(jobs), strict=True), *_cluster_programs(programs, grader)]
+    rows = {case.candidate_id: _answer_verdict(run_id, spec, case, clustering) for case, clustering in placed}
+    return [rows[case.candidate_id] for case in cases]
+
+
+def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[Case, Clustering]]:
+    """Yield each case with its programs in classes, by the tests of its question."""
+    drawn = [(case, text) for case in cases for text in (*case.original, *case.candidate)]
+    graded = iter(
+        grader.grade_many(
+            [GradeCase(text, case.gold, AnswerKind.CODE) for case, text in drawn if text is not None]
+        )
+    )
+    for case in cases:
+        texts = (*case.original, *case.candidate)
+        grades = [None if text is None else next(graded) for text in texts]
+        yield case, cluster_programs(grades, len(case.original))
 
 
 def ready_cases(
@@ -127,7 +145,8 @@ def ready_cases(
             Case(
                 candidate_id=status.candidate_id,
                 look=look,
-                gold=golds[status.question_id],
+                gold=golds[status.question_id][0],
+                kind=golds[status.question_id][1],
                 original=tuple(answer for part in original for answer in part),
                 candidate=tuple(answer for part in candidate for answer in part),
                 by_solver=by_solver,
@@ -189,8 +208,10 @@ def _answers(session: Session, spec: RunSpec, subjects: set[str]) -> _Drawn:
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
     counts = _counts(case, clustering)
     structure = case.structure
-    judgement = judge(counts, spec.rule, structure)
-    last = case.look + 1 >= len(rule_for(spec.rule, structure).looks)
+    programs = case.kind is AnswerKind.CODE
+    rule = rule_for_programs(spec.rule) if programs and isinstance(spec.rule, OverlapRule) else spec.rule
+    judgement = judge(counts, rule, structure)
+    last = case.look + 1 >= len(rule_for(rule, structure).looks)
     evidence = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
@@ -199,7 +220,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         },
         "by_solver": case.by_solver,
         "findings": case.findings,
-        "rule": rule_spec(spec.rule),
+        "rule": rule_spec(rule),
         "asks_for_more": sorted(structure.groups),
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
@@ -216,7 +237,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         judgement.verdict,
         judgement.reason,
         final=last or judgement.verdict is not Verdict.UNDECIDED,
-        posterior=judgement.posterior,
+        posterior=None if programs else judgement.posterior,
         evidence=evidence,
     )
 
@@ -265,7 +286,8 @@ def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence
     return len(fresh)
 
 
-def _golds(session: Session, batch: Sequence[CandidateStatus]) -> dict[str, str]:
+def _golds(session: Session, batch: Sequence[CandidateStatus]) -> dict[str, tuple[str, AnswerKind]]:
+    """Return the gold of each question, and its kind."""
     ids = {status.question_id for status in batch}
-    query = select(QuestionRow.id, QuestionRow.answer).where(QuestionRow.id.in_(ids))
-    return dict(session.execute(query).all())
+    query = select(QuestionRow.id, QuestionRow.answer, QuestionRow.kind).where(QuestionRow.id.in_(ids))
+    return {identity: (answer, kind) for identity, answer, kind in session.execute(query)}

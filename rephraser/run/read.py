@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.grading import find_answer
+from evaluator.grading import AnswerKind, find_answer
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.checks.wording import likeness
 from rephraser.proposing.parsing import Outcome, parse_candidates
@@ -19,6 +19,7 @@ from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, pr
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import upsert, utc_now
 from service.hashing import canonical_text
+from service.questions.tables import QuestionRow
 from service.runs.cells import (
     Cell,
     CellPlan,
@@ -174,6 +175,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
     """
     cells = unparsed_cells(session, run_id, ANSWER, limit=limit)
     bodies = read_bodies(session, [cell.id for cell in cells])
+    programs = _asking_for_programs(session, [cell.subject_id for cell in cells])
     rows: list[dict[str, Any]] = []
     rest: list[CellPlan] = []
     for cell in cells:
@@ -188,7 +190,7 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
                     "subject_id": cell.subject_id,
                     "ordinal": start + index,
                     "choice": index,
-                    "extracted": answer.text if (answer := find_answer(text)) is not None else None,
+                    "extracted": _extracted(text, program=cell.subject_id in programs),
                     "finish_reason": finish_reason,
                 }
             )
@@ -206,6 +208,26 @@ def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_RE
     set_outcomes(session, {cell.id: Outcome.OK.value for cell in cells})
     add_cells(session, run_id, rest)
     return len(cells)
+
+
+def _asking_for_programs(session: Session, ids: Sequence[str]) -> frozenset[str]:
+    """Return those of these questions and candidates that ask for a program."""
+    coded = QuestionRow.kind == AnswerKind.CODE
+    questions = select(QuestionRow.id).where(QuestionRow.id.in_(ids), coded)
+    candidates = (
+        select(CandidateRow.id)
+        .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
+        .where(CandidateRow.id.in_(ids), coded)
+    )
+    return frozenset(session.scalars(questions)) | frozenset(session.scalars(candidates))
+
+
+def _extracted(text: str, *, program: bool) -> str | None:
+    """The answer of a response; where a program is asked for, all of it: the grader finds the program."""
+    if program:
+        return text.strip() or None
+    answer = find_answer(text)
+    return None if answer is None else answer.text
 
 
 def collect_premises(session: Session, run_id: str, spec: RunSpec, *, limit: int = _CELLS_PER_READ) -> int:

@@ -26,6 +26,10 @@ SOLVING = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
 ASKING_PREMISES = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
 """How models are drawn from where the user says nothing else."""
 
+PROGRAM_INSTRUCTION = (
+    "Reason step by step, and put the whole program, with the imports it needs, within one block of code: "
+    "```python ... ```."
+)
 BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\boxed{}."
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from service.answer_kinds import AnswerKind
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
@@ -187,6 +188,21 @@ def load_question_set(session: Session, name: str) -> list[Question]:
         NotFoundError: there is no such set; the message names the sets there are.
     """
     return [member.question for member in load_members(session, name) if member.held is None]
+
+
+def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
+    """Return what kinds of answers the usable questions of a set ask for.
+
+    Raises:
+        NotFoundError: there is no such set.
+    """
+    member = QuestionSetMemberRow
+    query = (
+        select(QuestionRow.kind)
+        .join(member, member.question_id == QuestionRow.id)
+        .where(member.set_id == get_set(session, name).id, member.held.is_(None))
+    )
+    return frozenset(session.scalars(query.distinct()))
 
 
 def count_members(session: Session) -> dict[int, tuple[int, int]]:

@@ -1,11 +1,15 @@
-"""A model that answers questions which ask for programs: right, wrong or not at all, by the request's seed."""
+"""Questions that ask for programs, and a model that rephrases and answers them, rightly or not."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-ROWS = [
+import world
+
+ROWS: list[dict[str, Any]] = [
     {
-        "prompt": 'def shout(text):\n    """Return the text in capitals, and a mark."""\n',
+        "prompt": 'def shout(text):\n    """Return the text in capitals, with a mark behind it."""\n',
         "entry_point": "shout",
         "test": "def check(candidate):\n    assert candidate('no') == 'NO!'\n",
         "canonical_solution": "    return text.upper() + '!'\n",
@@ -16,9 +20,26 @@ ROWS = [
         "code": "def digits(number):\n    return sum(map(int, str(number)))",
     },
 ]
-PROGRAMS = {
-    "shout": ("def shout(text):\n    return text.upper() + '!'", "def shout(text):\n    return text.upper()"),
-    "digit": ("def digits(number):\n    return sum(map(int, str(number)))", "def digits(n):\n    return n % 10"),
+_TEST = "\n\nThe code has to pass this test:\n\n    assert digits(123) == 6"
+REWRITES = {
+    "shout": [
+        'def shout(text):\n    """Give what is said in upper case letters; an exclamation mark ends it."""',
+        'def shout(text):\n    """Give what is said in lower case letters; an exclamation mark ends it."""',
+        'def yell(text):\n    """Make capitals of all letters and let an exclamation mark follow."""',
+    ],
+    "digits": [
+        "Which sum do the digits of a given number have? Write code that tells it." + _TEST,
+        "Let code find out how many digits a given number has, all of them counted." + _TEST,
+        "For a whole number, let a function `digits` find the sum that its digits have.",
+    ],
+}
+_RIGHT = {
+    "shout": "def shout(text):\n    return text.upper() + '!'",
+    "digits": "def digits(number):\n    return sum(map(int, str(number)))",
+}
+_OTHER = {
+    "lower": "def shout(text):\n    return text.lower() + '!'",
+    "many": "def digits(n):\n    return len(str(n))",
 }
 
 
@@ -29,9 +50,18 @@ def write_rows(folder: Path) -> Path:
     return path
 
 
-def respond(question: str, right: bool) -> str:
-    """Return a response to a question, or to a wording of it."""
-    name = next((name for name in PROGRAMS if name in question), None)
-    if name is None:
-        return "I cannot."
-    return f"Here you are:\n```python\n{PROGRAMS[name][0 if right else 1]}\n```"
+def answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> Sequence[str]:
+    """Rephrase a problem in tags, else write programs; nine of ten do what is asked."""
+    asked = str(messages[-1]["content"])
+    name = "shout" if "(text)" in asked else "digits"
+    if "<problem>" in asked:
+        return ["\n".join(f"<rephrasing>{text}</rephrasing>" for text in REWRITES[name])] * n
+    meant = next((source for word, source in _OTHER.items() if word in asked), _RIGHT[name])
+    return [_program(meant, asked, seed, place) for place in range(n)]
+
+
+def _program(source: str, asked: str, seed: int | None, place: int) -> str:
+    luck = world.drawn("program", asked, seed, place)
+    if luck > 0.9:
+        source = source.replace("return ", "return not ")
+    return f"This does it:\n```python\n{source}\n```" if luck > 0.05 else "I am sorry."

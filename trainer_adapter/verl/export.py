@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rephraser.sets.types import SetEntry
+from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.questions.images import LoadImages
@@ -185,7 +186,8 @@ def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> 
             raise InputError(
                 f"{set_ref}: question {entry.question.id} has no answer; no reward can be given for it."
             )
-        answers.check(entry.question.answer, f"{set_ref}: question {entry.question.id}")
+        form = AnswerForm(AnswerKind.CODE) if entry.question.kind is AnswerKind.CODE else answers
+        form.check(entry.question.answer, f"{set_ref}: question {entry.question.id}")
     return members
 
 
@@ -197,10 +199,12 @@ def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> _Fitted:
     lost, longest = 0, 0
     for start in range(0, len(entries), _QUESTIONS_AT_ONCE):
         batch = entries[start : start + _QUESTIONS_AT_ONCE]
-        texts = [
-            text for entry in batch for text in (entry.question.text, *(n.text for n in entry.neighbors))
+        prompts = [
+            template.asking_for(entry.question.kind).messages(text)
+            for entry in batch
+            for text in (entry.question.text, *(n.text for n in entry.neighbors))
         ]
-        lengths = iter(count([template.messages(text) for text in texts]))
+        lengths = iter(count(prompts))
         for entry in batch:
             tokens, identity = next(lengths), entry.question.id
             around = [(neighbor, next(lengths)) for neighbor in entry.neighbors]

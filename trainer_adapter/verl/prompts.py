@@ -1,10 +1,12 @@
 """The prompt a policy is trained on: chat messages around a question, and their length in tokens."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rephraser.run.spec import PROGRAM_INSTRUCTION
+from service.answer_kinds import AnswerKind
 from service.errors import InputError, PrerequisiteError
 
 Message = dict[str, str]
@@ -29,7 +31,8 @@ class PromptTemplate:
     """How a question becomes a prompt, and how long the prompt may be.
 
     Attributes:
-        instruction: stands below the question; "" for none.
+        instruction: stands below the question; "" for none. In place of the default one questions that ask
+            for programs get `PROGRAM_INSTRUCTION`.
         system: a system message; None for none.
         tokenizer: name on the Hub or local folder of the tokenizer whose chat template gives the exact
             length; None estimates it (`estimated_length`).
@@ -50,6 +53,12 @@ class PromptTemplate:
             raise InputError(
                 f"the prompt limit is {self.max_prompt_tokens} tokens; give a positive number (512)."
             )
+
+    def asking_for(self, kind: AnswerKind) -> "PromptTemplate":
+        """Return the template for questions of a kind: programs are asked for in a block of code."""
+        if kind is AnswerKind.CODE and self.instruction == DEFAULT_INSTRUCTION:
+            return replace(self, instruction=PROGRAM_INSTRUCTION)
+        return self
 
     def messages(self, text: str) -> list[Message]:
         """Return the chat messages that ask the question `text`."""

@@ -65,7 +65,8 @@ async def compute_score(
         data_source: not looked at; golds decide.
         solution_str: the decoded response.
         ground_truth: the gold answer, bare or in a `\boxed{}`.
-        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance) and `tolerance` are read.
+        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code) and `tolerance` are
+            read.
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
             must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
             off.

@@ -27,6 +27,7 @@ _REASONS = {
     "not run": "not run",
 }
 _UNKNOWN = ("bad tests", "not run")
+_NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 _MOST_KEPT = 20_000  # whole responses
 _NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
@@ -147,6 +148,8 @@ class ProgramGrader:
             return _NOT_FOUND
         program = Program(programs.sources, gold.helpers, gold.names)
         verdict = self._enclosures.run(program, gold.tests, self.limits)
+        if programs.source != "code block" and verdict.text.startswith(_NO_PYTHON):
+            return _NOT_FOUND  # prose
         value = GradeValue.CORRECT if verdict.value == "passed" else GradeValue.WRONG
         if verdict.value in _UNKNOWN:
             value = GradeValue.UNKNOWN

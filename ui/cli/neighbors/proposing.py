@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rephraser.proposing.file import FileCandidates
     from rephraser.run.execution import Execution, Prepared
     from rephraser.run.spec import RunSpec
+    from rephraser.verdict.judge import Rule
+    from service.answer_kinds import AnswerKind
     from service.database import Database
     from service.models.estimate import Estimate
     from service.runs.store import Run
@@ -87,6 +89,7 @@ def propose(
         start_run,
     )
     from service.models.published import read_seed
+    from service.questions.store import set_kinds
     from service.runs.store import run_question_ids
 
     proposer.check(requests.candidates)
@@ -94,9 +97,11 @@ def propose(
     shared_seed = None if run_seed is None else 0  # runs of any seed share the answers of solvers
     verdict_rule, execution = rule.make(), requests.execution(engine)
     with db.open() as database:
-        strategies = proposer.strategies()
+        with database.read() as session:
+            programs = _ask_for_programs(set_kinds(session, questions), questions, proposer, verdict_rule)
+        strategies = proposer.strategies(programs=programs)
         candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
-        specs, samplers = solvers.open(requests, seed=shared_seed)
+        specs, samplers = solvers.open(requests, seed=shared_seed, programs=programs)
         drawn_by = proposer.open(engine, requests)
         with database.read() as session:
             topped_up = runs_to_top_up(session, tops_up or (), questions)
@@ -156,6 +161,29 @@ def propose(
         keep(context, database, [run])
         _note_unmatched(candidates)
         _carry_out(database, run, prepared, execution, terminal)
+
+
+def _ask_for_programs(
+    kinds: "frozenset[AnswerKind]", questions: str, proposer: Proposer, rule: "Rule"
+) -> bool:
+    """Return whether the questions of a set ask for programs.
+
+    Raises:
+        InputError: some do and some do not, or what was chosen is for mathematics alone.
+    """
+    from rephraser.verdict.overlap import OverlapRule
+    from service.answer_kinds import AnswerKind
+    from service.errors import InputError
+
+    if AnswerKind.CODE not in kinds:
+        return False
+    if len(kinds) > 1:
+        raise InputError(f'some questions of "{questions}" ask for programs and some do not; part them.')
+    if proposer.proposer == "rules":
+        raise InputError("the rules rephrase mathematics; for programs name a model or a file of candidates.")
+    if not isinstance(rule, OverlapRule):
+        raise InputError("programs are judged by the rule overlap alone.")
+    return True
 
 
 def _estimate(

@@ -80,14 +80,19 @@ class Proposer:
         if (self.proposer == "file") != (candidates is not None):
             raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
 
-    def strategies(self) -> "tuple[Strategy, ...]":
-        """Return the strategies of a model, or the only one of rules or a file."""
+    def strategies(self, *, programs: bool = False) -> "tuple[Strategy, ...]":
+        """Return the strategies of a model, or the only one of rules or a file.
+
+        Args:
+            programs: the questions ask for programs.
+        """
         from rephraser.proposing.strategies import load_strategy
         from rephraser.run.start import local_strategies
 
         if self.proposer != "llm":
             return local_strategies(self.proposer)
-        return tuple(load_strategy(reference) for reference in self.strategy or ("perspectives",))
+        usual = ("programs",) if programs else ("perspectives",)
+        return tuple(load_strategy(reference) for reference in self.strategy or usual)
 
     def drawing(self) -> "Sampling | None":
         """Return how a model's answers are drawn."""
@@ -167,7 +172,7 @@ class Solvers:
     samples_per_request: Annotated[int, Option(help="Answers drawn from a solver in one request.")] = 4
 
     def open(
-        self, requests: "RunRequests", *, seed: int | None = 0
+        self, requests: "RunRequests", *, seed: int | None = 0, programs: bool = False
     ) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
         """Return the solvers, and the samplers of those on this machine by the solver's id.
 
@@ -179,7 +184,7 @@ class Solvers:
             PrerequisiteError: torch, transformers or vLLM is not installed; checkpoint or device cannot be
                 found.
         """
-        from rephraser.run.spec import SOLVING, SolverSpec
+        from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, SOLVING, SolverSpec
         from service.models.offline import given_options, open_engine
         from service.models.published import override_sampling
 
@@ -200,8 +205,9 @@ class Solvers:
             self.solver_top_p,
             self.solver_max_tokens,
         )
-        prompt = self._prompt()
-        shared = SolverSpec("", sampling, self.samples_per_request, seed=seed, prompt=prompt)
+        instruction = PROGRAM_INSTRUCTION if programs else BOXED_INSTRUCTION
+        prompt = self._prompt(programs=programs)
+        shared = SolverSpec("", sampling, self.samples_per_request, instruction, seed, prompt)
         specs: list[SolverSpec] = []
         samplers: dict[str, Sampler] = {}
         for model, kind in zip(self.solver, kinds, strict=True):
@@ -215,13 +221,13 @@ class Solvers:
             samplers[specs[-1].id] = sampler
         return tuple(specs), samplers
 
-    def _prompt(self) -> "PromptSpec | None":
+    def _prompt(self, *, programs: bool) -> "PromptSpec | None":
         from service.models.prompts import Overrides, find_preset, make_prompt
 
         if self.solver_preset is None and self.solver_prompt_file is None:
             return None
         overrides = Overrides(prompt_file=self.solver_prompt_file)
-        return make_prompt(find_preset(self.solver_preset or "default"), overrides)
+        return make_prompt(find_preset(self.solver_preset or "default"), overrides, programs=programs)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,47 @@
+"""Programs as answers: those that pass the question's tests are equal, those that fail show nothing.
+
+What fails may fail in any way, so failing together is no sign of the same task. Of the candidate's, all that
+fail count as one new answer, which is the strictest reading; of the question's, each counts as an answer of
+its own, so that a question that is never solved has no stable answer to miss.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import ceil
+
+from evaluator.grading import Clustering, Grade, GradeValue
+from rephraser.verdict.overlap import OverlapRule
+
+PASSING, FAILING = "passes the tests", "fails"
+_REJECT_SHARE = 0.75
+
+
+def rule_for_programs(rule: OverlapRule) -> OverlapRule:
+    """Return the rule as it holds for programs: nothing is rejected where a quarter of the question's fail.
+
+    Without a dominant other answer, that none passes is all there is against a candidate; where the question
+    itself is hard, a harder wording would explain it.
+    """
+    return replace(rule, reject_original_top=max(1, ceil(_REJECT_SHARE * rule.original_samples)))
+
+
+def cluster_programs(grades: Sequence[Grade | None], original: int) -> Clustering:
+    """Return the classes of programs: first those of the question, `original` of them, then the candidate's.
+
+    None stands for a response without a program; unknown grades are unsettled.
+    """
+    classes, assignment, unsettled = [PASSING, FAILING], list[int | None](), list[int]()
+    for place, grade in enumerate(grades):
+        if grade is None or grade.reason == "no answer found":
+            assignment.append(None)
+        elif grade.value is GradeValue.CORRECT:
+            assignment.append(0)
+        elif grade.value is GradeValue.UNKNOWN:
+            unsettled.append(place)
+            assignment.append(None)
+        elif place < original:
+            classes.append(grade.extracted or FAILING)
+            assignment.append(len(classes) - 1)
+        else:
+            assignment.append(1)
+    return Clustering(tuple(classes), tuple(assignment), 0, 0, tuple(unsettled))

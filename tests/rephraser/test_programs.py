@@ -1,0 +1,134 @@
+"""Neighbors of questions that ask for programs: checks of a candidate, and what its programs show."""
+
+import random
+from dataclasses import replace
+from math import comb
+
+import pytest
+
+from evaluator.grading import Grade, GradeValue
+from rephraser.checks import Severity
+from rephraser.checks.programs import check_program
+from rephraser.run.judge import Case, _counts
+from rephraser.verdict import Verdict, judge
+from rephraser.verdict.overlap import OverlapRule
+from rephraser.verdict.programs import cluster_programs, rule_for_programs
+
+QUESTION = '''from typing import List
+
+def halves(numbers: List[int]) -> List[float]:
+    """Halve each of 3 or more numbers; x^2 + 1 is no number.
+    >>> halves([2, 4])
+    [1.0, 2.0]
+    """'''
+HONEST = '''from typing import List
+
+def halves(numbers: List[int]) -> List[float]:
+    """What is left of every number, three of them or more, if half of it goes away?
+    >>> halves([2, 4])
+    [1.0, 2.0]
+    """'''
+BROKEN = {
+    "def thirds(numbers: List[int]) -> List[float]:": {"signature_changed"},
+    "def halves(numbers: List[int], n: int) -> List[float]:": {"signature_changed"},
+}
+
+
+def names(candidate: str, question: str = QUESTION) -> set[str]:
+    return {finding.name for finding in check_program(question, candidate, names=("halves",))}
+
+
+def test_an_honest_candidate_has_no_findings() -> None:
+    assert names(HONEST) == set()
+    assert names(QUESTION.replace("    ", "  ")) == {"same_as_original"}
+
+
+@pytest.mark.parametrize("signature", BROKEN)
+def test_names_and_signatures_stay(signature: str) -> None:
+    line = "def halves(numbers: List[int]) -> List[float]:"
+    assert names(HONEST.replace(line, signature)) == BROKEN[signature]
+    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == {"signature_changed"}
+    assert names("Let `halves` halve numbers.", "Write `halves`, which halves numbers.") == set()
+
+
+def test_examples_stay_and_no_code_is_given_away() -> None:
+    (missing,) = check_program(
+        QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
+    )
+    assert (missing.name, missing.severity) == ("example_missing", Severity.EVIDENCE)
+    given_away = HONEST + "\n    return [number / 2 for number in numbers]"
+    (solved,) = check_program(QUESTION, given_away, names=("halves",))
+    assert (solved.name, solved.severity) == ("solution_included", Severity.FATAL)
+    assert names("") == {"empty"}
+
+
+def grade(*, passes: bool) -> Grade:
+    value = GradeValue.CORRECT if passes else GradeValue.WRONG
+    return Grade(value, "how", "tests passed" if passes else "tests failed")
+
+
+def verdict(original: list[Grade | None], candidate: list[Grade | None]) -> Verdict:
+    rule = rule_for_programs(OverlapRule())
+    clustering = cluster_programs([*original, *candidate], len(original))
+    case = Case("c", 0, "", ("",) * len(original), ("",) * len(candidate), {}, [])
+    return judge(_counts(case, clustering), rule).verdict
+
+
+def programs(right: int, wrong: int) -> list[Grade | None]:
+    return [*[grade(passes=True)] * right, *[grade(passes=False)] * wrong]
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "expected"),
+    [
+        ((32, 0), (12, 0), Verdict.ACCEPTED),
+        ((32, 0), (9, 3), Verdict.ACCEPTED),
+        ((9, 23), (9, 3), Verdict.ACCEPTED),
+        ((32, 0), (8, 4), Verdict.UNDECIDED),
+        ((32, 0), (10, 6), Verdict.UNDECIDED),  # a condition that half of the programs guess
+        ((32, 0), (11, 5), Verdict.ACCEPTED),
+        ((32, 0), (0, 12), Verdict.REJECTED),
+        ((24, 8), (0, 12), Verdict.REJECTED),
+        ((23, 9), (0, 16), Verdict.UNDECIDED),  # a harder wording would do
+        ((32, 0), (1, 11), Verdict.UNDECIDED),
+        ((0, 32), (0, 12), Verdict.UNDECIDED),  # failing together shows nothing
+        ((0, 32), (12, 0), Verdict.UNDECIDED),
+    ],
+)
+def test_verdicts_by_programs(
+    original: tuple[int, int], candidate: tuple[int, int], expected: Verdict
+) -> None:
+    assert verdict(programs(*original), programs(*candidate)) is expected
+
+
+def test_responses_without_a_program_and_unknown_grades_decide_nothing() -> None:
+    unknown = Grade(GradeValue.UNKNOWN, None, "not run")
+    assert verdict([None] * 20 + programs(12, 0), programs(12, 0)) is Verdict.UNDECIDED
+    assert verdict(programs(32, 0), [*programs(0, 11), unknown]) is Verdict.UNDECIDED
+    assert verdict(programs(32, 0), [*programs(10, 0), unknown, None]) is Verdict.ACCEPTED
+
+
+def test_how_often_verdicts_fall() -> None:
+    """Chances of the verdicts at 16 programs, by how often programs of either side pass: exact and drawn."""
+
+    def at_least(least: int, n: int, p: float) -> float:
+        return sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(least, n + 1))
+
+    # Equal rates of .9: nearly all are accepted. A condition that half of the programs guess: a tenth.
+    assert at_least(11, 16, 0.9) > 0.98
+    assert at_least(11, 16, 0.5) < 0.11
+    draw = random.Random(7)
+    counted = {0.9: 0, 0.5: 0}
+    for rate in counted:
+        for _ in range(400):
+            right = sum(draw.random() < rate for _ in range(16))
+            fell = verdict(programs(30, 2), programs(right, 16 - right))
+            counted[rate] += fell is Verdict.ACCEPTED
+            assert fell is not Verdict.REJECTED or right == 0
+    assert counted[0.9] / 400 == pytest.approx(at_least(11, 16, 0.9), abs=0.03)
+    assert counted[0.5] / 400 == pytest.approx(at_least(11, 16, 0.5), abs=0.05)
+
+
+def test_the_rule_keeps_all_but_one_threshold() -> None:
+    rule = OverlapRule()
+    assert rule_for_programs(rule) == replace(rule, reject_original_top=24)

@@ -1,0 +1,87 @@
+"""Questions that ask for programs, on the command line: from their import to rewards."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import program_world
+import pyarrow.parquet as pq
+import pytest
+from command_line import CommandLine
+from openai_server import server_process
+from world_runs import rows
+
+from trainer_adapter.verl.reward import close_service, compute_score
+
+MODEL = "hosted_vllm/test-model"
+
+
+@pytest.fixture(scope="module")
+def programmer() -> Iterator[str]:
+    with server_process("--answer", f"{program_world.__file__}:answer") as url:
+        yield url
+
+
+def test_from_questions_to_rewards(
+    cli: CommandLine, programmer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    program_world.write_rows(tmp_path)
+    assert cli("questions", "import", "programs.jsonl", "--kind", "code").code == 0
+    listed = json.loads(cli("questions", "list", "programs", "--json").out)
+    assert "code" in str(listed)
+
+    models = ("--model", MODEL, "--api-base", programmer, "--solver", MODEL, "--solver-api-base", programmer)
+    done = cli("neighbors", "propose", "programs", "--name", "run", "--n", 3, "--rounds", 1, *models)
+    assert done.code in (0, 3), done.err
+    standing = rows(
+        "tagrpo.db", "SELECT c.text, s.status FROM standings s JOIN candidates c ON c.id = s.candidate_id"
+    )
+    verdicts = dict(standing)
+    shout, digits = program_world.REWRITES["shout"], program_world.REWRITES["digits"]
+    assert [verdicts[text] for text in shout] == ["accepted", "rejected", "rejected"]
+    assert [verdicts[text] for text in digits[:2]] == ["accepted", "rejected"]
+    reasons = dict(
+        rows(
+            "tagrpo.db", "SELECT c.text, v.reason FROM verdicts v JOIN candidates c ON c.id = v.candidate_id"
+        )
+    )
+    assert "does not have `def shout(text):`" in reasons[shout[2]]
+
+    assert cli("sets", "publish", "code", "--run", "run", "--n", 1).code == 0
+    assert cli("sets", "verify", "code").code == 0
+    evaluated = cli("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--api-base", programmer)
+    assert evaluated.code == 0, evaluated.err
+    grades = rows("tagrpo.db", "SELECT value, reason, extracted FROM grades")
+    assert {grade[:2] for grade in grades} <= {
+        ("correct", "tests passed"),
+        ("wrong", "tests failed"),
+        ("wrong", "no answer found"),
+    }
+    assert sum(grade[0] == "correct" for grade in grades) > 10
+    on_set = cli("eval", "run", "--neighbors", "code", "--n", 2, "--model", MODEL, "--api-base", programmer)
+    assert on_set.code == 0, on_set.err
+    assert "one block of code" in str(rows("tagrpo.db", "SELECT spec FROM runs WHERE kind = 'eval'"))
+    refused = cli("eval", "report", "test-model.programs", "--k", "1", "--metric", "maj@k")
+    assert refused.code == 2
+
+    assert cli("sets", "export", "code", "--format", "verl", "--out", "verl").code == 0
+    (row, *_) = pq.read_table("verl/train.parquet").to_pylist()
+    assert row["extra_info"]["answer_kind"] == "code"
+    assert "one block of code" in row["prompt"][-1]["content"]
+    right = "```python\ndef shout(text): return text.upper() + '!'\n```"
+    gold = next(
+        row for row in pq.read_table("verl/train.parquet").to_pylist() if "shout" in str(row["prompt"])
+    )
+    try:
+        rewards = [
+            asyncio.run(
+                compute_score("x", response, gold["reward_model"]["ground_truth"], gold["extra_info"])
+            )
+            for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+        ]
+    finally:
+        close_service()
+    assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
+    assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]
