@@ -109,7 +109,7 @@ class NeighborTask(vf.Task[NeighborData, vf.State, GradingConfig]):  # type: ign
 
     @property
     def _kind(self) -> AnswerKind:
-        return self.data.kind or self.config.answer_kind
+        return AnswerKind(self.data.kind or self.config.answer_kind)
 
     async def _grade(self, response: str) -> dict[str, Any]:
         config = self.config
