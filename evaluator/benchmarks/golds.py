@@ -68,6 +68,6 @@ def require_golds(
 def describe_failure(loaded: LoadedBenchmark, failure: GoldFailure) -> str:
     """Return a failure in a line: row, gold (not of a gated benchmark), reason."""
     problem = loaded.problems[failure.row]
-    shown = not loaded.gated and problem.kind != "code"
-    gold = f", gold {problem.answer!r}" if shown else ""
+    short = not loaded.gated and problem.kind != "code"
+    gold = f", gold {problem.answer!r}" if short else ""
     return f"row {failure.row}{gold}: {failure.reason}"
