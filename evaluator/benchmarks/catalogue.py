@@ -258,7 +258,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="MIT",
             citation="Chen et al., Evaluating Large Language Models Trained on Code, arXiv 2107.03374",
             content_hash="615891c2ebebcd6bd24d2ea2813a1bb95a84c7e825eac94d948267ef24fdd973",
-            note="The hash is of the authors' repository; no commit of the Hub was confirmed.",
+            note="The revision is not pinned; the hash is of the authors' repository.",
         ),
         Benchmark(
             name="mbpp",
@@ -273,7 +273,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="CC BY 4.0",
             citation="Austin et al., Program Synthesis with Large Language Models, arXiv 2108.07732",
             content_hash="6081b6ace28d9850084b2a53e87ef4a1fc434479fc8cbf9713eceb63922b78c6",
-            note="A model is shown the first of a problem's tests; no commit of the Hub was confirmed.",
+            note="The revision is not pinned. A model is shown the first of a problem's tests.",
         ),
     )
 }
