@@ -2,8 +2,9 @@
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from evaluator.grading.programs.extraction import find_programs
 from evaluator.grading.types import AnswerKind, Grade, GradeCase, GradeValue
@@ -74,16 +75,17 @@ class ProgramGrader:
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
         # Equal cases are run once: samples repeat themselves.
-        futures: dict[GradeCase, Future[Grade]] = {}
-        for case in cases:
-            if case not in futures:
-                futures[case] = self._threads.submit(self._grade, case, deadline)
-        waiting = set(futures.values())
-        while waiting:
-            _, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+        times = Counter(cases)
+        futures = {self._threads.submit(self._grade, case, deadline): case for case in times}
+        grades: dict[GradeCase, Grade] = {}
+        done = 0
+        for future in as_completed(futures):
+            case = futures[future]
+            grades[case] = future.result()
+            done += times[case]
             if progress is not None:
-                progress(sum(futures[case].done() for case in cases), len(cases))
-        return [futures[case].result() for case in cases]
+                progress(done, len(cases))
+        return [grades[case] for case in cases]
 
     def grade_among(
         self,
