@@ -58,7 +58,7 @@ def _overview(world: World) -> dict[str, Ask]:
         (found,) = progress.progress_of(session, [world.neighbor_run])
         minutes = progress.last_minutes(session, world.neighbor_run.id)
         progress.pace(minutes, found.open, datetime.now(UTC))
-        progress.newest_errors(session, world.neighbor_run.id)
+        progress.frequent_errors(session, world.neighbor_run.id)
 
     return {
         "overview: counts": lambda s, c: (

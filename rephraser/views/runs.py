@@ -18,10 +18,10 @@ from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow
 from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
-from service.runs.progress import count_states
+from service.runs.progress import count_states, frequent_errors
 from service.runs.spending import LedgerLine, read_ledger
 from service.runs.store import Run, find_run, list_runs, run_question_ids
-from service.runs.tables import EMPTY, FAILED, FINAL, CellRow, RunCellRow, RunQuestionRow
+from service.runs.tables import EMPTY, FAILED, FINAL, CellRow, RunQuestionRow
 
 ERRORS_SHOWN = 20
 
@@ -141,7 +141,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         open_requests=sum(count for (_, state), count in states.items() if state == EMPTY),
         failed_requests=sum(count for (_, state), count in states.items() if state == FAILED),
         final_requests=sum(count for (_, state), count in states.items() if state == FINAL),
-        errors=_errors(session, run.id),
+        errors={each.error: each.cells for each in frequent_errors(session, run.id, limit=ERRORS_SHOWN)},
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unfinished=tuple(unfinished),
         ledger=tuple(read_ledger(session, run.id)),
@@ -177,15 +177,3 @@ def _unreadable(session: Session, run_id: str) -> dict[str, int]:
         .group_by(CellRow.outcome)
     )
     return {str(outcome): count for outcome, count in rows}
-
-
-def _errors(session: Session, run_id: str) -> dict[str, int]:
-    rows = session.execute(
-        select(CellRow.error, func.count())
-        .join(RunCellRow, RunCellRow.cell_id == CellRow.id)
-        .where(RunCellRow.run_id == run_id, CellRow.state.in_([FAILED, FINAL]), CellRow.outcome.is_(None))
-        .group_by(CellRow.error)
-        .order_by(func.count().desc())
-        .limit(ERRORS_SHOWN)
-    )
-    return {str(error): count for error, count in rows}

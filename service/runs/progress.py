@@ -255,7 +255,7 @@ def pace(
     )
 
 
-def newest_errors(session: Session, run_id: str, *, limit: int = 5) -> list[ErrorCount]:
+def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> list[ErrorCount]:
     """Return the most frequent errors among 1,000 failed requests that the run paid for, or all if fewer."""
     failed = (
         select(CellRow.error)

@@ -41,7 +41,7 @@ def test_progress_tells_filled_open_and_failed_with_their_cost(db: Database) -> 
         assert (found.requests, found.prompt_tokens, found.completion_tokens) == (9, 20, 50)
         assert (found.usd, found.unpriced, found.state) == (0.25, 2, "open")
         assert progress.spent_in_all(session) == (0.25, 2)
-        assert progress.newest_errors(session, run.id) == [progress.ErrorCount("429 too many", 1)]
+        assert progress.frequent_errors(session, run.id) == [progress.ErrorCount("429 too many", 1)]
         (minute,) = progress.last_minutes(session, run.id)
         assert (minute.filled, minute.failed, minute.completion_tokens, minute.usd) == (2, 1, 50, 0.25)
 
@@ -124,6 +124,6 @@ def test_no_large_table_is_walked(db: Database) -> None:
         runs_overview,
         lambda s: progress.page_runs(s, kind="eval", after=run.id),
         lambda s: progress.last_minutes(s, run.id),
-        lambda s: progress.newest_errors(s, run.id),
+        lambda s: progress.frequent_errors(s, run.id),
     ):
         assert walked(db, ask) == set()

@@ -113,7 +113,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     from evaluator.evals.results import load_result
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
-    from service.runs.progress import count_states, newest_errors
+    from service.runs.progress import count_states, frequent_errors
     from service.runs.spending import read_ledger
     from service.runs.store import find_run
 
@@ -121,7 +121,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
         states, ledger = count_states(session, run.id), tuple(read_ledger(session, run.id))
-        errors = tuple(newest_errors(session, run.id, limit=ERRORS_SHOWN))
+        errors = tuple(frequent_errors(session, run.id, limit=ERRORS_SHOWN))
         wanted = n
         if wanted is None:
             there = max((problem.samples for problem in counts), default=0)

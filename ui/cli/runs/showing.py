@@ -59,13 +59,13 @@ def show(
 
 def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> str:
     """Print where a judge's run stands; return what needs attention. What failed for good keeps its grade."""
-    from service.runs.progress import newest_errors, progress_of
+    from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
     from ui.cli.requests import open_words, print_errors, print_ledger
     from ui.cli.runs.listing import judging_numbers
 
     line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
-    errors = newest_errors(session, run.id)
+    errors = frequent_errors(session, run.id)
 
     def text() -> None:
         asked = f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}"

@@ -11,8 +11,8 @@ from service.runs.progress import (
     Minute,
     Pace,
     RunProgress,
+    frequent_errors,
     last_minutes,
-    newest_errors,
     pace,
     page_runs,
 )
@@ -50,7 +50,7 @@ def open_runs(session: Session) -> list[OpenRun]:
         OpenRun(
             progress,
             tuple(last_minutes(session, progress.run.id, limit=60)),
-            tuple(newest_errors(session, progress.run.id, limit=3))
+            tuple(frequent_errors(session, progress.run.id, limit=3))
             if progress.failed + progress.final
             else (),
         )
