@@ -14,10 +14,7 @@ from service.runs.store import Run
 from service.runs.tables import RunMinuteRow
 
 CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
-IMAGE_TOKENS = (
-    64.0,
-    16_384.0,
-)  # of an image: small models' fewest to Qwen2.5-VL's most; each counts otherwise
+IMAGE_TOKENS = (64.0, 16_384.0)  # of an image: from the fewest to Qwen 2.5 VL's most
 SHORT_ANSWER = 200  # tokens; nothing but max_tokens is known of the longest
 
 Range = tuple[float, float]

@@ -201,9 +201,16 @@ def test_images_are_stored_once_loaded_by_id_and_never_changed(tmp_path: Path) -
             with pytest.raises(NotFoundError, match="no image img_0"):
                 load_images(session, ["img_0", red.id])
         with pytest.raises(IntegrityError, match="images is append-only"), db.write() as session:
-            session.execute(text("UPDATE images SET data = x'00'"))
+            session.execute(text("UPDATE images SET width = 7"))
+
+
+@pytest.mark.sqlite
+def test_a_check_sees_other_bytes(tmp_path: Path) -> None:
+    red = read_image(picture("red"))
+    with Database.open(tmp_path / "t.db") as db:
         with db.write() as session:
+            store_images(session, [red])
             session.execute(text("DROP TRIGGER images_no_update"))
-            session.execute(text("UPDATE images SET data = x'00' WHERE id = :id"), {"id": red.id})
+            session.execute(text("UPDATE images SET data = x'00'"))
         with db.read() as session:
             assert image_problems(session) == [f"image {red.id}: its bytes do not give its id"]

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, run_here
+from pictures import picture
 from postgres_cluster import Cluster
 from sqlalchemy import text
 
 from service.database import Database
+from service.questions import make_question, store_questions
+from service.questions.images import read_image, store_images
 from ui.shipped_demo.unpacking import shipped_demo
 
 pytestmark = pytest.mark.sqlite  # from a file
@@ -20,9 +23,13 @@ pytestmark = pytest.mark.sqlite  # from a file
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The shipped demo, with a text that only its index of letters finds quickly."""
+    """The shipped demo, with a text that its index of letters finds quickly, and a question with an image."""
     path = tmp_path_factory.mktemp("demo") / "demo.db"
     shutil.copy(shipped_demo().database, path)
+    image = read_image(picture("red"))
+    with Database.open(path) as db, db.write() as session:
+        store_images(session, [image])
+        store_questions(session, [make_question("Find x.", "2", images=[image.id])])
     return path
 
 
