@@ -12,7 +12,7 @@ from service.database import Database
 from service.errors import InputError
 from service.questions.columns import Columns
 from service.questions.duplicates import Likeness, compare_members
-from service.questions.images import store_images
+from service.questions.images import PLACEHOLDER, store_images
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
@@ -48,6 +48,7 @@ class ImportReport:
     counts: StoreCounts
     images: int  # different ones
     new_images: int  # of these, new in the database
+    unpictured: tuple[int, ...]  # rows whose text says <image>, without any
     spec: dict[str, Any] = field(repr=False)
 
     @property
@@ -143,6 +144,11 @@ def store_import(
         counts=counts,
         images=len(set(used)),
         new_images=new_images,
+        unpictured=tuple(
+            member.position
+            for member in rows.members
+            if PLACEHOLDER in member.question.text and not member.question.images
+        ),
         spec=spec if stored is None else stored.spec,
     )
 

@@ -159,6 +159,13 @@ def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
         import_questions(db, source, columns=Columns(images="shape"))
 
 
+def test_a_text_that_speaks_of_images_it_has_not_is_named(folder: Path, tmp_path: Path) -> None:
+    source = rows_file(folder, {**ASKED, "picture": "blue.wrong"}, {"question": "1+1?", "answer": "2"})
+    with Database.open(tmp_path / "t.db") as db:
+        assert import_questions(db, source).unpictured == (0,)
+        assert import_questions(db, source, name="n", columns=Columns(images="picture")).unpictured == ()
+
+
 def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
     images = RowImages(folder)
     assert images.take("pictures/red.png") == (RED_ID,)

@@ -189,6 +189,11 @@ def print_report(report: "ImportReport") -> None:
         output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
     if report.images:
         output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
+    if report.unpictured:
+        output.say(
+            f"{plural(len(report.unpictured), 'question')} with <image> in the text and no image: name the "
+            "column of images with --images-column, if there is one"
+        )
     if report.counts.other_labels:
         output.say(
             f"{report.counts.other_labels:,} of these have another level or subject there; "
@@ -268,6 +273,7 @@ def report_json(report: "ImportReport") -> dict[str, Any]:
         "other_labels": report.counts.other_labels,
         "images": report.images,
         "new_images": report.new_images,
+        "unpictured": list(report.unpictured),
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
         **pairs,
         "bad_rows": list(report.bad_rows),
