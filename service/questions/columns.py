@@ -73,12 +73,16 @@ def resolve(
     """Check the columns that were named against those there are, and look for the others by usual names.
 
     The answer comes from the answer column; only where there is none (and none was named), from the last
-    box of the solution column. Questions that ask for programs have both: tests, and a program.
+    box of the solution column. Questions that ask for programs have both: tests, and a program. An empty name
+    for the column of images leaves all of them out.
 
     Raises:
         InputError: a named column is missing, or none was found for the question or for the answer.
     """
     there = ", ".join(sorted(present)) or "none"
+    if columns.images == "":
+        others = [name for name in present if name not in CANDIDATES["images"]]
+        return resolve(replace(columns, images=None), others, source, kind)
     chosen = columns.as_dict()
     for part, name in chosen.items():
         if name.split(".")[0] not in present and name not in present:

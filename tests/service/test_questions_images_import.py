@@ -150,6 +150,8 @@ def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
         usual = import_questions(db, source, name="usual")
         named = import_questions(db, source, name="named", columns=Columns(images="figure"))
         assert (usual.columns.images, named.columns.images) == ("decoded_image", "figure")
+        none = import_questions(db, source, name="none", columns=Columns(images=""))
+        assert (none.columns.images, none.images) == (None, 0)
         with db.read() as session:
             assert load_question_set(session, "named")[0].images == (RED_ID,)
     with (

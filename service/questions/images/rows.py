@@ -101,7 +101,7 @@ class RowImages:
         if _ADDRESS.match(name):
             raise ImageProblem(
                 f"is an address ({name[:60]}), and tagrpo fetches none: download the images and "
-                "name their files"
+                'name their files, or pass --images-column "" to import the texts alone'
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}); rows of the Hub must hold their images")

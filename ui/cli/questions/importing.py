@@ -43,7 +43,9 @@ def import_(
     ] = "latex",
     level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
     subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
-    images_column: Annotated[str | None, _column("images of a question", "images, image, ...")] = None,
+    images_column: Annotated[
+        str | None, _column('images of a question ("": import none)', "images, image, ...")
+    ] = None,
     config: Annotated[
         list[str] | None, Option(help="Hub: configuration; may be given several times, to join them.")
     ] = None,
