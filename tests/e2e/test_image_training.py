@@ -11,6 +11,8 @@ from verl_proof_reading import off, step_of, verl_rows
 from verl_run import VerlRun
 from vision_proof import NAMES, Seeing
 
+from trainer_adapter.record.reading import read_rollouts
+
 STEPS = range(1, len(NAMES) + 1)
 
 
@@ -85,3 +87,13 @@ def test_a_grae_asks_the_question_alone(place: Path, trained: VerlRun) -> None:
     kept = step_of(place, "run", len(NAMES))
     assert not kept["variant_B"].any()
     assert len(kept["rewards_B"]) == QUESTIONS * ROLLOUTS
+
+
+def test_the_record_names_the_question_and_says_where_its_image_stands(place: Path, trained: VerlRun) -> None:
+    rollouts = list(read_rollouts(place / "run" / "record"))
+    assert len(rollouts) == len(NAMES) * QUESTIONS * ROLLOUTS
+    asked = {(each.question_id, each.neighbor_id): each.prompt for each in rollouts}
+    assert {question for question, _ in asked} <= vision_proof.question_ids(place)
+    for (_, neighbor), prompt in asked.items():
+        assert prompt.count("<image>") == 1
+        assert "Look:<image>" in prompt if str(neighbor).endswith("_1") else "<image>What is" in prompt

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from eval_sampling import draw, start
 from pictures import picture
 from sampling_runs import plan_run, stored_samples, stored_texts
 from tiny_model import save_tiny_model
@@ -127,6 +128,13 @@ def test_a_run_over_problems_with_images_depends_on_the_images(db: Database, fol
     greedy = plan_run(db, 1, problems=problems, name="greedy", max_tokens=MAX_TOKENS, temperature=0.0)
     sampler(folder).fill(greedy, ignore)
     assert len(set(stored_texts(greedy))) == 4
+
+
+def test_samples_of_problems_with_images_are_graded_and_counted(db: Database, folder: str) -> None:
+    run = start(db, "graded", pictured(db, COLORS), max_tokens=MAX_TOKENS)
+    outcome = draw(db, run, sampler(folder), 3)
+    assert (outcome.drawn, outcome.missing, outcome.stopped) == (9, 0, None)
+    assert outcome.graded.samples == 9
 
 
 def test_a_model_without_eyes_is_refused_by_one_line(db: Database, tmp_path: Path) -> None:

@@ -65,6 +65,12 @@ def save_vision_place(folder: Path) -> Path:
     return folder
 
 
+def question_ids(place: Path) -> set[str]:
+    """Return the ids of the export's questions."""
+    rows = pq.read_table(place / "set" / "train.parquet", columns=["extra_info"]).to_pylist()
+    return {row["extra_info"]["question_id"] for row in rows}
+
+
 def run_with_images(place: Path, name: str, *overrides: str, **environment: str) -> VerlRun:
     """Train two steps of TA-GRPO and two of A-GRAE in one run of verl."""
     return run(

@@ -145,3 +145,16 @@ def test_a_model_that_does_not_see_is_refused(exported: Path, tmp_path: Path, mo
             (blind / file.name).write_bytes(file.read_bytes())
     with pytest.raises(PrerequisiteError, match="its processor, which images need, could not be loaded"):
         check_lengths(composed(exported, blind), read_data(exported))
+
+
+def test_the_record_of_a_prompt_says_where_images_stand(model: Path) -> None:
+    from trainer_adapter.verl.step_texts import prompt_text
+
+    processor = open_processor(str(model))
+    mark = "<|vision_start|><|image_pad|><|vision_end|>"
+    images = [Image.new("RGB", (40, 40)), Image.new("RGB", (90, 90))]
+    made = processor(text=[f"<|im_start|>user\nIs {mark} or{mark}larger?<|im_end|>\n"], images=images)
+    ids = made["input_ids"][0]
+    text = prompt_text(processor.tokenizer, ids, frozenset({processor.image_token_id}))
+    assert text == "user\nIs <image> or<image>larger?\n"
+    assert prompt_text(processor.tokenizer, ids, frozenset()) == "user\nIs  orlarger?\n"

@@ -1,8 +1,9 @@
 """A step's responses in words, and the rollout record that they go into."""
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -59,12 +60,14 @@ def record_step(
     *,
     with_tokens: bool = False,
     share: float = 1.0,
+    image_ids: frozenset[int] = frozenset(),
 ) -> None:
     """Record the rollouts of a step. Numbers are taken now; texts are decoded and written beside training.
 
     Args:
         with_tokens: record the log-ratio of every token too.
         share: of the questions, see `is_recorded`.
+        image_ids: tokens that stand for images in prompts, where the record says `<image>`.
     """
     from trainer_adapter.record.rollout import is_recorded
     from trainer_adapter.record.step_batch import step_numbers
@@ -87,6 +90,7 @@ def record_step(
         step.response_ids_BT[rows].to(torch.int32),
         tuple(about[row]["prompt_ids"] for row in rows),
         tuple(zip(step.question_B[rows].tolist(), step.variant_B[rows].tolist(), strict=True)),
+        image_ids,
     )
     writer.write(step.step, lambda: _records(drawn, tokenizer))
 
@@ -98,6 +102,18 @@ class _Drawn(NamedTuple):
     response_ids_BT: Tensor
     prompt_ids: tuple[Any, ...]
     prompt_places: tuple[tuple[int, int], ...]
+    image_ids: frozenset[int]
+
+
+def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -> str:
+    """Return a prompt's text, with `<image>` where it has tokens of one."""
+    from service.questions.images import PLACEHOLDER
+
+    parts = [
+        PLACEHOLDER if is_image else tokenizer.decode(list(part), skip_special_tokens=True)
+        for is_image, part in groupby(map(int, ids), lambda id: id in image_ids)
+    ]
+    return "".join(parts)
 
 
 def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
@@ -117,7 +133,7 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
         ids = [drawn.response_ids_BT[row, : tokens[row]].tolist() for row in rows]
         for row in rows:
             if (place := drawn.prompt_places[row]) not in asked:
-                asked[place] = tokenizer.decode(drawn.prompt_ids[row], skip_special_tokens=True)
+                asked[place] = prompt_text(tokenizer, drawn.prompt_ids[row], drawn.image_ids)
         texts = tokenizer.batch_decode(ids, skip_special_tokens=True)
         lengths = None
         if token_lengths is not None:

@@ -16,6 +16,7 @@ from verl.utils import tensordict_utils
 from verl.utils.profiler.performance import marked_timer
 from verl.workers.utils.padding import response_to_nested
 
+from service.models.processors import image_tokens
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
 from trainer_adapter.record.metrics import step_metrics
@@ -357,6 +358,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                     self.tokenizer,
                     with_tokens=self.settings.record_tokens,
                     share=self.settings.record_share,
+                    image_ids=image_tokens(getattr(self.processor, "config", None)),
                 )
 
 

@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from service.questions.images import PLACEHOLDER, count_placeholders
-
 Message = Mapping[str, Any]
 
 
@@ -22,15 +20,22 @@ def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict
     """
     if not images:
         return [dict(message) for message in messages]
+    from service.questions.images import (
+        PLACEHOLDER,
+        count_placeholders,
+    )  # with the database: where it is used
+
     places = sum(count_placeholders(message["content"]) for message in messages)
     if places != len(images):
         raise ValueError(f"a prompt has {places} {PLACEHOLDER} for {len(images)} images of its question")
     left = iter(images)
-    return [{**message, "content": _parts(message["content"], left)} for message in messages]
+    return [
+        {**message, "content": _parts(message["content"].split(PLACEHOLDER), left)} for message in messages
+    ]
 
 
-def _parts(text: str, images: Any) -> list[dict[str, Any]]:
-    first, *others = text.split(PLACEHOLDER)
+def _parts(texts: Sequence[str], images: Any) -> list[dict[str, Any]]:
+    first, *others = texts
     parts = _text(first)
     for following in others:
         parts += [{"type": "image", "image": next(images)}, *_text(following)]
