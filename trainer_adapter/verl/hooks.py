@@ -97,6 +97,7 @@ PLUGIN: tuple[Hook, ...] = (
         "=PPOTrainer._compute_ref_log_prob(batch, metrics)",
         "=PPOTrainer._compute_advantage(batch, metrics)",
         "=PPOTrainer._update_actor(batch, metrics)",
+        "=PPOTrainer._load_checkpoint()",
         "=PPOTrainer._save_checkpoint()",
         "=PPOTrainer._compute_metrics(batch, metrics, timing_raw, global_steps, epoch)",
         "PPOTrainer._add_prompts_to_generate(num_prompts)",
