@@ -65,6 +65,7 @@ class Enclosures:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._idle: list[subprocess.Popen[bytes]] = []
+        self._busy: set[subprocess.Popen[bytes]] = set()
         self._closed = False
 
     def __enter__(self) -> "Enclosures":
@@ -74,9 +75,11 @@ class Enclosures:
         self.close()
 
     def close(self) -> None:
-        """End the launchers that are idle; those at work end with their program."""
+        """End all launchers; programs that run are "not run"."""
         with self._lock:
             idle, self._idle, self._closed = self._idle, [], True
+            for launcher in self._busy:
+                launcher.kill()  # whoever waits for it ends it
         for launcher in idle:
             _end(launcher)
 
@@ -92,16 +95,18 @@ class Enclosures:
         except Malformed:
             return Verdict("bad tests", text="program or tests are too long")
         with self._lock:
-            launcher = self._idle.pop() if self._idle else None
-        if launcher is None:
-            launcher = _start()
+            if self._closed:
+                return Verdict("not run", text="closed")
+            launcher = self._idle.pop() if self._idle else _start()
+            self._busy.add(launcher)
         verdict = _ask(launcher, content, time.monotonic() + limits.wall_seconds + _GRACE_S)
-        if verdict is not None and verdict.get("next"):
-            with self._lock:
-                if not self._closed:
-                    self._idle.append(launcher)
-                    launcher = None
-        if launcher is not None:
+        again = verdict is not None and verdict.get("next") is True
+        with self._lock:
+            self._busy.discard(launcher)
+            again = again and not self._closed
+            if again:
+                self._idle.append(launcher)
+        if not again:
             _end(launcher)
         if verdict is None:
             return Verdict("not run", text="the enclosure ended without a verdict")

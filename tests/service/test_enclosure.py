@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -135,16 +136,8 @@ def test_tests_that_ask_nothing_or_are_no_python_are_bad(enclosures: Enclosures)
     assert run(enclosures, "def f(x): pass", "class Own: pass\nf(Own())").value == "bad tests"
 
 
-def test_time_and_memory_end(enclosures: Enclosures) -> None:
-    assert run(enclosures, "def f():\n    while True: pass").value == "too slow"
-    assert run(enclosures, "import time\ndef f(): time.sleep(60)").value == "too slow"
-    assert run(enclosures, "while True: print('x' * 10**6)").value == "too slow"
-    assert (
-        run(enclosures, "def f():\n    x = []\n    while True: x.append(bytearray(10**7))").text
-        == "MemoryError: "
-    )
-    assert "too long" in run(enclosures, "def f(): return 'x' * 2 * 10**7").text
-    many = """
+HOARD = "def f():\n    x = []\n    while True: x.append(bytearray(10**7))"
+MANY = """
 import os, time
 def f():
     for _ in range(6):
@@ -153,7 +146,22 @@ def f():
             time.sleep(60)
     time.sleep(60)
 """
-    assert run(enclosures, many).value == "too large"
+
+
+@pytest.mark.parametrize(
+    ("program", "value", "text"),
+    [
+        ("def f():\n    while True: pass", "too slow", ""),
+        ("import time\ndef f(): time.sleep(60)", "too slow", ""),
+        ("while True: print('x' * 10**6)", "too slow", ""),
+        (HOARD, "raised", "MemoryError: "),
+        ("def f(): return 'x' * 2 * 10**7", "raised", "MemoryError: the result is too long"),
+        (MANY, "too large", ""),
+    ],
+)
+def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str, text: str) -> None:
+    verdict = run(enclosures, program)
+    assert (verdict.value, verdict.text) == (value, text)
 
 
 def test_a_fork_bomb_and_a_daemon_are_gone_with_the_verdict(enclosures: Enclosures) -> None:
@@ -299,6 +307,18 @@ def test_tests_that_do_not_end_are_ended(enclosures: Enclosures, monkeypatch: py
     verdict = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
     assert verdict == Verdict("bad tests", None, "the tests do not end")
     assert run(enclosures, "def f(): pass").value == "passed"
+
+
+def test_closing_ends_what_runs() -> None:
+    with Enclosures() as closed, ThreadPoolExecutor(1) as threads:
+        running_one = threads.submit(
+            run, closed, "while True: pass", "f()", Limits(seconds=60, wall_seconds=60)
+        )
+        while not closed._busy:
+            time.sleep(0.01)
+        closed.close()
+        assert running_one.result(timeout=5).value == "not run"
+        assert run(closed, "def f(): pass").value == "not run"
 
 
 def test_where_no_namespace_can_be_made_nothing_is_run() -> None:

@@ -49,9 +49,9 @@ class ProgramGrader:
 
     def close(self) -> None:
         """End the enclosures."""
+        self._enclosures.close()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-        self._enclosures.close()
 
     def forget(self) -> None:
         """Empty the memory."""
