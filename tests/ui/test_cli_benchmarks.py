@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 
+from evaluator.benchmarks import BENCHMARKS
 from service.errors import PrerequisiteError
 from service.questions import hub
 
@@ -25,10 +26,7 @@ def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
     code, out, _ = cli("list")
     assert code == 0
     lines = {line.split()[0]: line for line in out.splitlines()}
-    assert set(lines) == {
-        *("name", "amc12", "amc23", "aime24", "aime25", "olympiadbench", "minerva", "gpqa-diamond"),
-        *("math500", "math-test", "gsm8k"),
-    }
+    assert {"name", *BENCHMARKS} <= set(lines)  # long lines are wrapped
     assert all(
         word in lines["gpqa-diamond"] for word in ("198", "choice", "Idavidrein/gpqa", "yes", "CC-BY-4.0")
     )
