@@ -188,7 +188,8 @@ def run_tests(
     session = Session(end, deadline)
     try:
         if (error := session.load()) is not None:
-            return {"verdict": "raised", "line": None, "text": _told(error)}
+            large = error.get("class") == "MemoryError"
+            return {"verdict": "too large" if large else "raised", "line": None, "text": _told(error)}
         scope = _Scope(session, names)
         # The module's own name, so that what stands under `if __name__ == "__main__"` is not run.
         scope["__name__"] = "tests"
@@ -206,8 +207,10 @@ def run_tests(
     except (SyntaxError, Unsendable) as error:
         return {"verdict": "bad tests", "line": _line(error), "text": _text(error)}
     except BaseException as error:
-        raised = getattr(error, "of_program", False)
-        return {"verdict": "raised" if raised else "failed", "line": _line(error), "text": _text(error)}
+        verdict = "raised" if getattr(error, "of_program", False) else "failed"
+        if verdict == "raised" and isinstance(error, MemoryError):
+            verdict = "too large"
+        return {"verdict": verdict, "line": _line(error), "text": _text(error)}
     if session.calls == 0:
         return {"verdict": "bad tests", "line": None, "text": "they call nothing of the program"}
     return {"verdict": "passed", "line": None, "text": ""}

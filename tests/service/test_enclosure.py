@@ -149,19 +149,18 @@ def f():
 
 
 @pytest.mark.parametrize(
-    ("program", "value", "text"),
+    ("program", "value"),
     [
-        ("def f():\n    while True: pass", "too slow", ""),
-        ("import time\ndef f(): time.sleep(60)", "too slow", ""),
-        ("while True: print('x' * 10**6)", "too slow", ""),
-        (HOARD, "raised", "MemoryError: "),
-        ("def f(): return 'x' * 2 * 10**7", "raised", "MemoryError: the result is too long"),
-        (MANY, "too large", ""),
+        ("def f():\n    while True: pass", "too slow"),
+        ("import time\ndef f(): time.sleep(60)", "too slow"),
+        ("while True: print('x' * 10**6)", "too slow"),
+        (HOARD, "too large"),
+        ("def f(): return 'x' * 2 * 10**7", "too large"),
+        (MANY, "too large"),
     ],
 )
-def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str, text: str) -> None:
-    verdict = run(enclosures, program)
-    assert (verdict.value, verdict.text) == (value, text)
+def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str) -> None:
+    assert run(enclosures, program).value == value
 
 
 def test_a_fork_bomb_and_a_daemon_are_gone_with_the_verdict(enclosures: Enclosures) -> None:
