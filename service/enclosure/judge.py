@@ -152,7 +152,7 @@ class Remote:
         self._ask("put", key, value)
 
     def __contains__(self, value: Any) -> bool:
-        return self._ask("in", value) is True
+        return value in list(self)  # as data, not as the object says
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Remote):

@@ -153,7 +153,6 @@ _DO: dict[str, Callable[..., Any]] = {
     "len": len,
     "item": operator.getitem,
     "put": operator.setitem,
-    "in": operator.contains,
     "equal": operator.eq,
     "less": operator.lt,
     "text": str,

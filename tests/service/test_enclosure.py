@@ -124,6 +124,13 @@ def test_no_verdict_is_forged(enclosures: Enclosures, program: str, value: str) 
     assert run(enclosures, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
+def test_an_object_does_not_say_what_it_contains(enclosures: Enclosures) -> None:
+    program = "class All(list):\n    def __contains__(self, x): return True\nclass Any:\n"
+    program += "    def __contains__(self, x): return True\n    def __iter__(self): return iter([1])\n"
+    for made, value in (("All([1])", "failed"), ("Any()", "failed"), ("iter([2])", "passed")):
+        assert run(enclosures, f"{program}def f(): return {made}", "assert 2 in f()").value == value
+
+
 def test_tests_that_swallow_everything_pass_no_program_that_ended(enclosures: Enclosures) -> None:
     tests = "for x in (1, 2):\n    try:\n        f(x)\n    except BaseException:\n        pass"
     assert run(enclosures, "import os\ndef f(x): os._exit(0)", tests).value == "ended"
