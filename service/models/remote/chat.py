@@ -3,12 +3,14 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from service.errors import InputError
 from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
-from service.questions.images import PLACEHOLDER, Image, split_at_images
+
+if TYPE_CHECKING:
+    from service.questions.images import Image
 
 RATE_LIMITED = "rate limited"
 TIME_OUT = "time-out"
@@ -108,15 +110,15 @@ class Message:
 
     role: str
     content: str
-    parts: tuple[str | Image, ...] = ()
+    parts: "tuple[str | Image, ...]" = ()
 
     @property
-    def images(self) -> tuple[Image, ...]:
+    def images(self) -> "tuple[Image, ...]":
         """The images among its parts."""
-        return tuple(part for part in self.parts if isinstance(part, Image))
+        return tuple(part for part in self.parts if not isinstance(part, str))
 
 
-def message_with_images(role: str, content: str, question: str, images: Sequence[Image]) -> Message:
+def message_with_images(role: str, content: str, question: str, images: "Sequence[Image]") -> Message:
     """Return a message whose content holds a question, with the question's images in their places.
 
     Other placeholders in the content, as in an example before the question, stay text.
@@ -124,6 +126,8 @@ def message_with_images(role: str, content: str, question: str, images: Sequence
     Raises:
         InputError: the question has more or fewer places than images.
     """
+    from service.questions.images import PLACEHOLDER, split_at_images
+
     if not images:
         return Message(role, content)
     start = content.rindex(question)

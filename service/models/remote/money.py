@@ -7,11 +7,13 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from service.errors import BudgetError, InputError
 from service.models.remote.chat import ChatRequest
-from service.questions.images import Image
+
+if TYPE_CHECKING:
+    from service.questions.images import Image
 
 PER_MILLION = 1_000_000.0
 
@@ -133,7 +135,7 @@ def most_prompt_tokens(request: ChatRequest) -> int:
     return count + TOKENS_PER_MESSAGE * len(texts) + TOKENS_PER_REQUEST + pictured
 
 
-def most_image_tokens(image: Image) -> int:
+def most_image_tokens(image: "Image") -> int:
     """Return an upper bound of what an image is billed as.
 
     The dearest that is known: GPT-4o mini bills 2,833 tokens and 5,667 a tile of 512 x 512 pixels, of which
