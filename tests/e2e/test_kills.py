@@ -21,8 +21,8 @@ from world_runs import (
     world_server,
 )
 
-QUESTIONS = 24
-KILLS = 8
+QUESTIONS = 16
+KILLS = 5
 
 
 def test_a_run_killed_again_and_again_ends_as_if_undisturbed(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_success_depends_on_the_phrasing_and_joint_groups_are_seldom_equal(folde
 
 
 def test_the_command_learns_as_the_shipped_policy_did(folder: Path) -> None:
-    """The first 200 of its steps, with its settings: the losses are the recorded ones.
+    """The first 100 of its steps, with its settings: the loss is the recorded one.
 
     The same bits come only from the same processor and build of torch; elsewhere rounding grows, but not by
     as much as is allowed here. A fault in corpus, model or optimizer changes the losses by more.
@@ -104,9 +104,9 @@ def test_the_command_learns_as_the_shipped_policy_did(folder: Path) -> None:
         make_tokenizer(),
         seed=record["seed"],
         threads=1,
-        stop=200,
+        stop=100,
         report=lambda progress: losses.update({str(progress.step): progress.loss}),
     )
     assert record["schedule"] == {**record["schedule"], "steps": SCHEDULE.steps, "batch": SCHEDULE.batch}
     assert record["shape"]["width"] == SHAPE.width
-    assert losses == {step: pytest.approx(record["losses"][step], rel=0.15) for step in ("100", "200")}
+    assert losses == {step: pytest.approx(record["losses"][step], rel=0.15) for step in ("100",)}
