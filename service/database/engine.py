@@ -19,11 +19,11 @@ R = TypeVar("R")
 
 _TRIES = 3
 
-KNOWN_REVISIONS = ("1.0",)
+KNOWN_REVISIONS = ("1.1",)
 """The schema's revisions, as in migrations/versions, the newest last."""
 
 HEAD_REVISION = KNOWN_REVISIONS[-1]
-UNRELEASED = tuple(f"{number:04}" for number in range(1, 12))
+UNRELEASED = (*(f"{number:04}" for number in range(1, 12)), "1.0")
 """Revisions of before the first schema. Databases of these are refused, not migrated."""
 
 OUT_OF_UNRELEASED = (

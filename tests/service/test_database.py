@@ -80,7 +80,7 @@ def test_known_revisions_are_the_migration_history() -> None:
 
 MIGRATION = """
 from alembic import op
-revision, down_revision = "1.1", "1.0"
+revision, down_revision = "1.9", "1.1"
 def upgrade():
     op.execute("CREATE TABLE later (id INTEGER)")
 """
@@ -93,10 +93,10 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
     with Database.open(path) as db:
         insert_run(db, "a")
     before = path.read_bytes()
-    (path.parent / "v1_1.py").write_text(MIGRATION)
+    (path.parent / "v1_9.py").write_text(MIGRATION)
     config = schema.alembic_config
-    monkeypatch.setattr(engine, "HEAD_REVISION", "1.1")
-    monkeypatch.setattr(engine, "KNOWN_REVISIONS", ("1.0", "1.1"))
+    monkeypatch.setattr(engine, "HEAD_REVISION", "1.9")
+    monkeypatch.setattr(engine, "KNOWN_REVISIONS", ("1.1", "1.9"))
 
     def with_another(connection: Connection) -> Config:
         versions = Path(schema.__file__).parent / "migrations" / "versions"
@@ -111,7 +111,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
     assert path.read_bytes() == before
     with Database.upgrade(path) as db, db.read() as session:
         assert session.execute(text("SELECT count(*) FROM later")).scalar_one() == 0
-        assert session.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "1.1"
+        assert session.execute(text("SELECT version_num FROM alembic_version")).scalar_one() == "1.9"
     with Database.open(path, read_only=True) as db:
         assert count_runs(db) == 1
 
