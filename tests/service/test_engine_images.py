@@ -1,4 +1,4 @@
-"""Problems with images drawn by the real vLLM, with a tiny model that sees; it needs torchvision too."""
+"""Problems with images drawn by the real vLLM, offline and as a server, with a tiny model that sees."""
 
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -9,10 +9,13 @@ from pictures import picture
 from sampling_runs import plan_run, stored_samples, stored_texts
 from tiny_vision import save_tiny_vision_model
 from vllm_runs import engine_processes, use_cpu_build
+from vllm_server import vllm_server
 
 from evaluator.evals.problems import Problem, make_problem
 from service.database import Database
 from service.models.local import LocalSampler
+from service.models.remote import Endpoint
+from service.models.remote.sampler import RemoteSampler
 from service.models.vllm import VllmSampler
 from service.questions.images import read_image, store_images
 
@@ -64,6 +67,22 @@ def test_vllm_draws_what_transformers_does_and_sees_the_images(
     LocalSampler(str(folder), device="cpu", dtype="float32").fill(other, ignore)
     assert stored_texts(work) == stored_texts(other)
     assert len(set(stored_texts(work))) == 5
+    tokens = [sample.prompt_tokens for sample in stored_samples(work)]
+    assert tokens == [sample.prompt_tokens for sample in stored_samples(other)]
+
+
+def test_a_server_of_vllm_is_sent_the_same_images_in_the_same_places(
+    db: Database, folder: Path, tmp_path: Path
+) -> None:
+    settings = {"problems": problems(db), "max_tokens": 12, "temperature": 0.0}
+    work = plan_run(db, 1, name="server", **settings)
+    with vllm_server(folder, tmp_path / "log") as url:
+        sampler = RemoteSampler(Endpoint.at(f"hosted_vllm/{folder.name}", (url,)))
+        filled = sampler.fill(work, ignore)
+    assert (filled.answered, filled.failed, filled.stopped) == (5, 0, None)
+    other = plan_run(db, 1, name="local", **settings)
+    LocalSampler(str(folder), device="cpu", dtype="float32").fill(other, ignore)
+    assert stored_texts(work) == stored_texts(other)
     tokens = [sample.prompt_tokens for sample in stored_samples(work)]
     assert tokens == [sample.prompt_tokens for sample in stored_samples(other)]
 
