@@ -5,15 +5,14 @@ A model proposes or solves; either way a cell is a text that is put to it, and w
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from rephraser.run.ask import Subject, proposing_requests, read_subjects
+from rephraser.run.ask import Subject, proposing_requests, read_images, read_subjects, read_texts
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
 from service.database import Database
-from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ProblemToDraw, Sampler
 from service.models.rendering import PromptRoomError
 from service.models.settings import PromptSpec
@@ -123,6 +122,8 @@ def proposer_cells(db: Database, run_id: str, spec: RunSpec) -> ModelCells | Non
     """Return what a run has to ask its proposer, None if nothing."""
     with db.read() as session:
         cells = read_cells(session, CellRow.id.in_(_empty_cells(run_id, run_id)), CellRow.kind == PROPOSE)
+        ids = [cell.subject_id for cell in cells]
+        texts, images = read_texts(session, ids), read_images(session, ids)
     if not cells:
         return None
     asked: dict[int, Subject] = {}
@@ -130,14 +131,14 @@ def proposer_cells(db: Database, run_id: str, spec: RunSpec) -> ModelCells | Non
     by_strategy = [spec.proposing_prompt(place) for place in range(len(spec.strategies))]
     requests = proposing_requests(db, run_id, spec, cells)
     for position, (cell, request) in enumerate(zip(cells, requests, strict=True)):
-        _, user = request.messages
-        if user.images:
-            raise InputError(
-                "a proposer on this machine is shown no images: have a server asked for questions with some "
-                "(--model, --api-base)."
-            )
-        asked[cell.id] = Subject(cell.id, position, cell.subject_id, user.content)
-        prompts[cell.id] = by_strategy[cell.ordinal]
+        content, prompt = request.messages[1].content, by_strategy[cell.ordinal]
+        if cell.subject_id in images:  # shown where the question names them, not where an instruction does
+            question = texts[cell.subject_id]
+            before, _, behind = content.rpartition(question)
+            template = f"{before.replace('{question}', '{ question }')}{{question}}{behind}"
+            prompt, content = replace(prompt, template=template), question
+        asked[cell.id] = Subject(cell.id, position, cell.subject_id, content, images.get(cell.subject_id, ()))
+        prompts[cell.id] = prompt
     return ModelCells(db, run_id, spec.drawing, asked, asked_in=run_id, by_cell=asked, prompts=prompts)
 
 
