@@ -53,6 +53,8 @@ def main() -> None:
         for name in ("humaneval", "mbpp")
         if (path := args.data / f"{name}.jsonl").is_file()
     }
+    if not report:
+        parser.error(f"{args.data} holds neither humaneval.jsonl nor mbpp.jsonl")
     print(json.dumps(report))
 
 

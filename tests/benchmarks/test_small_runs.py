@@ -41,7 +41,10 @@ ON_VERL = {
     "speed.advantages": "--tokens 64 --repeats 1",
     "speed.reward": "--rows 8 --repeats 1 --skip-processes",
 }
-ELSEWHERE = {"studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"}
+ELSEWHERE = {
+    *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
+    "speed.grading_programs",
+}
 """Run by tests of their own."""
 TRAINING = {
     *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_plain"),
@@ -80,6 +83,18 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     yield run_here
     if threads is not None:
         sys.modules["torch"].set_num_threads(threads)
+
+
+def test_small_on_programs(run: Callable[..., str], tmp_path: Path) -> None:
+    row = {
+        "text": "Write a function to double a number.",
+        "test_list": ["assert twice(2) == 4"],
+        "code": "def twice(number):\n    return number + number",
+    }
+    (tmp_path / "mbpp.jsonl").write_text(json.dumps(row))
+    report = json.loads(run("speed.grading_programs", "--data", tmp_path))["mbpp"]
+    assert report["solutions"] == {"correct: tests passed": 1}
+    assert report["changed"] == {"wrong: tests failed": 1}
 
 
 def test_every_benchmark_is_listed_here() -> None:

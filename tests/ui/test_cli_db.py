@@ -11,6 +11,7 @@ from runs import open_empty
 from sqlalchemy import text
 
 from service.database import Database
+from service.database.engine import HEAD_REVISION
 
 pytestmark = pytest.mark.sqlite  # pages of a file
 
@@ -26,7 +27,10 @@ def db(cli: CommandLine) -> Path:
 
 def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
     done = cli("db", "check", "--db", db)
-    assert (done.code, done.out) == (0, "t.db: sound, schema 1.0, 0 published sets as published\n")
+    assert (done.code, done.out) == (
+        0,
+        f"t.db: sound, schema {HEAD_REVISION}, 0 published sets as published\n",
+    )
 
 
 def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
@@ -95,5 +99,5 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     assert (done.code, "the database is empty" in done.err) == (2, True)
     assert Path("empty.db").stat().st_size == 0
     before = db.read_bytes()
-    assert cli("db", "upgrade", "--db", db).out == "t.db: schema 1.0\n"
+    assert cli("db", "upgrade", "--db", db).out == f"t.db: schema {HEAD_REVISION}\n"
     assert db.read_bytes() == before

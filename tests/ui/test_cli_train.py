@@ -91,7 +91,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     ("words", "message"),
     [
         (["recipes", "show", "a_grae", "--preset", "cw"], "--preset cw sets responses=12 reward="),
-        (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae', 'cw'"),
+        (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae',"),
         (["train", "run", "grpo", "--model", "m", "--data", "b", "--prompt-file", "w"], "go with --set"),
         (["train", "run", "grpo", "--model", "m", "--data", "b", "--answer-kind", "choice"], "go with --set"),
         (
