@@ -233,7 +233,8 @@ def _beside(result: "RunResult") -> list[str]:
         tokens,
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
-    remarks.append(_where_found(result))
+    if result.sources.shares:  # programs have none
+        remarks.append(_where_found(result))
     unknown = result.unknown
     if unknown:
         remarks.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
