@@ -317,7 +317,14 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     from trainer_adapter.verl.plugin.replay import Skipping
 
     skipping = Skipping(0.5, 1)
-    skipping.count(["dead"] * 40, ["alive"])
+    for number in range(40):
+        skipping.draw(f"1-{number:02d}", "dead")
+    skipping.draw("1-40", "alive")
+    skipping.draw("1-41", "dead")  # the step had no place for it, and it never comes
+    skipping.count({f"1-{number:02d}" for number in range(40)}, ["1-40", "0-99"], 1)
+    skipping.count(set(), [], 2)
+    skipping.count({"1-41"}, [], 3)
+    assert skipping._groups.to_json() == {"dead": 40}
     assert [skipping.skips(name, 1) for name in ("dead", "alive", "new", "dead")] == [
         True,
         False,

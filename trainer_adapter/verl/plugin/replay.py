@@ -4,6 +4,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +180,7 @@ class Skipping:
 
     def __init__(self, draw_again: float, seed: int) -> None:
         self._groups = DeadGroups(draw_again, seed)
+        self._asked: dict[str, str] = {}  # questions by the names of their groups
         self._step = -1
         self.skipped = 0
 
@@ -190,9 +192,23 @@ class Skipping:
         self.skipped += left_out
         return left_out
 
-    def count(self, dead: Iterable[str], alive: Iterable[str]) -> None:
-        """Count the groups of a step, by their questions."""
-        self._groups.count(dead, alive)
+    def draw(self, uid: str, question_id: str) -> None:
+        """Note the question of a group that is drawn."""
+        self._asked[uid] = question_id
+
+    def count(self, dead: AbstractSet[str], taken: Iterable[str], step: int) -> None:
+        """Count the groups of a step, by name: those without a gradient, and those that it trains on.
+
+        A group that nobody counts, since the step had no place for it, is forgotten a step later.
+        """
+        named = [(uid in dead, self._asked.pop(uid)) for uid in {*dead, *taken} & self._asked.keys()]
+        self._groups.count(
+            [question for is_dead, question in named if is_dead],
+            [question for is_dead, question in named if not is_dead],
+        )
+        self._asked = {
+            uid: question for uid, question in self._asked.items() if int(uid.partition("-")[0]) >= step
+        }
 
     def save(self, folder: Path) -> None:
         """Write the counts into the folder of a checkpoint."""

@@ -2,7 +2,6 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -63,7 +62,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         check_config(plain, self.recipe)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
-        self._asked: dict[str, str] = {}  # questions by the names of their groups
         self._skipping = Skipping(self.settings.draw_again, self.settings.seed or 0)
         self._alarms = Alarms()
         with open_dict(config):
@@ -145,7 +143,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             draws.append(self._drawn[identity])
             self._drawn[identity] += 1
             names.append(f"{self.global_steps}-{self._questions:09d}")
-            self._asked[names[-1]] = identity
+            if self.recipe.filter == "predicted":
+                self._skipping.draw(names[-1], identity)
             self._questions += 1
         tensordict_utils.assign_non_tensor_stack(batch, "uid", names)
         tensordict_utils.assign_non_tensor_stack(batch, DRAW_FIELD, draws)
@@ -155,7 +154,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Put rows into an order of their own, since responses come in that of arrival."""
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
-        self._count_dead_groups(sizes.keys(), metrics)
+        if self.recipe.filter == "predicted":
+            self._skipping.count(self.replay_buffer.dead, sizes.keys(), self.global_steps)
+            metrics["tagrpo/filter/skipped"] = self._skipping.skipped
         short = {uid: size for uid, size in sizes.items() if size < self.recipe.rollouts}
         metrics["tagrpo/groups/short"] = len(short)
         metrics["tagrpo/groups/missing_responses"] = sum(
@@ -167,15 +168,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                 *(self.global_steps, uid, size, self.recipe.rollouts),
             )
         return super()._balance_batch(batch, metrics, **kwargs)
-
-    def _count_dead_groups(self, taken: Iterable[str], metrics: dict[str, Any]) -> None:
-        """Take down which groups of a step had a gradient, for the steps to come."""
-        if self.recipe.filter == "predicted":
-            dead = self.replay_buffer.dead
-            alive = [self._asked[uid] for uid in taken if uid not in dead]
-            self._skipping.count([self._asked[uid] for uid in dead], alive)
-            metrics["tagrpo/filter/skipped"] = self._skipping.skipped
-        self._asked.clear()
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         return super()._compute_old_log_prob(self._for_workers(batch), metrics)
