@@ -314,6 +314,8 @@ def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.
 
 
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
+    import verl.trainer.ppo.v1.replay_buffer  # noqa: F401  (before the plug-in, which it loads)
+
     from trainer_adapter.verl.plugin.replay import Skipping
 
     skipping = Skipping(0.5, 1)
