@@ -100,7 +100,7 @@ tools: $(TOOLS_VENV)/.ready
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
-	@echo "make: tests with the real vLLM, 7 minutes on 2 cores"
+	@echo "make: tests with the real vLLM, 10 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n 0 -m vllm $(wildcard tests/*/test_*vllm*.py)
 	PYTHONPATH=$(abspath tests/support/torchvision_cpu):$(abspath $(TORCHVISION)) TAGRPO_NO_SKIP=1 \
 	  $(VLLM_VENV)/bin/pytest -n 0 -m vllm tests/service/test_engine_images.py
@@ -140,13 +140,13 @@ ON_POSTGRESQL = tests/service tests/rephraser/test_reviews_*.py tests/rephraser/
   tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql tools)
-	@echo "make: tests, 8 minutes on 2 cores"
+	@echo "make: tests, 15 minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
-	@echo "make: what holds SQL on PostgreSQL, 3 minutes"
+	@echo "make: what holds SQL on PostgreSQL, 5 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
-	@echo "make: trainings with verl, and pages in Chromium, 14 minutes"
+	@echo "make: trainings with verl, and pages in Chromium, 20 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
 endif
 
