@@ -6,7 +6,7 @@ A proposer is told earlier candidates and why they failed: one line each, and ne
 import textwrap
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -97,21 +97,31 @@ def read_images(session: Session, ids: Sequence[str]) -> dict[str, tuple[str, ..
     return images
 
 
-def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
-    """Return the requests for candidates, one a cell.
+@dataclass(frozen=True)
+class Proposing:
+    """What a proposer is asked in a cell: an instruction and a request, in which the question stands.
+
+    `images` are the ids of the question's.
+    """
+
+    system: str
+    user: str
+    question: str
+    images: tuple[str, ...]
+
+
+def read_proposing(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[Proposing]:
+    """Return what is asked for candidates, one a cell.
 
     Earlier candidates are those of earlier rounds and of earlier attempts, and why some failed stands in the
     cell: both are fixed when the cell is made, so a continued run asks the same.
     """
-    if spec.sampling is None:
-        raise ValueError("a run that asks a model needs sampling settings")
+    ids = [cell.subject_id for cell in cells]
     with db.read() as session:
-        texts = read_texts(session, [cell.subject_id for cell in cells])
-        held = read_images(session, [cell.subject_id for cell in cells])
-        images = load_images(session, [id for ids in held.values() for id in ids])
-        earlier = proposed_texts(session, run_id, [cell.subject_id for cell in cells])
-        elsewhere = earlier_texts(session, spec, {cell.subject_id for cell in cells})
-    requests = []
+        texts, held = read_texts(session, ids), read_images(session, ids)
+        earlier = proposed_texts(session, run_id, ids)
+        elsewhere = earlier_texts(session, spec, set(ids))
+    asked = []
     for cell in cells:
         until = proposal_ordinal(cell.round, 0, cell.attempt, 0)
         reasons = cell.payload.get("reasons", {})
@@ -121,22 +131,32 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
             for ordinal, text in earlier[cell.subject_id]
             if ordinal < until
         ]
-        structured = spec.output == "json"
-        messages = build_messages(
+        question, images = texts[cell.subject_id], held.get(cell.subject_id, ())
+        system, user = build_messages(
             spec.strategies[cell.ordinal],
-            texts[cell.subject_id],
+            question,
             int(cell.payload["count"]),
             avoid=avoid[-EARLIER_SHOWN:],
-            structured=structured,
-            images=len(held.get(cell.subject_id, ())),
+            structured=spec.output == "json",
+            images=len(images),
         )
-        request = _request(cell, messages, spec.sampling, schema=RESPONSE_SCHEMA if structured else None)
-        if cell.subject_id in held:
-            pictures = [images[id] for id in held[cell.subject_id]]
-            system, user = request.messages
-            pictured = message_with_images(user.role, user.content, texts[cell.subject_id], pictures)
-            request = replace(request, messages=(system, pictured))
-        requests.append(request)
+        asked.append(Proposing(system["content"], user["content"], question, images))
+    return asked
+
+
+def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence[Cell]) -> list[ChatRequest]:
+    """Return the requests for candidates, one a cell."""
+    if spec.sampling is None:
+        raise ValueError("a run that asks a model needs sampling settings")
+    asked = read_proposing(db, run_id, spec, cells)
+    with db.read() as session:
+        images = load_images(session, [id for each in asked for id in each.images])
+    requests = []
+    for cell, each in zip(cells, asked, strict=True):
+        pictures = [images[id] for id in each.images]
+        user = message_with_images("user", each.user, each.question, pictures)
+        schema = RESPONSE_SCHEMA if spec.output == "json" else None
+        requests.append(_request(cell, (Message("system", each.system), user), spec.sampling, schema=schema))
     return requests
 
 
@@ -170,7 +190,11 @@ def premise_requests(db: Database, premises: PremiseSpec, cells: Sequence[Cell])
         ).all()
     texts = {identity: (question, candidate) for identity, question, candidate in rows}
     return [
-        _request(cell, premise_messages(*texts[cell.subject_id]), premises.sampling, schema=None)
+        _request(
+            cell,
+            tuple(Message(m["role"], m["content"]) for m in premise_messages(*texts[cell.subject_id])),
+            premises.sampling,
+        )
         for cell in cells
     ]
 
@@ -235,14 +259,14 @@ def latest_reasons(candidates: Sequence[CandidateStatus], reasons: Mapping[str, 
 
 def _request(
     cell: Cell,
-    messages: tuple[dict[str, str], ...],
+    messages: tuple[Message, ...],
     sampling: Sampling,
     *,
-    schema: dict[str, object] | None,
+    schema: dict[str, object] | None = None,
 ) -> ChatRequest:
     return ChatRequest(
         key=cell.id,
-        messages=tuple(Message(role=m["role"], content=m["content"]) for m in messages),
+        messages=messages,
         seed=cell.payload["seed"],
         **sampling.decoding,
         response_schema=schema,

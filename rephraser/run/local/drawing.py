@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from rephraser.run.ask import Subject, proposing_requests, read_images, read_subjects, read_texts
+from rephraser.run.ask import Subject, read_proposing, read_subjects
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
 from service.database import Database
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ProblemToDraw, Sampler
@@ -122,22 +122,18 @@ def proposer_cells(db: Database, run_id: str, spec: RunSpec) -> ModelCells | Non
     """Return what a run has to ask its proposer, None if nothing."""
     with db.read() as session:
         cells = read_cells(session, CellRow.id.in_(_empty_cells(run_id, run_id)), CellRow.kind == PROPOSE)
-        ids = [cell.subject_id for cell in cells]
-        texts, images = read_texts(session, ids), read_images(session, ids)
     if not cells:
         return None
     asked: dict[int, Subject] = {}
     prompts: dict[int, PromptSpec] = {}
     by_strategy = [spec.proposing_prompt(place) for place in range(len(spec.strategies))]
-    requests = proposing_requests(db, run_id, spec, cells)
-    for position, (cell, request) in enumerate(zip(cells, requests, strict=True)):
-        content, prompt = request.messages[1].content, by_strategy[cell.ordinal]
-        if cell.subject_id in images:  # shown where the question names them, not where an instruction does
-            question = texts[cell.subject_id]
-            before, _, behind = content.rpartition(question)
+    for position, (cell, each) in enumerate(zip(cells, read_proposing(db, run_id, spec, cells), strict=True)):
+        text, prompt = each.user, by_strategy[cell.ordinal]
+        if each.images:  # shown where the question names them, not where an instruction does
+            before, text, behind = each.user.rpartition(each.question)
             template = f"{before.replace('{question}', '{ question }')}{{question}}{behind}"
-            prompt, content = replace(prompt, template=template), question
-        asked[cell.id] = Subject(cell.id, position, cell.subject_id, content, images.get(cell.subject_id, ()))
+            prompt = replace(prompt, template=template)
+        asked[cell.id] = Subject(cell.id, position, cell.subject_id, text, each.images)
         prompts[cell.id] = prompt
     return ModelCells(db, run_id, spec.drawing, asked, asked_in=run_id, by_cell=asked, prompts=prompts)
 
