@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from service.database import Database
 from service.errors import InputError
 from service.models.checkpoint import Checkpoint
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
@@ -15,7 +16,7 @@ from service.models.processors import Pictures
 from service.models.rendering import PlannedPrompts, plan_prompts
 from service.models.settings import DrawingSpec, SamplingSettings
 from service.models.stopping import GRACE_S, INTERRUPTED
-from service.questions.images import load_images
+from service.questions.images import image_loader
 from service.runs.cells import Receipt
 from service.runs.filling import Filled
 
@@ -121,14 +122,20 @@ class CheckpointSampler(ABC):
             work.problems.values(),
             max_tokens=work.spec.sampling.max_tokens,
             context=context,
-            files=lambda ids: _files(work, ids),
+            files=_files(work.db),
         )
 
 
-def _files(work: CellsToDraw, ids: Sequence[str]) -> list[bytes]:
-    with work.db.read() as session:
-        images = load_images(session, ids)
-    return [images[id].data for id in ids]
+def _files(db: Database) -> Callable[[Sequence[str]], list[bytes]]:
+    """Return what gives the bytes of images by id; a question and its candidates share them."""
+    load, held = image_loader(db), dict[str, bytes]()
+
+    def files(ids: Sequence[str]) -> list[bytes]:
+        missing = [id for id in ids if id not in held]
+        held.update((id, image.data) for id, image in load(missing).items())
+        return [held[id] for id in ids]
+
+    return files
 
 
 ENGINE_OPTIONS: dict[str, set[str]] = {
