@@ -40,8 +40,9 @@ def find_programs(response: str, gold: ProgramGold) -> Programs | None:
     text = text.replace("\r\n", "\n")
     blocks = _blocks(text)
     if blocks:
+        defined = [set(_DEFINED.findall(block)) for block in blocks]
         defining = [place for place in reversed(range(len(blocks))) if _defines(blocks[place], gold)]
-        sources = [_with_used(blocks, place) for place in defining]
+        sources = [_with_used(blocks, defined, place) for place in defining[:_MOST_CANDIDATES]]
         if not defining and gold.prompt:
             sources += _completions(blocks[-1], gold)
         sources.append(blocks[-1])
@@ -72,12 +73,11 @@ def _blocks(text: str) -> list[str]:
     return blocks
 
 
-def _with_used(blocks: list[str], place: int) -> str:
+def _with_used(blocks: list[str], defined: list[set[str]], place: int) -> str:
     """A block behind the earlier ones that define what it uses and does not define."""
-    block = blocks[place]
-    words = set(re.findall(r"\w+", block)) - set(_DEFINED.findall(block))
-    used = [earlier for earlier in blocks[:place] if words.intersection(_DEFINED.findall(earlier))]
-    return "\n\n".join([*used, block])
+    words = set(re.findall(r"\w+", blocks[place])) - defined[place]
+    used = [blocks[earlier] for earlier in range(place) if not words.isdisjoint(defined[earlier])]
+    return "\n\n".join([*used, blocks[place]])
 
 
 def _keep(blocks: list[str], opened: re.Match[str], content: str) -> None:
