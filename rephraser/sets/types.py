@@ -110,11 +110,11 @@ def canonical_posterior(value: float | None) -> float | None:
 def entry_hash(entry: SetEntry) -> str:
     """Return the SHA-256 of a question with its neighbors.
 
-    It covers the question's text, answer, level, subject and kind (unless that is latex) and, of every
-    neighbor in order, the text, proposer, strategy and its hash, model, verdict, posterior (6 digits) and
-    whether it was reviewed. Ids are left out: they follow from the texts. So are success counts, which grow
-    with every verdict and change nothing that is trained on; the id covers their own hash, which stands in
-    the version's counts.
+    It covers the question's text, answer, level, subject, kind (unless that is latex) and images (where there
+    are any) and, of every neighbor in order, the text, proposer, strategy and its hash, model, verdict,
+    posterior (6 digits) and whether it was reviewed. Other ids are left out: they follow from these. So are
+    success counts, which grow with every verdict and change nothing that is trained on; the id covers their
+    own hash, which stands in the version's counts.
     """
     question = entry.question
     value: dict[str, Json] = {
@@ -126,6 +126,8 @@ def entry_hash(entry: SetEntry) -> str:
     }
     if question.kind != AnswerKind.LATEX:
         value["kind"] = str(question.kind)
+    if question.images:
+        value["images"] = list(question.images)
     return content_hash("set-entry", value)
 
 

@@ -17,7 +17,7 @@ _REJECT_SHARE = 0.75
 
 
 def rule_for_programs(rule: OverlapRule) -> OverlapRule:
-    """Return the rule as it holds for programs: nothing is rejected where a quarter of the question's fail.
+    """Return the rule as it holds for programs: none is rejected where over a quarter of the question's fail.
 
     Without a dominant other answer, that none passes is all there is against a candidate; where the question
     itself is hard, a harder wording would explain it.

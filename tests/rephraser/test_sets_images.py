@@ -11,7 +11,9 @@ from runs import Proposed, add_run, open_empty
 
 from rephraser import sets
 from rephraser.sets.export import SPLIT_FILE
+from rephraser.sets.types import SetEntry, set_hash
 from service.database import Database
+from service.questions import make_question
 from service.questions.images import image_loader, load_images, read_image, store_images
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.prompts import PromptTemplate
@@ -125,3 +127,12 @@ def test_questions_with_images_are_not_exported_without_them(source: Database, t
             content_hash="0",
         )
     assert not (tmp_path / "verl").exists()
+
+
+def test_sets_of_the_same_texts_with_other_pictures_differ() -> None:
+    def hash_with(*images: str) -> str:
+        question = make_question("Find <image>x.", "4", images=images)
+        return set_hash([SetEntry(question, ())])
+
+    assert hash_with(RED.id) == hash_with(RED.id)
+    assert hash_with(RED.id) != hash_with(BLUE.id)
