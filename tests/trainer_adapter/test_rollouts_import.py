@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -23,7 +24,7 @@ from trainer_adapter.record.browsing import (
     read_rollout_texts,
     read_steps,
 )
-from trainer_adapter.record.importing import Imported, import_rollouts, watch_rollouts
+from trainer_adapter.record.importing import Imported, ImportMeanwhile, import_rollouts, watch_rollouts
 
 
 @pytest.fixture
@@ -226,3 +227,33 @@ def test_watching_ends_when_nothing_comes(db: Database, folder: Path) -> None:
     found = list(watch_rollouts(db, folder, every_s=0.01, idle_s=0.05))
     assert [type(one) for one in found] == [Imported]
     assert list(watch_rollouts(db, folder, every_s=0.01, idle_s=0.0)) == []
+
+
+def test_an_import_beside_training_goes_on_after_a_failure_and_tells_what_was_left(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trainer_adapter.record.importing.meanwhile._AGAIN_S", 0.05)
+    opened, told = [0], list[str]()
+
+    def open_database() -> Database:
+        opened[0] += 1
+        if opened[0] == 1:
+            raise OSError("the disk is full")
+        return Database.open(tmp_path / "t.db")
+
+    with ImportMeanwhile(open_database, folder, told.append):
+        until = time.monotonic() + 30
+        while opened[0] < 2:
+            assert time.monotonic() < until
+    assert told == []
+    with Database.open(tmp_path / "t.db") as kept:
+        assert count(kept, "rollouts") == 32
+
+    def never() -> Database:
+        raise OSError("the disk is full")
+
+    with ImportMeanwhile(never, folder, told.append):
+        pass
+    assert told == [
+        f"not all rollouts were imported (the disk is full); `tagrpo rollouts import {folder}` does it"
+    ]

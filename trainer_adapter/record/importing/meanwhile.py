@@ -7,8 +7,10 @@ from types import TracebackType
 from typing import Self
 
 from service.database import Database
-from service.errors import InputError, TagrpoError
+from service.errors import InputError
 from trainer_adapter.record.importing.watching import watch_rollouts
+
+_AGAIN_S = 30.0
 
 
 class ImportMeanwhile:
@@ -22,7 +24,7 @@ class ImportMeanwhile:
     ) -> None:
         self._open, self._folder, self._tell = open_database, folder, tell
         self._ended = threading.Event()
-        self._problem: TagrpoError | None = None
+        self._problem: Exception | None = None
         # A daemon: whoever does not wait for the end, as at a second Ctrl-C, loses nothing but time.
         self._thread = threading.Thread(target=self._import, name="import of rollouts", daemon=True)
 
@@ -45,13 +47,18 @@ class ImportMeanwhile:
             )
 
     def _import(self) -> None:
+        while not self._ended.is_set():
+            self._take_in(idle_s=None)
+            self._ended.wait(_AGAIN_S)  # where it ended before its time
+        self._take_in(idle_s=0.0)
+
+    def _take_in(self, *, idle_s: float | None) -> None:
+        """Import until the training has ended, or what is there; keep what went wrong last."""
+        self._problem = None
         try:
             with self._open() as database:
-                self._take_in(database, idle_s=None)  # until it has ended
-                self._take_in(database, idle_s=0.0)
-        except TagrpoError as error:
+                for outcome in watch_rollouts(database, self._folder, idle_s=idle_s, stop=self._ended):
+                    if isinstance(outcome, InputError):
+                        self._problem = outcome
+        except Exception as error:  # a full disk, a server that is gone: training goes on
             self._problem = error
-
-    def _take_in(self, database: Database, *, idle_s: float | None) -> None:
-        looks = watch_rollouts(database, self._folder, idle_s=idle_s, stop=self._ended)
-        self._problem = next((error for error in list(looks) if isinstance(error, InputError)), None)
