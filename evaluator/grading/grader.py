@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from evaluator.grading.clustering import Grouping, spellings
@@ -26,7 +25,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
-from evaluator.grading.workers.memory import Key, Memory
+from evaluator.grading.workers.memory import CaseKey, Key, Memory, case_key
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
@@ -74,7 +73,7 @@ class Grader:
         self._cache = cache
         self.own = own
         self._version = GRADER_VERSION if own is None else own_version(own)
-        self._grades: Memory[_Key, Grade] = Memory(_MOST_KEPT)
+        self._grades: Memory[CaseKey, Grade] = Memory(_MOST_KEPT)
         self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
 
     @property
@@ -115,10 +114,10 @@ class Grader:
         if any(case.kind is AnswerKind.CODE for case in given):
             return self._programs.grade_among(given, self.grade_many, progress)
         grades: list[Grade | None] = []
-        waiting: list[tuple[int, _Key, FinalAnswer]] = []
+        waiting: list[tuple[int, CaseKey, FinalAnswer]] = []
         tasks: list[Task] = []
         for place, case in enumerate(given):
-            key = _key(case)
+            key = case_key(case)
             grade = self._grades.get(key)
             if grade is None:
                 read = _read(case)
@@ -282,15 +281,9 @@ class Grader:
 Unsettled = tuple[FinalAnswer, Task]
 """The answer of a case and what is to be done with it."""
 
-_Key = tuple[bytes, str, str, str | None, bool]
 NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
 NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
 UNREAD = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
-
-
-def _key(case: GradeCase) -> _Key:
-    digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
 def _read(case: GradeCase) -> Grade | Unsettled:

@@ -36,8 +36,8 @@ PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 WEIGHING = frozenset({"numbers", "words", "examples", PREMISES})
 """Groups that make a verdict ask for more: more frequent on broken candidates than on honest ones.
 
-`benchmarks/studies/gate.py` prints how often each group is met on either; that of programs, `examples`, was not
-measured.
+`benchmarks/studies/gate.py` prints how often each group is met on either; `examples`, of programs, was
+not measured.
 """
 
 

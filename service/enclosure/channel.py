@@ -109,7 +109,7 @@ def send(end: socket.socket, message: dict[str, Any]) -> None:
         Malformed: it is too long.
         OSError: the other end is gone, or the socket's time is up.
     """
-    content = json.dumps(message).encode("utf-8", "surrogatepass")
+    content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
     if len(content) > MOST_BYTES:
         raise Malformed(f"{len(content):,} bytes")
     end.sendall(len(content).to_bytes(4, "big") + content)

@@ -25,6 +25,7 @@ from service.enclosure.namespaces import PR_SET_PDEATHSIG, Limits, confine, libc
 from service.enclosure.program import serve
 
 _LOOK_S = 0.02
+_LEFT_ALONE_S = 15.0  # longer than `running` waits: after that it is gone
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -42,7 +43,7 @@ def main() -> None:
 
 
 def _launch(asked: dict[str, Any], limits: Limits) -> None:
-    """Make the processes inside, and wait for their end."""
+    """Make the processes inside, and wait for their end, which comes where nobody waits any more too."""
     libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
         separate()
@@ -56,11 +57,14 @@ def _launch(asked: dict[str, Any], limits: Limits) -> None:
     os.write(writes, child.to_bytes(8, "big"))
     os.close(0)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    until = time.monotonic() + limits.wall_seconds + _LEFT_ALONE_S
     while os.waitpid(child, os.WNOHANG)[0] == 0:
-        if _resident(child) > limits.memory_mb * 2**20:
+        is_late = time.monotonic() > until
+        if is_late or _resident(child) > limits.memory_mb * 2**20:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            _tell({"verdict": "too large"})
+            if not is_late:
+                _tell({"verdict": "too large"})
             return
         signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
 

@@ -158,6 +158,4 @@ _DO: dict[str, Callable[..., Any]] = {
     "text": str,
     "repr": repr,
     "true": bool,
-    "class": lambda value: type(value).__name__,
-    "callable": callable,
 }

@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,8 @@ from service.enclosure.namespaces import Limits
 
 _ROOT = str(Path(__file__).resolve().parents[2])
 _START = f"import sys; sys.path.insert(0, {_ROOT!r}); from service.enclosure.launcher import main; main()"
-_GRACE_S = 10.0
+GRACE_S = 10.0
+_CAN_RUN = threading.Event()
 
 WAY_OUT = (
     "they run only where Linux lets this process make namespaces. In a container pass --cap-add SYS_ADMIN "
@@ -60,13 +60,19 @@ class Verdict:
 
 
 class Enclosures:
-    """Keeps the processes that launch programs, one for each thread that runs them; a context manager."""
+    """Keeps the processes that launch programs, one for each thread that runs them; a context manager.
+
+    A fork of this process starts launchers of its own.
+    """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._closed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        self._lock, self._process = threading.Lock(), os.getpid()
         self._idle: list[subprocess.Popen[bytes]] = []
         self._busy: set[subprocess.Popen[bytes]] = set()
-        self._closed = False
 
     def __enter__(self) -> "Enclosures":
         return self
@@ -90,24 +96,31 @@ class Enclosures:
         """
         limits = limits or Limits()
         try:
-            content = _framed({"program": vars(program), "limits": vars(limits)})
-            content += _framed({"tests": tests, "helpers": program.helpers, "names": program.names})
+            content = _framed({"tests": tests, "helpers": program.helpers, "names": program.names})
         except Malformed:
-            return Verdict("bad tests", text="program or tests are too long")
+            return Verdict("bad tests", text="the tests are too long")
+        try:
+            content = _framed({"program": vars(program), "limits": vars(limits)}) + content
+        except Malformed:
+            return Verdict("too large", text="the program is too long")
+        if self._process != os.getpid():
+            self._begin()
         with self._lock:
             if self._closed:
                 return Verdict("not run", text="closed")
             launcher = self._idle.pop() if self._idle else _start()
             self._busy.add(launcher)
-        verdict = _ask(launcher, content, time.monotonic() + limits.wall_seconds + _GRACE_S)
-        again = verdict is not None and verdict.get("next") is True
-        with self._lock:
-            self._busy.discard(launcher)
-            again = again and not self._closed
-            if again:
-                self._idle.append(launcher)
-        if not again:
-            _end(launcher)
+        verdict = None
+        try:
+            verdict = _ask(launcher, content, time.monotonic() + limits.wall_seconds + GRACE_S)
+        finally:
+            with self._lock:
+                self._busy.discard(launcher)
+                again = verdict is not None and verdict.get("next") is True and not self._closed
+                if again:
+                    self._idle.append(launcher)
+            if not again:
+                _end(launcher)
         if verdict is None:
             return Verdict("not run", text="the enclosure ended without a verdict")
         line = verdict.get("line")
@@ -116,14 +129,18 @@ class Enclosures:
         )
 
 
-@cache
 def refusal() -> str | None:
-    """Return why no program can be run here, with the way out; None where one can. Tries it once."""
+    """Return why no program can be run here, with the way out; None where one can. Tries it until it can."""
+    if _CAN_RUN.is_set():
+        return None
     if not sys.platform.startswith("linux"):
         return f"no program can be run on {sys.platform}: {WAY_OUT}"
     with Enclosures() as enclosures:
         verdict = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
-    return None if verdict.value == "passed" else f"no program can be run here ({verdict.text}): {WAY_OUT}"
+    if verdict.value != "passed":
+        return f"no program can be run here ({verdict.text}): {WAY_OUT}"
+    _CAN_RUN.set()
+    return None
 
 
 def _start() -> "subprocess.Popen[bytes]":
@@ -148,11 +165,11 @@ def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -
     """Return the verdict; None where none comes. One of tests that do not end is made here."""
     assert launcher.stdin is not None
     assert launcher.stdout is not None
-    output = launcher.stdout.fileno()
+    output, waiting = launcher.stdout.fileno(), select.poll()  # `select` knows no number of 1,024 or more
+    waiting.register(output, select.POLLIN)
 
     def read(size: int) -> bytes:
-        ready, _, _ = select.select([output], [], [], max(0.0, deadline - time.monotonic()))
-        if not ready:
+        if not waiting.poll(1000 * max(0.0, deadline - time.monotonic())):
             raise TimeoutError
         return os.read(output, size)
 
@@ -167,7 +184,7 @@ def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -
 
 
 def _framed(message: dict[str, object]) -> bytes:
-    content = json.dumps(message).encode("utf-8", "surrogatepass")
+    content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
     if len(content) > MOST_BYTES:
         raise Malformed(f"{len(content):,} bytes")
     return len(content).to_bytes(4, "big") + content

@@ -1,14 +1,15 @@
 """Grades programs: finds them in responses, runs them against the gold's tests, several at a time."""
 
 import math
+import os
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from evaluator.grading.programs.extraction import find_programs
-from evaluator.grading.types import AnswerKind, Grade, GradeCase, GradeValue
-from evaluator.grading.workers.memory import Memory
+from evaluator.grading.types import CRASHED, AnswerKind, Grade, GradeCase, GradeValue
+from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, Verdict, refusal
 from service.errors import PrerequisiteError
@@ -30,7 +31,8 @@ _REASONS = {
 _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
-_MOST_KEPT = 20_000  # whole responses
+_MOST_KEPT = 100_000
+_CRASHED = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
 _NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
 _NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
 _TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
@@ -45,7 +47,8 @@ class ProgramGrader:
         self.limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
         self._enclosures = Enclosures()
         self._threads: ThreadPoolExecutor | None = None
-        self._known: Memory[GradeCase, Grade] = Memory(_MOST_KEPT)
+        self._process = os.getpid()
+        self._known: Memory[CaseKey, Grade] = Memory(_MOST_KEPT)
 
     def close(self) -> None:
         """End the enclosures."""
@@ -72,7 +75,8 @@ class ProgramGrader:
             return []
         if (why := refusal()) is not None:
             raise PrerequisiteError(why)
-        if self._threads is None:
+        if self._threads is None or self._process != os.getpid():  # threads do not go along with a fork
+            self._process = os.getpid()
             self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
         # Equal cases are run once: samples repeat themselves.
         times = Counter(cases)
@@ -81,7 +85,7 @@ class ProgramGrader:
         done = 0
         for future in as_completed(futures):
             case = futures[future]
-            grades[case] = future.result()
+            grades[case] = future.result() if future.exception() is None else _CRASHED
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))
@@ -99,7 +103,7 @@ class ProgramGrader:
         grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
         waiting = []
         for place in sorted(set(range(len(cases))) - set(rest)):
-            grade = self._known.get(cases[place])
+            grade = self._known.get(case_key(cases[place]))
             if grade is None:
                 waiting.append(place)
             else:
@@ -110,7 +114,7 @@ class ProgramGrader:
         for place, grade in zip(waiting, run, strict=True):
             grades[place] = grade
             if grade.value is not GradeValue.UNKNOWN:
-                self._known.keep(cases[place], grade)
+                self._known.keep(case_key(cases[place]), grade)
         return [grades[place] for place in range(len(cases))]
 
     def check_among(
