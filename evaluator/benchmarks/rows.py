@@ -152,6 +152,8 @@ def _problem(
     question = read_question(values, columns, RowLimits(), images)
     text = question.text
     choices = values.get(extra.choices) if extra.choices else None
+    if choices and not isinstance(choices, list):
+        raise RowProblem(f'"{extra.choices}" is no list of choices')
     if choices:
         text = list_choices(text, [_choice(choice) for choice in choices])
     tolerance = _short_text(values.get(extra.tolerance), extra.tolerance) if extra.tolerance else None

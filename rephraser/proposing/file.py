@@ -74,6 +74,11 @@ def read_candidates(
         if question_id is None:
             unmatched += 1
             continue
+        if not question_id:
+            problems.append(
+                f'{row.place}: "{chosen[0]}" is the text of several questions; give a question_id'
+            )
+            continue
         texts = _texts(row.values.get(chosen[1]))
         if not texts:
             problems.append(f'{row.place}: "{chosen[1]}" holds no text')
@@ -93,10 +98,12 @@ def read_candidates(
 
 
 def _index(questions: Iterable[Question]) -> dict[str, str]:
+    """Return ids by id and by text; "" for a text of several questions, as below several pictures."""
     index: dict[str, str] = {}
     for question in questions:
         index[question.id] = question.id
-        index[canonical_text(question.text)] = question.id
+        text = canonical_text(question.text)
+        index[text] = "" if text in index else question.id
     return index
 
 

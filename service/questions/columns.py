@@ -162,7 +162,10 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
         tests = _text(tests, "answer", columns.answer, limits)
     solution = _value_of(values, columns.solution, "solution")
     solution = _text(solution, "solution", columns.solution, limits)
-    asked = read_asked(values, text, tests, solution)
+    try:
+        asked = read_asked(values, text, tests, solution)
+    except ValueError as error:
+        raise RowProblem(str(error)) from error
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     gold = asked.gold if tests else ""
     return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference

@@ -58,6 +58,14 @@ def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
     assert third.images == (BLUE_ID,)
 
 
+def test_choices_that_are_no_list_are_refused(tmp_path: Path) -> None:
+    rows = write(
+        tmp_path, {"question": "Which?", "options": "abc", "answer": "A", "decoded_image": "red.png"}
+    )
+    with pytest.raises(InputError, match='"options" is no list of choices'):
+        load_benchmark("mathvision", source=rows, allow_changed=True)
+
+
 def test_mathverse_takes_the_rows_of_a_version(tmp_path: Path) -> None:
     row = {"image": "red.png", "query_cot": "According to the image, answer."}
     rows = write(

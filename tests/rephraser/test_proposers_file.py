@@ -54,6 +54,16 @@ def test_rows_of_other_questions_are_counted_even_before_the_first_known(tmp_pat
     assert found.by_question == {FIRST.id: ("a",)}
 
 
+def test_a_text_of_several_questions_belongs_to_none_of_them(tmp_path: Path) -> None:
+    twins = [make_question("<image>Find x.", answer, images=[f"img_{answer}"]) for answer in ("3", "4")]
+    path = tmp_path / "c.jsonl"
+    path.write_text(json.dumps({"question": "<image>Find x.", "candidate": "<image>What is x?"}))
+    with pytest.raises(InputError, match=r'c\.jsonl:1: "question" is the text of several questions'):
+        read_candidates(str(path), twins)
+    path.write_text(json.dumps({"question_id": twins[0].id, "candidate": "<image>What is x?"}))
+    assert read_candidates(str(path), twins).by_question == {twins[0].id: ("<image>What is x?",)}
+
+
 def test_the_content_hash_covers_what_is_taken_and_its_order(tmp_path: Path) -> None:
     rows = [{"question_id": FIRST.id, "candidates": ["a", "b"]}]
     base = read(tmp_path, rows).content

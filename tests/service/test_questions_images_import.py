@@ -37,6 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (top / "in" / "drawn.svg").write_bytes(b"<svg><script>1</script></svg>")
     (top / "secret.png").write_bytes(RED)
     (top / "in" / "link.png").symlink_to(top / "secret.png")
+    (top / "in" / "loop.png").symlink_to("loop.png")
     with (top / "in" / "huge.png").open("wb") as file:
         file.truncate(100_000_000)
     os.mkfifo(top / "in" / "pipe.png")
@@ -103,6 +104,8 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ("red.png\0.txt", "give a path below the folder"),
         ("link.png", "a link that leads out"),
         ("missing.png", "there is no such file"),
+        ("loop.png", "which is no path of a file"),
+        ("p" * 5_000, "which is no path of a file"),
         ("pictures", "there is no such file"),
         ("pipe.png", "there is no such file"),
         ("huge.png", "has more than 20 MB"),

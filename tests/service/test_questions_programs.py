@@ -63,6 +63,12 @@ def test_plain_tests_name_what_nobody_defines() -> None:
     assert read_gold(asked.gold).names == ("f",)
 
 
+@pytest.mark.parametrize("entry", [5, "two words", ["f"]])
+def test_a_function_without_a_name_is_a_fault_of_the_row(entry: object) -> None:
+    with pytest.raises(ValueError, match='"entry_point" is no name of a function'):
+        read_asked({"entry_point": entry}, "def f(): ...", "def check(candidate): ...", "")
+
+
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
     db: Database, tmp_path: Path
 ) -> None:

@@ -108,10 +108,14 @@ class RowImages:
         path = Path(name)
         if "\0" in name or path.is_absolute() or "\\" in name or ".." in path.parts:
             raise ImageProblem(f'names "{name[:60]}"; give a path below the folder of the rows')
-        top, whole = self._folder.resolve(), (self._folder / path).resolve()
+        try:
+            top, whole = self._folder.resolve(), (self._folder / path).resolve()
+            is_file = whole.is_file()
+        except (OSError, RuntimeError) as error:  # a name too long, a link to itself
+            raise ImageProblem(f'names "{name[:60]}", which is no path of a file') from error
         if not whole.is_relative_to(top):
             raise ImageProblem(f'names "{name[:60]}", a link that leads out of the folder of the rows')
-        if not whole.is_file():
+        if not is_file:
             raise ImageProblem(f'names "{name[:60]}", and there is no such file in {self._folder}')
         try:
             return read_image_file(whole)

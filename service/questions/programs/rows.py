@@ -35,9 +35,14 @@ def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], soluti
     Args:
         row: for the columns `BESIDE`.
         text, tests, solution: of the question's, the tests' and the solution's column; a list are statements.
+
+    Raises:
+        ValueError: the function asked for has no name.
     """
     entry = row.get(ENTRY)
-    if isinstance(entry, str) and entry.strip():
+    if entry not in (None, "") and not (isinstance(entry, str) and entry.strip().isidentifier()):
+        raise ValueError(f'"{ENTRY}" is no name of a function')
+    if entry:
         return _humaneval(text, _joined(tests), entry.strip(), solution)
     if isinstance(tests, list):
         return _mbpp(row, text, tests, solution)

@@ -71,7 +71,7 @@ class Questions:
         False
     )
     kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance"],
+        Literal["latex", "integer", "choice", "tolerance", "code"],
         Option(help="Of the answers, where problems are the file's own and it does not say."),
     ] = "latex"
 
