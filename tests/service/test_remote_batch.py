@@ -150,6 +150,25 @@ def test_an_outage_of_a_day_ends_the_wait(monkeypatch: pytest.MonkeyPatch) -> No
         with_client(server, whole)
 
 
+def test_a_wait_that_is_cancelled_as_an_answer_comes_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def cancelled(batches: BatchClient) -> bool:
+        jobs = batches._openai.batches
+        retrieve = jobs.retrieve
+
+        async def answer_and_cancel(job_id: str) -> Any:
+            job = await retrieve(job_id)
+            waiting.cancel()
+            return job
+
+        monkeypatch.setattr(jobs, "retrieve", answer_and_cancel)
+        submitted = await batches.submit("t1", REQUESTS)
+        waiting = asyncio.create_task(batches.wait(submitted.id, every_s=600))
+        await asyncio.wait({waiting}, timeout=10)
+        return waiting.cancelled()
+
+    assert with_client(OpenAIServer(batch_polls=3), cancelled)
+
+
 def test_another_tag_is_another_job() -> None:
     async def work(batches: BatchClient) -> tuple[str, str, Any]:
         one = await batches.submit("t1", REQUESTS[:2])

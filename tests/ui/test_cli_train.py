@@ -88,7 +88,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["recipes", "show", "a_grae", "--preset", "cw"], "--preset cw sets responses=12 reward="),
         (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae',"),
@@ -116,11 +116,11 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     ],
 )
 def test_what_cannot_be_is_refused(
-    tagrpo: CommandLine, place: Path, words: list[object], message: str
+    tagrpo: CommandLine, place: Path, arguments: list[object], message: str
 ) -> None:
-    done = tagrpo(*words)
+    done = tagrpo(*arguments)
     assert done.code == 2
-    assert message in done.err
+    assert message in words(done.err)
 
 
 def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:

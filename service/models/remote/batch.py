@@ -232,7 +232,9 @@ class BatchClient(EndpointClient):
 
     async def _try(self, make: Callable[[], Awaitable[Result]]) -> Result | Fault:
         try:
-            return await asyncio.wait_for(make(), self.endpoint.attempt_s(0))
+            # `asyncio.wait_for` of Python 3.11 drops a cancellation that comes together with the answer.
+            async with asyncio.timeout(self.endpoint.attempt_s(0)):
+                return await make()
         except Exception as error:
             return classify(error)
 

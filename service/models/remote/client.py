@@ -333,9 +333,8 @@ class RemoteClient(EndpointClient):
             self.budget.settle(reservation, usd, doubtful=doubtful)
 
         try:
-            response = await asyncio.wait_for(
-                server.backend.complete(request), self.endpoint.attempt_s(request.max_tokens)
-            )
+            async with asyncio.timeout(self.endpoint.attempt_s(request.max_tokens)):
+                response = await server.backend.complete(request)
             answer = read_answer(response)
             settle(answer.usage)
         except InvalidAnswerError as error:
@@ -373,7 +372,8 @@ async def _sleep(seconds: float, stopping: asyncio.Event | None) -> bool:
         await asyncio.sleep(seconds)
         return True
     try:
-        await asyncio.wait_for(stopping.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            await stopping.wait()
     except TimeoutError:
         return True
     return False
