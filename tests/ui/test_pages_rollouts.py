@@ -55,6 +55,17 @@ def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     assert "25 of 48 groups" in said(app)
 
 
+def test_a_run_of_which_a_share_is_recorded_says_so(filled):
+    with Database.open(filled) as database, database.write() as session:
+        run = find_run(session, "plain").id
+        session.execute(
+            text("UPDATE train_steps SET metrics = :metrics WHERE run_id = :run AND step = 2"),
+            {"metrics": '{"tagrpo/record/share": 0.1}', "run": run},
+        )
+    assert "at some steps 10%" in said(opened(filled, run="plain"))
+    assert "--record-share" not in said(opened(filled, run="joint"))
+
+
 def test_pages_go_on_and_back(filled):
     app = opened(filled)
     app.button(key="pager-next").click().run()

@@ -10,6 +10,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from world_runs import SAMPLES, rows, stats, world_server, write_sums
 
@@ -17,11 +18,22 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "docs" / "slurm").glob("*.sbatch"))
 PROBLEMS, N = 12, 8
 
-# srun's own options end where the first word without a dash stands.
+# srun's own options end where the first word without a dash stands. Steps of Ray are none that a job is stopped by.
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
-echo $$ > "$STEP"
+[[ $1 == ray ]] || echo $$ > "$STEP"
 exec "$@"
+"""
+RAY = """#!/bin/bash
+echo "$@" >> "$RAY_CALLS"
+[[ $1 != start ]] || exec /bin/sleep 60
+"""
+TRAINS = """#!/bin/bash
+echo "$@" >> "$ASKED"
+case $1 in
+    runs) [[ -e "$RUN" ]] || exit 2 ;;
+    train) touch "$RUN"; trap 'exit 143' TERM; while true; do /bin/sleep 0.05; done ;;
+esac
 """
 TAGRPO = f"""#!/bin/bash
 exec {sys.executable} -c 'from ui.cli.app import main; main()' "$@"
@@ -165,3 +177,51 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
     absent = submit("array.sbatch", "commands")
     out, _ = absent.communicate(timeout=30)
     assert (absent.returncode, "commands has no line 3" in out) == (2, True)
+
+
+def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
+    job: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, content in (
+        ("ray", RAY),
+        ("tagrpo", TRAINS),
+        ("hostname", "#!/bin/bash\necho 10.0.0.1 fe80::1\n"),
+        ("squeue", '#!/bin/bash\n[[ ! -e "$STEP" ]] || echo 17.3 driver; echo 17.2 ray\n'),
+        ("scancel", '#!/bin/bash\n[[ $* == "--signal=TERM 17.3" ]] && kill -TERM "$(cat "$STEP")"\n'),
+        (
+            "scontrol",
+            f'#!/bin/bash\n[[ $1 == show ]] && printf "n1\\nn2\\n" || echo "$@" >> {job}/scontrol\n',
+        ),
+    ):
+        (job / "bin" / name).write_text(content)
+        (job / "bin" / name).chmod(0o755)
+    for name, value in (
+        ("HOME", job),
+        ("RUN", "second"),
+        ("ASKED", job / "asked"),
+        ("RAY_CALLS", job / "ray"),
+    ):
+        monkeypatch.setenv(name, str(value))
+    monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
+    asked = "train run ta_grpo --name second"
+    process = submit("ray.sbatch", *asked.split())
+    try:
+        while not (job / "second").exists() and process.poll() is None:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGTERM)  # `--signal=B:` sends it to the script alone
+        assert process.wait(30) == 143
+        assert (job / "scontrol").read_text() == "requeue 17\n"
+        address = f"10.0.0.1:{20000 + 17}"
+        assert (job / "asked").read_text().splitlines() == [
+            "runs show second",
+            f"{asked} --ray-address {address}",
+        ]
+        started = [line for line in (job / "ray").read_text().splitlines() if line.startswith("start")]
+        assert [line.split()[1] for line in started] == ["--head", "--address"]
+        assert submit("ray.sbatch", *asked.split()).wait(30) == 0
+        assert (job / "asked").read_text().splitlines()[-1] == f"resume second --ray-address {address}"
+        assert (job / "scontrol").read_text() == "requeue 17\n"
+    finally:
+        for one in psutil.process_iter(["environ"]):  # Slurm ends the steps of Ray with their job
+            if (one.info["environ"] or {}).get("RAY_CALLS") == str(job / "ray"):
+                one.kill()

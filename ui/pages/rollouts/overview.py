@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record.joint_groups import KINDS, GroupFilters, RolloutGroup, StepGroups
+from trainer_adapter.record.series import metric_series
 from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
@@ -25,6 +26,7 @@ PAGE = 25
 FLAGS = {"timeouts": "grader timed out", "unknown": "unknown grades", "truncated": "truncated"}
 ALL = -1  # no step; None would leave the choice empty
 PLACES = ("after", "before")
+RECORDED = "tagrpo/record/share"  # a step has it where its record holds some of its questions only
 _TEXT = 160
 
 
@@ -32,6 +34,14 @@ _TEXT = 160
 def run_steps(session: Session, run_id: str, filters: GroupFilters | None = None) -> list[StepGroups]:
     """Return the steps of a run in numbers, of all its groups or of those that filters leave."""
     return groups.page_steps(session, run_id, filters)
+
+
+@cached
+def least_recorded(session: Session, run_id: str) -> float | None:
+    """Return the least share of a step's questions that its record holds; None where it holds all."""
+    (series,) = metric_series(session, [run_id], [RECORDED])
+    shares = [share for share in series.values.get(RECORDED, ()) if share is not None]
+    return min(shares, default=None)
 
 
 @cached
@@ -148,6 +158,12 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         layout.empty_state("No group is like that.", "Choose other filters, or another step.")
         return
     _numbers(chosen)
+    if (share := least_recorded(run_id)) is not None:
+        words = (
+            f"Of the questions a share was recorded, at some steps {share:.0%} (--record-share): these numbers "
+            "and groups are of that share, metrics of the training signal of all."
+        )
+        st.caption(escaped(words))
     _groups(run_id, name, filters, sum(step.questions for step in chosen))
     rescues.show(run_id, name)
 
