@@ -7,7 +7,7 @@ copies the responses too, pages at random places, single responses, and pruning 
 
     python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2048] [--folder DIR] [--writers 1]
 
-With several writers they are as many trainings at once instead, each a process that also imports its own record
+With several writers they are as many trainings at once instead, each a process that also imports its record
 meanwhile, all into one database: timed are the whole, and pages and responses afterwards.
 
 The responses are sentences of common words in no order, with fresh numbers. The last line is one JSON object.
@@ -167,7 +167,7 @@ def write_steps(folder: Path, name: str, steps: int, text_bytes: int) -> list[fl
     return waits
 
 
-def ask(db: "Database", run: str, ways: Ways, rows: int) -> dict[str, float]:
+def ask(db: Database, run: str, ways: Ways, rows: int) -> dict[str, float]:
     """Return the median times of pages and single responses, in ms."""
     from trainer_adapter.record.browsing import page_rollouts, read_rollout_texts
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = sorted((ROOT / "docs" / "slurm").glob("*.sbatch"))
 PROBLEMS, N = 12, 8
 
-# srun's own options end where the first word without a dash stands. Steps of Ray are none that a job is stopped by.
+# srun's own options end where the first word without a dash stands. No signal is meant for steps of Ray.
 SRUN = """#!/bin/bash
 while [[ $1 == -* ]]; do shift; done
 [[ $1 == ray ]] || echo $$ > "$STEP"
