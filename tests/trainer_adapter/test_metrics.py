@@ -303,7 +303,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
         batch, first_stage_B=batch.variant_B == 0, response_weights_B=torch.ones(len(batch)).double()
     )
     of_steps = {re.sub(r"variant_\d+$", "variant_K", name) for name in step_metrics(staged)}
-    plugin = (ROOT / "trainer_adapter" / "verl" / "plugin").glob("*.py")
+    plugin = (ROOT / "trainer_adapter" / "verl" / "plugin").rglob("*.py")
     of_trainer = {
         name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))
     }

@@ -58,7 +58,7 @@ def test_hydra_reads_every_recipe_back() -> None:
         config = composed(hydra_arguments(recipe_overrides(recipe, settings)))
         assert recipe_of(config) == recipe
         assert settings_of(config) == settings
-        assert config["algorithm"]["filter_groups"]["enable"] is (recipe.filter == "dynamic")
+        assert config["algorithm"]["filter_groups"]["enable"] is recipe.drops_dead_groups
         assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
 
 

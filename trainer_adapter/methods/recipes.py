@@ -15,7 +15,7 @@ from trainer_adapter.methods.registry import FORMULAS, ways_out
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 SamplingAxis: TypeAlias = Literal["split", "rescue"]
-FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted"]
+FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted", "replay"]
 RewardAxis: TypeAlias = Literal[
     "binary", "grpo_lead", "overlong", "accuracy_format", "accuracy_10_format_90", "accuracy_90_format_10"
 ]
@@ -78,7 +78,8 @@ class Recipe:
             (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
         filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
-            predicted: and questions whose last groups were so are left out by chance (`skipping`).
+            predicted: and questions whose last groups were so are left out by chance (`skipping`); replay:
+            such groups are replaced by mixed ones of earlier steps, and nothing more is drawn (`replaying`).
         reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, 1 for a
             right answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
             printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
@@ -114,8 +115,8 @@ class Recipe:
 
     @property
     def drops_dead_groups(self) -> bool:
-        """Whether groups without a gradient are dropped and replaced."""
-        return self.filter != "none"
+        """Whether groups without a gradient are dropped and others drawn for them."""
+        return self.filter in ("dynamic", "predicted")
 
     @property
     def formulas(self) -> dict[str, str]:
@@ -170,11 +171,11 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "responses to a neighbor that are a group of their own need no weight against the question's",
     ),
     (
-        lambda r: r.group == "prompt" and r.drops_dead_groups,
-        "dynamic sampling drops a row, which several groups would share; take the flat export instead",
+        lambda r: r.group == "prompt" and r.filter != "none",
+        "a filter drops a row, which several groups would share; take the flat export instead",
     ),
     (
-        lambda r: r.drops_dead_groups and r.advantage == "w_reinforce",
+        lambda r: r.filter != "none" and r.advantage == "w_reinforce",
         "W-REINFORCE learns from groups whose answers are all right or all wrong; without a filter",
     ),
     (
@@ -232,6 +233,11 @@ _ALL = (
         "grpo_predicted",
         "dynamic sampling that leaves out questions without a gradient of late (after arXiv 2506.02177)",
         filter="predicted",
+    ),
+    Recipe(
+        "grpo_replay",
+        "GRPO with mixed groups of earlier steps for those without a gradient (after arXiv 2606.01281)",
+        filter="replay",
     ),
     Recipe(
         "grpo_matched_ds",

@@ -128,6 +128,7 @@ PLUGIN: tuple[Hook, ...] = (
         "response_from_nested(tensor, response_mask)",
     ),
     *_verl(_TENSORDICTS, "plugin/importance.py", "list_of_dict_to_tensordict"),
+    *_verl(_TENSORDICTS, "plugin/filters/replaying.py", "list_of_dict_to_tensordict"),
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
@@ -138,7 +139,7 @@ PLUGIN: tuple[Hook, ...] = (
     ),
     *_verl(
         _REPLAY,
-        "plugin/replay.py",
+        "plugin/filters/dynamic.py",
         "ReplayBuffer",
         "=ReplayBuffer.__init__(trainer_mode, trainer_config, max_off_policy_threshold, "
         "max_off_policy_strategy, sampler_kwargs, poll_interval, refill_fn, filter_groups_metric, "
@@ -271,7 +272,10 @@ CPU: tuple[Hook, ...] = (
 OTHERS: tuple[Hook, ...] = (
     _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_get"),
     _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/replay.py", "kv_clear"),
+    _hook("transfer_queue", "__init__.py", "plugin/filters/dynamic.py", "kv_clear"),
+    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_batch_get"),
+    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_batch_put"),
+    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_clear"),
     _hook("ray", "__init__.py", "plugin/grading.py", "get_actor"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),

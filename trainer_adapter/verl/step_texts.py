@@ -11,7 +11,9 @@ import torch
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.step_advantages import StepAdvantages
 from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.verl.plugin.importance import Importance
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import RunSettings
 
@@ -49,6 +51,54 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
         str(config["trainer"]["experiment_name"]),
         spec=spec,
         versions=package_versions(),
+    )
+
+
+def step_batch(
+    step: int,
+    responses: StepResponses,
+    groups_B: Tensor,
+    made: StepAdvantages,
+    weighed: Importance,
+    *,
+    first_stage: int | None = None,
+) -> StepBatch:
+    """Return what a step is measured and recorded by.
+
+    Args:
+        groups_B: the group of each response.
+        first_stage: responses of a question that are drawn first; None where all are at once.
+    """
+    mask_BT, sessions_B = responses.mask_AT[responses.real_A], responses.numbers("session")
+    return StepBatch(
+        step=step,
+        question_ids=tuple(each["question_id"] for each in responses.about),
+        neighbor_ids=tuple(each["neighbor_id"] for each in responses.about),
+        question_B=responses.question_B,
+        variant_B=responses.numbers("variant"),
+        session_B=sessions_B,
+        group_B=groups_B,
+        rewards_B=made.rewards_B,
+        correct_B=responses.correct_B,
+        unknown_B=responses.unknown_B,
+        truncated_B=responses.truncated_B,
+        tokens_B=mask_BT.sum(-1),
+        prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in responses.about]),
+        response_ids_BT=responses.tensors_BT["responses"],
+        mask_BT=mask_BT,
+        old_log_probs_BT=responses.tensors_BT["old_log_probs"],
+        sampling_log_probs_BT=responses.sampling_log_probs(),
+        ref_log_probs_BT=responses.tensors_BT.get("ref_log_prob"),
+        entropies_BT=responses.tensors_BT.get("entropy"),
+        advantages_BT=made.advantages_BT.float(),
+        advantages_B=made.advantages_B,
+        weights_BT=made.weights_BT,
+        correction_BT=weighed.prompt_BT,
+        engine_ratio_BT=weighed.engine_ratio_BT,
+        engine_weights_BT=weighed.engine_BT,
+        compared_B=weighed.compared_B,
+        response_weights_B=made.response_weights_B,
+        first_stage_B=None if first_stage is None else sessions_B < first_stage,
     )
 
 

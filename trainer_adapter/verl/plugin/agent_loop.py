@@ -127,6 +127,13 @@ def question_id(row: Any) -> str:
     return str(named if named is not None else row.get("index", row.get("uid")))
 
 
+def questions_of(batch: Any) -> list[str]:
+    """Return the ids of the questions of a batch of verl's prompts."""
+    names = [name for name in ("extra_info", "index", "uid") if name in batch]
+    rows = ({name: batch[name][row] for name in names} for row in range(len(batch)))
+    return [question_id({name: getattr(value, "data", value) for name, value in row.items()}) for row in rows]
+
+
 def _described(row: Any, variant: int) -> dict[str, Any]:
     """Return which prompt was asked: of a row with neighbors in it, or of one of a flat export."""
     extra = row.get("extra_info")

@@ -145,8 +145,8 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         setting = _at(config, key)
         if setting != value:
             yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
-    if recipe.group == "prompt" and recipe.drops_dead_groups:
-        yield "dynamic sampling drops a row, which the groups of several prompts share; use the flat export"
+    if recipe.group == "prompt" and recipe.filter != "none":
+        yield "a filter drops a row, which the groups of several prompts share; use the flat export"
 
 
 def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:

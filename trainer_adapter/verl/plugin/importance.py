@@ -134,14 +134,33 @@ def own_log_probs(
     rows = [row for row, about in enumerate(responses.about) if about["foreign"]]
     if not rows:
         return None
-    by_length = sorted(rows, key=lambda row: len(responses.about[row]["prompt_ids"]) + lengths[row])
-    by_length += [by_length[0]] * (-len(rows) % ranks)
-    order = [row for rank in range(ranks) for row in by_length[rank::ranks]]
-    seen = [{}] * len(order) if processor is None else _seen(batch, responses, order)
+    seen = [{}] * len(rows) if processor is None else _seen(batch, responses, rows)
     samples = [
         _sample(responses, row, lengths[row], processor, images)
-        for row, images in zip(order, seen, strict=True)
+        for row, images in zip(rows, seen, strict=True)
     ]
+    of_rows = log_probs_of(samples, batch, workers, ranks=ranks, temperature=temperature)
+    own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
+    for row, log_probs in zip(rows, of_rows, strict=True):
+        own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
+    return own_BT
+
+
+def log_probs_of(
+    samples: Sequence[dict[str, Any]], batch: Any, workers: Any, *, ranks: int, temperature: float
+) -> list[Tensor]:
+    """Return the trainer's log-probs of the tokens of each response, which are in no step's batch.
+
+    They go to the workers under names of their own, of like lengths to each rank.
+
+    Args:
+        samples: what a worker reads of each.
+        batch, workers, ranks, temperature: see `own_log_probs`.
+    """
+    by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
+    by_length += [by_length[0]] * (-len(samples) % ranks)
+    order = [place for rank in range(ranks) for place in by_length[rank::ranks]]
+    samples = [samples[place] for place in order]
     handle = type(batch)(
         partition_id=batch.partition_id,
         keys=[f"asked-{place}_0_0" for place in range(len(order))],
@@ -150,18 +169,16 @@ def own_log_probs(
         extra_info={"calculate_entropy": False, "compute_loss": False, "temperature": temperature},
     )
     where = {"keys": handle.keys, "partition_id": handle.partition_id}
-    fields = tensordict_utils.list_of_dict_to_tensordict(samples)
+    fields = tensordict_utils.list_of_dict_to_tensordict(list(samples))
     tq.kv_batch_put(**where, fields=fields, tags=handle.tags)
     try:
         workers.compute_log_prob(handle)
         data = tq.kv_batch_get(**where, select_fields=["log_probs", "response_mask"])
     finally:
         tq.kv_clear(**where)
-    own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
-    of_rows = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
-    for row, log_probs in zip(order, of_rows, strict=True):
-        own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
-    return own_BT
+    in_order = response_from_nested(data["log_probs"], data["response_mask"]).unbind()
+    by_place = dict(zip(order, in_order, strict=True))
+    return [by_place[place] for place in range(len(by_place))]
 
 
 def _seen(batch: Any, responses: StepResponses, rows: Sequence[int]) -> list[dict[str, Any]]:

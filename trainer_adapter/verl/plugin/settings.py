@@ -21,6 +21,8 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "waves": (lambda value: isinstance(value, bool), "true or false"),
     "max_gen_batches": (lambda value: value >= 1, "1 or more"),
     "draw_again": (lambda value: 0 < value <= 1, "a share above 0, at most 1"),
+    "replay_steps": (lambda value: value >= 1, "1 or more"),
+    "replay_threshold": (lambda value: value > 0, "more than 0"),
     "kl_on": (lambda value: value in ("all", "question"), "all or question"),
     "engine_correction": (
         lambda value: value in ("token", "sequence", "none", None),
@@ -56,6 +58,8 @@ class RunSettings:
             made of the groups that are there; one batch is `data.train_batch_size` questions.
         draw_again: with filter predicted, the probability p that a question is drawn again after a group
             without a gradient; after z of them in a row p^z.
+        replay_steps: with filter replay, how many steps old a group may be that is replayed.
+        replay_threshold: where the importance weights of replayed tokens are truncated.
         kl_on: the responses the KL penalty looks at: all, or those to the original question.
         engine_correction: importance weights between rollout engine and trainer: of a token, of a whole
             response (sequence), or none; None stands for token on GPUs and none on the CPU, where one code
@@ -80,6 +84,8 @@ class RunSettings:
     waves: bool = False
     max_gen_batches: int = 10
     draw_again: float = 0.7
+    replay_steps: int = 5
+    replay_threshold: float = 2.0
     kl_on: Literal["all", "question"] = "all"
     engine_correction: Literal["token", "sequence", "none"] | None = None
     engine_threshold: float = 2.0

@@ -17,23 +17,25 @@ from verl.workers.utils.padding import response_to_nested
 
 from service.models.processors import image_tokens
 from trainer_adapter.methods.groups import Tensor
-from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
+from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import MARK, Alarms
-from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, question_id
+from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import (
     check_columns,
     check_config,
     check_registrations,
     check_version,
 )
-from trainer_adapter.verl.plugin.importance import Importance, importance, own_log_probs
+from trainer_adapter.verl.plugin.filters.dynamic import NeighborReplayBuffer
+from trainer_adapter.verl.plugin.filters.replaying import Replaying
+from trainer_adapter.verl.plugin.filters.skipping import Skipping
+from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
-from trainer_adapter.verl.plugin.replay import NeighborReplayBuffer, Skipping
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
-from trainer_adapter.verl.step_texts import open_record, record_step
+from trainer_adapter.verl.step_texts import open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
@@ -63,6 +65,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
         self._skipping = Skipping(self.settings.draw_again, self.settings.seed or 0)
+        self._replaying = Replaying(
+            steps=self.settings.replay_steps,
+            most=config.data.train_batch_size,
+            threshold=self.settings.replay_threshold,
+        )
         self._alarms = Alarms()
         with open_dict(config):
             # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
@@ -135,11 +142,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._drawn, self._drawn_in = Counter(), self.global_steps
         if self.recipe.filter == "predicted":
             for _ in range(len(self.train_dataset)):  # where all are to be left out, none is
-                if not self._skipping.skips(_asked_by(batch)[0], self.global_steps):
+                if not self._skipping.skips(questions_of(batch)[0], self.global_steps):
                     break
                 batch = super()._fetch_one_gen_batch()
         names, draws = [], []
-        for identity in _asked_by(batch):
+        for identity in questions_of(batch):
             draws.append(self._drawn[identity])
             self._drawn[identity] += 1
             names.append(f"{self.global_steps}-{self._questions:09d}")
@@ -180,10 +187,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
-        ends = {self.tokenizer.eos_token_id} - {None}
-        responses = read_responses(
-            batch, end_ids=frozenset(ends), max_length=self.config.data.max_response_length
-        )
+        responses = self._read(batch)
         mask_BT = responses.mask_AT[responses.real_A]
         groups_B = responses.groups(self.recipe)
         weighed = self._importance(batch, responses)
@@ -206,22 +210,61 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         advantages_AT[responses.real_A] = made.advantages_BT.float()
         _computed[:] = [advantages_AT]
         batch = super()._compute_advantage(batch, metrics)
-        batch = self._write_for_loss(batch, responses, weighed.weights_BT)
-        self._observe(responses, self._step_batch(responses, groups_B, made, weighed), metrics)
-        return batch
+        staged = self.recipe.rollouts // 2 if self.recipe.sampling == "rescue" else None
+        step = step_batch(self.global_steps, responses, groups_B, made, weighed, first_stage=staged)
+        self._observe(responses, step, metrics)
+        if self.recipe.filter == "replay":
+            return self._replay(batch, responses, weighed.weights_BT, metrics)
+        return self._write_for_loss(batch, responses, weighed.weights_BT)
+
+    def _read(self, batch: Any) -> StepResponses:
+        ends = {self.tokenizer.eos_token_id} - {None}
+        longest = self.config.data.max_response_length
+        return read_responses(batch, end_ids=frozenset(ends), max_length=longest)
+
+    def _replay(
+        self, batch: Any, responses: StepResponses, weights_BT: Tensor | None, metrics: dict[str, Any]
+    ) -> Any:
+        """Train on mixed groups of earlier steps in place of groups without a gradient."""
+        workers, rollout = self.actor_rollout_wg, self.config.actor_rollout_ref.rollout
+        with marked_timer("tagrpo_replay", self.timing_raw):
+            replayed, counted = self._replaying.replay(
+                batch,
+                responses,
+                weights_BT,
+                step=self.global_steps,
+                size=self.recipe.rollouts,
+                log_probs=lambda rows: log_probs_of(
+                    [{name: row[name] for name in _DRAWN} for row in rows],
+                    *(batch, workers),
+                    ranks=self._ranks,
+                    temperature=rollout.temperature,
+                ),
+            )
+            metrics.update(counted)
+            if replayed is not None:
+                batch = super()._balance_batch(replayed.batch, metrics)
+                responses = self._read(batch)
+                weights_BT = replayed.weights_of(batch, responses)
+        return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
         """Save once the record is on the disk: steps up to a checkpoint are never trained again."""
         if self._record is not None:
             self._record.flush()
-        if self.recipe.filter == "predicted":  # before verl says that the checkpoint is whole
-            self._skipping.save(self._checkpoint())
+        if (memory := self._memory) is not None:  # before verl says that the checkpoint is whole
+            memory.save(self._checkpoint())
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        if self.recipe.filter == "predicted" and self.global_steps:
-            self._skipping.load(self._checkpoint())
+        if (memory := self._memory) is not None and self.global_steps:
+            memory.load(self._checkpoint())
+
+    @property
+    def _memory(self) -> Skipping | Replaying | None:
+        """What the recipe's filter knows of earlier steps."""
+        return {"predicted": self._skipping, "replay": self._replaying}.get(self.recipe.filter)
 
     def _checkpoint(self) -> Path:
         """Return the folder of this step's checkpoint."""
@@ -293,46 +336,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         # What it returns names the fields that the workers will ask for.
         return tq.kv_batch_put(**where, fields=fields)
 
-    def _step_batch(
-        self, responses: StepResponses, groups_B: Tensor, made: StepAdvantages, weighed: Importance
-    ) -> StepBatch:
-        mask_BT = responses.mask_AT[responses.real_A]
-        return StepBatch(
-            step=self.global_steps,
-            question_ids=tuple(each["question_id"] for each in responses.about),
-            neighbor_ids=tuple(each["neighbor_id"] for each in responses.about),
-            question_B=responses.question_B,
-            variant_B=responses.numbers("variant"),
-            session_B=responses.numbers("session"),
-            group_B=groups_B,
-            rewards_B=made.rewards_B,
-            correct_B=responses.correct_B,
-            unknown_B=responses.unknown_B,
-            truncated_B=responses.truncated_B,
-            tokens_B=mask_BT.sum(-1),
-            prompt_tokens_B=torch.tensor([len(each["prompt_ids"]) for each in responses.about]),
-            response_ids_BT=responses.tensors_BT["responses"],
-            mask_BT=mask_BT,
-            old_log_probs_BT=responses.tensors_BT["old_log_probs"],
-            sampling_log_probs_BT=responses.sampling_log_probs(),
-            ref_log_probs_BT=responses.tensors_BT.get("ref_log_prob"),
-            entropies_BT=responses.tensors_BT.get("entropy"),
-            advantages_BT=made.advantages_BT.float(),
-            advantages_B=made.advantages_B,
-            weights_BT=made.weights_BT,
-            correction_BT=weighed.prompt_BT,
-            engine_ratio_BT=weighed.engine_ratio_BT,
-            engine_weights_BT=weighed.engine_BT,
-            compared_B=weighed.compared_B,
-            response_weights_B=made.response_weights_B,
-            first_stage_B=self._first_stage(responses),
-        )
-
-    def _first_stage(self, responses: StepResponses) -> Tensor | None:
-        if self.recipe.sampling != "rescue":
-            return None
-        return responses.numbers("session") < self.recipe.rollouts // 2
-
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Look at a step before the policy is updated."""
         metrics.update(step_metrics(step))
@@ -380,13 +383,3 @@ def computed_advantages(
 def _place(key: str) -> tuple[str, int, int]:
     uid, session, output = key.rsplit("_", 2)
     return uid, int(session), int(output)
-
-
-def _asked_by(batch: Any) -> list[str]:
-    """Return the ids of the questions of a batch of prompts."""
-    names = [name for name in ("extra_info", "index", "uid") if name in batch]
-    return [question_id({name: _value(batch[name][row]) for name in names}) for row in range(len(batch))]
-
-
-def _value(held: Any) -> Any:
-    return getattr(held, "data", held)

@@ -1,0 +1,80 @@
+"""Groups of earlier steps in place of groups without a gradient: which ones, and what their tokens weigh.
+
+After POPO (arXiv 2606.01281): a step draws its questions once; groups whose answers are all right or all wrong
+are replaced by mixed groups of earlier steps, whole and the latest first, out of a small memory.
+
+A replayed response o was drawn by an older policy, pi_drawn. Its loss is the decoupled one (arXiv 2110.00641):
+pi_old, the policy at the beginning of the step, is what ratios are clipped against, and a weight, a constant of
+the gradient, brings the expectation from pi_drawn to pi_old:
+
+    w_t min(r_t A, clip(r_t) A),  r_t = pi(o_t) / pi_old(o_t),  w_t = min(pi_old(o_t) / pi_drawn(o_t), most)
+"""
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any
+
+from trainer_adapter.methods.groups import Tensor
+
+
+@dataclass(frozen=True)
+class MixedGroup:
+    """A group with right and wrong answers: its question, the step that drew it, and its responses."""
+
+    question_id: str
+    step: int
+    rows: Any
+
+
+class MixedGroups:
+    """The latest mixed groups, one a question.
+
+    With `most` groups, those of one step, nothing is lost: a step wants at most one for each of its questions
+    without a mixed group, and leaves aside at most one for each of the others.
+
+    Args:
+        steps: how many steps a group may be old.
+        most: groups that are held; the oldest go first.
+    """
+
+    def __init__(self, steps: int, most: int) -> None:
+        self._steps, self._most = steps, most
+        self._groups: dict[str, MixedGroup] = {}
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def keep(self, groups: Iterable[MixedGroup]) -> None:
+        """Hold groups, in the order in which they were drawn, in place of older ones of their questions."""
+        for group in groups:
+            self._groups.pop(group.question_id, None)
+            self._groups[group.question_id] = group
+        self._groups = dict(list(self._groups.items())[-self._most :])
+
+    def choose(self, wanted: int, step: int, without: AbstractSet[str] = frozenset()) -> list[MixedGroup]:
+        """Return up to `wanted` groups for a step, the latest first, and forget what is too old for it.
+
+        Args:
+            without: questions that have a later group in this step.
+        """
+        self._groups = {
+            question: group for question, group in self._groups.items() if step - group.step <= self._steps
+        }
+        latest = [group for group in reversed(self._groups.values()) if group.question_id not in without]
+        return latest[:wanted]
+
+    def all(self) -> list[MixedGroup]:
+        """Return what is held, the oldest first, to be kept with a checkpoint."""
+        return list(self._groups.values())
+
+
+def replay_weights(old_log_probs: Tensor, drawn_log_probs: Tensor, most: float) -> Tensor:
+    """Return w_t of tokens, of any shape: 1 where the policy is the one that drew them.
+
+    Args:
+        old_log_probs: of the policy at the beginning of this step.
+        drawn_log_probs: of the policy at the beginning of the step that drew the tokens, on the same prompt.
+        most: where weights are truncated.
+    """
+    return (old_log_probs - drawn_log_probs).exp().clamp(max=most)

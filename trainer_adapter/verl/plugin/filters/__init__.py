@@ -1,0 +1,1 @@
+"""What becomes of groups without a gradient: drawn anew, left out beforehand, replaced by earlier ones."""

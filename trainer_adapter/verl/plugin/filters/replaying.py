@@ -1,0 +1,198 @@
+"""Mixed groups of earlier steps in verl's batch, kept on the driver and with verl's checkpoints."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+import transfer_queue as tq
+from verl.utils import tensordict_utils
+
+from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
+from trainer_adapter.verl.plugin.responses import StepResponses
+
+_MIXED_GROUPS = "tagrpo_mixed_groups.pt"
+
+
+class _Row(NamedTuple):
+    """A response as verl's queue had it once its advantage was computed.
+
+    `weights_T` are its importance weights in the step that drew it.
+    """
+
+    key: str
+    tag: Mapping[str, Any]
+    fields: dict[str, Any]
+    weights_T: Tensor
+
+
+class _Group(NamedTuple):
+    """The group of a question in a step: keys of its responses, and whether they are right and wrong."""
+
+    question_id: str
+    keys: list[str]
+    mixed: bool
+
+
+class Replayed(NamedTuple):
+    """Verl's handle on a step's responses with replayed ones among them, and the weights of each by its key."""
+
+    batch: Any
+    weights: Mapping[str, Tensor]
+
+    def weights_of(self, batch: Any, responses: StepResponses) -> Tensor:
+        """Return the weights of the real rows of `batch`, shape BT, 0 at padding."""
+        weights_BT = torch.zeros(len(responses.about), responses.mask_AT.shape[-1])
+        for row, key in enumerate(_real_keys(batch)):
+            weights_BT[row, : len(self.weights[key])] = self.weights[key]
+        return weights_BT
+
+
+class Replaying:
+    """Puts mixed groups of earlier steps in the places of groups without a gradient.
+
+    A replayed group keeps the advantages, token weights and reference log-probs of the step that drew it; its
+    old log-probs are computed anew.
+
+    Args:
+        steps, most: see `MixedGroups`.
+        threshold: where the weights of replayed tokens are truncated.
+    """
+
+    def __init__(self, *, steps: int, most: int, threshold: float) -> None:
+        self._memory, self._threshold = MixedGroups(steps, most), threshold
+
+    def replay(
+        self,
+        batch: Any,
+        responses: StepResponses,
+        weights_BT: Tensor | None,
+        *,
+        step: int,
+        size: int,
+        log_probs: Callable[[Sequence[dict[str, Any]]], Sequence[Tensor]],
+    ) -> tuple[Replayed | None, dict[str, float]]:
+        """Return the batch with replayed groups, None where there are none, and metrics.
+
+        The mixed groups of `batch` are kept for the steps to come; what is replaced leaves verl's queue.
+
+        Args:
+            weights_BT: importance weights of the step's responses; None where all are 1.
+            size: responses of a whole group. A shorter one, whose responses failed, is neither replaced nor
+                kept, so that batches keep their size.
+            log_probs: computes those of rows of verl's queue under the policy of this step.
+        """
+        drawn, groups = _weights(batch, responses, weights_BT), _groups(batch, responses)
+        mixed = [group for group in groups if group.mixed]
+        dead = [group for group in groups if not group.mixed]
+        replaced = [group for group in dead if len(group.keys) == size]
+        chosen = self._memory.choose(len(replaced), step, {group.question_id for group in mixed})
+        self._keep(batch, [group for group in mixed if len(group.keys) == size], step, drawn)
+        metrics = {
+            "tagrpo/replay/groups": float(len(chosen)),
+            "tagrpo/replay/missing": float(len(dead) - len(chosen)),
+        }
+        if not chosen:
+            return None, metrics
+        again: list[_Row] = [row for group in chosen for row in group.rows]
+        gone = [key for group in replaced[: len(chosen)] for key in group.keys]
+        old = log_probs([row.fields for row in again])
+        ratios = [
+            replay_weights(old_T, row.fields["old_log_probs"], self._threshold)
+            for old_T, row in zip(old, again, strict=True)
+        ]
+        fields = [{**row.fields, "old_log_probs": old_T} for row, old_T in zip(again, old, strict=True)]
+        tq.kv_clear(keys=gone, partition_id=batch.partition_id)
+        tq.kv_batch_put(
+            keys=[row.key for row in again],
+            partition_id=batch.partition_id,
+            fields=tensordict_utils.list_of_dict_to_tensordict(fields),
+            tags=[dict(row.tag) for row in again],
+        )
+        of_tokens = torch.cat(ratios).double()
+        metrics["tagrpo/replay/age"] = sum(step - group.step for group in chosen) / len(chosen)
+        metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
+        metrics["tagrpo/replay/ess"] = float(of_tokens.sum() ** 2 / of_tokens.square().sum() / len(of_tokens))
+        replayed = {row.key: row.weights_T * ratio_T for row, ratio_T in zip(again, ratios, strict=True)}
+        return Replayed(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
+
+    def _keep(self, batch: Any, groups: Sequence[_Group], step: int, weights: Mapping[str, Tensor]) -> None:
+        """Take the rows of these groups out of verl's queue, which forgets them at the end of the step."""
+        keys = [key for group in groups for key in group.keys]
+        if not keys:
+            return
+        tags = dict(zip(batch.keys, batch.tags, strict=True))
+        data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id)
+        columns = {name: _values(data[name], len(keys)) for name in data.keys()}
+        rows = {
+            key: _Row(key, tags[key], {name: column[row] for name, column in columns.items()}, weights[key])
+            for row, key in enumerate(keys)
+        }
+        self._memory.keep(
+            MixedGroup(group.question_id, step, [rows[key] for key in group.keys]) for group in groups
+        )
+
+    def save(self, folder: Path) -> None:
+        """Write what is kept into the folder of a checkpoint."""
+        folder.mkdir(parents=True, exist_ok=True)
+        groups = self._memory.all()
+        kept = [(group.question_id, group.step, [tuple(row) for row in group.rows]) for group in groups]
+        torch.save(kept, folder / _MIXED_GROUPS)
+
+    def load(self, folder: Path) -> None:
+        """Go on with what a checkpoint kept; one that was saved without begins with nothing."""
+        if (folder / _MIXED_GROUPS).is_file():
+            kept = torch.load(folder / _MIXED_GROUPS, weights_only=False)
+            self._memory.keep(
+                MixedGroup(question, step, [_Row(*row) for row in rows]) for question, step, rows in kept
+            )
+
+
+def _groups(batch: Any, responses: StepResponses) -> list[_Group]:
+    """Return the groups of a step in the order in which their questions were drawn."""
+    rows: dict[str, list[int]] = {}
+    keys = _real_keys(batch)
+    for row, key in enumerate(keys):
+        rows.setdefault(key.rsplit("_", 2)[0], []).append(row)
+    return [
+        _Group(
+            str(responses.about[of_group[0]]["question_id"]),
+            [keys[row] for row in of_group],
+            len(set(responses.correct_B[of_group].tolist())) > 1,
+        )
+        for _, of_group in sorted(rows.items())
+    ]
+
+
+def _weights(batch: Any, responses: StepResponses, weights_BT: Tensor | None) -> dict[str, Tensor]:
+    """Return the importance weights of the tokens of each response by its key."""
+    mask_BT = responses.mask_AT[responses.real_A] > 0
+    held_BT = torch.ones(mask_BT.shape) if weights_BT is None else weights_BT
+    return {
+        key: weights_T[mask_T]
+        for key, weights_T, mask_T in zip(_real_keys(batch), held_BT, mask_BT, strict=True)
+    }
+
+
+def _with(batch: Any, again: Mapping[str, _Row]) -> Any:
+    """Return the batch with other responses in the places of those named."""
+    tags = zip(batch.keys, batch.tags, strict=True)
+    return type(batch)(
+        partition_id=batch.partition_id,
+        keys=[again[key].key if key in again else key for key in batch.keys],
+        tags=[dict(again[key].tag) if key in again else tag for key, tag in tags],
+        fields=batch.fields,
+        extra_info=batch.extra_info,
+    )
+
+
+def _real_keys(batch: Any) -> list[str]:
+    return [key for key, tag in zip(batch.keys, batch.tags, strict=True) if not tag.get("is_padding", False)]
+
+
+def _values(column: Any, rows: int) -> list[Any]:
+    """Return a column of verl's queue by row; tensors are copied, since they are views of the whole column."""
+    if isinstance(column, torch.Tensor):
+        return [each.clone() for each in column.unbind()]
+    return [getattr(value, "data", value) for value in (column[row] for row in range(rows))]
