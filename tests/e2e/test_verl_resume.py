@@ -22,7 +22,7 @@ from verl_proof_reading import (
 )
 from verl_run import VerlRun
 
-SAVED = ["grpo_matched", "grpo_matched", "ta_grpo", "ta_grpo", "ta_grpo_v1", "ta_grpo_v1"]
+SAVED = ["grpo_matched", "grpo_matched", "grpo_replay", "grpo_replay", "ta_grpo_v1", "grpo_replay"]
 OWN_STEP = 5
 
 
@@ -83,9 +83,19 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
     place: Path, saved_run: VerlRun, resumed_run: VerlRun, step: int
 ) -> None:
     assert_same_step(step_of(place, "saved", step), step_of(place, "resumed", step), 1e-5)
-    for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm"):
+    replayed = {name for name in saved_run.steps[step - 1] if name.startswith("tagrpo/replay/")}
+    for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm", *replayed):
         one, other = saved_run.steps[step - 1][metric], resumed_run.steps[step - OWN_STEP][metric]
         assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
+
+
+def test_a_resumed_run_replays_groups_that_were_drawn_before_it(
+    saved_run: VerlRun, resumed_run: VerlRun
+) -> None:
+    assert SAVED[-1] == "grpo_replay"
+    for run_of_it in (saved_run, resumed_run):
+        assert run_of_it.steps[-1]["tagrpo/replay/groups"] > 0
+        assert run_of_it.steps[-1]["tagrpo/replay/age"] >= 2
 
 
 @pytest.mark.parametrize("step", [1, 2])

@@ -77,6 +77,8 @@ class ProbeTrainer(NeighborTrainer):
             select_fields=[*fields, "extra_fields", "rollout_is_weights", "uid"],
         )
         kept = {name: [each.clone() for each in data[name].unbind()] for name in fields}
+        if "rollout_is_weights" in data:
+            kept["rollout_is_weights"] = [each.clone() for each in data["rollout_is_weights"].unbind()]
         kept["extra_fields"] = [getattr(each, "data", each) for each in data["extra_fields"]]
         kept["padding"] = [bool(tag.get("is_padding")) for tag in batch.tags]
         kept["keys"] = list(batch.keys)

@@ -1,11 +1,11 @@
 """Groups of earlier steps in place of groups without a gradient: which ones, and what their tokens weigh.
 
-After POPO (arXiv 2606.01281): a step draws its questions once; groups whose answers are all right or all wrong
-are replaced by mixed groups of earlier steps, whole and the latest first, out of a small memory.
+After POPO (arXiv 2606.01281): a step draws its questions once; groups whose answers are all right or all
+wrong are replaced by mixed groups of earlier steps, whole and the latest first, out of a small memory.
 
-A replayed response o was drawn by an older policy, pi_drawn. Its loss is the decoupled one (arXiv 2110.00641):
-pi_old, the policy at the beginning of the step, is what ratios are clipped against, and a weight, a constant of
-the gradient, brings the expectation from pi_drawn to pi_old:
+A replayed response o was drawn by an older policy, pi_drawn. Its loss is that of decoupled PPO (arXiv
+2110.00641): ratios are clipped against pi_old, the policy at the beginning of the step, and a weight, a
+constant of the gradient, brings the expectation from pi_drawn to pi_old:
 
     w_t min(r_t A, clip(r_t) A),  r_t = pi(o_t) / pi_old(o_t),  w_t = min(pi_old(o_t) / pi_drawn(o_t), most)
 """

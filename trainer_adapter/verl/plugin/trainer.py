@@ -227,6 +227,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     ) -> Any:
         """Train on mixed groups of earlier steps in place of groups without a gradient."""
         workers, rollout = self.actor_rollout_wg, self.config.actor_rollout_ref.rollout
+        read = _DRAWN if self.processor is None else (*_DRAWN, "multi_modal_inputs")
         with marked_timer("tagrpo_replay", self.timing_raw):
             replayed, counted = self._replaying.replay(
                 batch,
@@ -235,7 +236,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                 step=self.global_steps,
                 size=self.recipe.rollouts,
                 log_probs=lambda rows: log_probs_of(
-                    [{name: row[name] for name in _DRAWN} for row in rows],
+                    [{name: row[name] for name in read} for row in rows],
                     *(batch, workers),
                     ranks=self._ranks,
                     temperature=rollout.temperature,
@@ -252,19 +253,18 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Save once the record is on the disk: steps up to a checkpoint are never trained again."""
         if self._record is not None:
             self._record.flush()
-        if (memory := self._memory) is not None:  # before verl says that the checkpoint is whole
-            memory.save(self._checkpoint())
+        # Before verl says that the checkpoint is whole.
+        if self.recipe.filter == "predicted":
+            self._skipping.save(self._checkpoint())
+        if self.recipe.filter == "replay":
+            self._replaying.save(self._checkpoint())
         super()._save_checkpoint()
 
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
-        if (memory := self._memory) is not None and self.global_steps:
-            memory.load(self._checkpoint())
-
-    @property
-    def _memory(self) -> Skipping | Replaying | None:
-        """What the recipe's filter knows of earlier steps."""
-        return {"predicted": self._skipping, "replay": self._replaying}.get(self.recipe.filter)
+        if self.global_steps:
+            self._skipping.load(self._checkpoint())
+            self._replaying.load(self._checkpoint())
 
     def _checkpoint(self) -> Path:
         """Return the folder of this step's checkpoint."""

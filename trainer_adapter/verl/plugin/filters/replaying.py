@@ -36,7 +36,7 @@ class _Group(NamedTuple):
 
 
 class Replayed(NamedTuple):
-    """Verl's handle on a step's responses with replayed ones among them, and the weights of each by its key."""
+    """Verl's handle on a step's responses, replayed ones among them, and the weights of each by its key."""
 
     batch: Any
     weights: Mapping[str, Tensor]
@@ -124,7 +124,7 @@ class Replaying:
             return
         tags = dict(zip(batch.keys, batch.tags, strict=True))
         data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id)
-        columns = {name: _values(data[name], len(keys)) for name in data.keys()}
+        columns = {name: _values(column, len(keys)) for name, column in data.items()}
         rows = {
             key: _Row(key, tags[key], {name: column[row] for name, column in columns.items()}, weights[key])
             for row, key in enumerate(keys)
@@ -192,7 +192,7 @@ def _real_keys(batch: Any) -> list[str]:
 
 
 def _values(column: Any, rows: int) -> list[Any]:
-    """Return a column of verl's queue by row; tensors are copied, since they are views of the whole column."""
+    """Return a column of verl's queue by row; tensors are copied, being views of the whole column."""
     if isinstance(column, torch.Tensor):
         return [each.clone() for each in column.unbind()]
     return [getattr(value, "data", value) for value in (column[row] for row in range(rows))]

@@ -1,0 +1,260 @@
+"""Groups of earlier steps that are replayed: which ones, what they weigh, what becomes of verl's batch."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transfer_queue import KVBatchMeta
+from verl.utils import tensordict_utils
+
+from trainer_adapter.methods.losses.policy import clipped_surrogate
+from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
+from trainer_adapter.verl.plugin.filters import replaying as module
+from trainer_adapter.verl.plugin.filters.replaying import Replaying
+from trainer_adapter.verl.plugin.responses import StepResponses
+
+SIZE, TOKENS = 2, 3
+
+
+def group(question: str, step: int) -> MixedGroup:
+    return MixedGroup(question, step, [f"{question}{step}"])
+
+
+def named(groups: Sequence[MixedGroup]) -> list[str]:
+    return [row for each in groups for row in each.rows]
+
+
+def test_the_latest_groups_come_first_and_a_question_has_one() -> None:
+    memory = MixedGroups(steps=3, most=9)
+    assert memory.choose(2, 1) == []
+    memory.keep([group("a", 1), group("b", 1)])
+    memory.keep([group("c", 2), group("a", 2)])
+    assert named(memory.choose(9, 3)) == ["a2", "c2", "b1"]
+    assert named(memory.choose(2, 3)) == ["a2", "c2"]
+    assert named(memory.choose(9, 3, {"a", "x"})) == ["c2", "b1"]
+    assert named(memory.choose(9, 4)) == ["a2", "c2", "b1"]  # replayed, and there again
+    assert named(memory.choose(9, 5)) == ["a2", "c2"]  # b1 is four steps old
+    assert len(memory) == 2
+
+
+def test_the_groups_of_one_step_are_all_it_ever_needs() -> None:
+    """A memory that is bounded by the questions of a step chooses as one without bounds does."""
+    generator = torch.Generator().manual_seed(0)
+    bounded, boundless = MixedGroups(5, 4), MixedGroups(5, 1000)
+    replayed = 0
+    for step in range(1, 200):
+        questions = [f"q{number}" for number in torch.randperm(12, generator=generator)[:4].tolist()]
+        mixed = [each for each in questions if torch.rand((), generator=generator) < 0.4]
+        wanted = len(questions) - len(mixed)
+        chosen = bounded.choose(wanted, step, set(mixed))
+        assert chosen == boundless.choose(wanted, step, set(mixed))
+        assert len({each.question_id for each in chosen} | set(mixed)) == len(chosen) + len(mixed)
+        replayed += len(chosen)
+        for memory in (bounded, boundless):
+            memory.keep([group(each, step) for each in mixed])
+        assert len(bounded) <= 4
+    assert replayed > 200
+
+
+def test_a_token_weighs_what_the_page_derives() -> None:
+    """By hand in docs/methods-and-code.md: .3 / .2, .3 / .6, and .9 / .3 cut at 2."""
+    old, drawn = torch.tensor([0.3, 0.3, 0.9]).log(), torch.tensor([0.2, 0.6, 0.3]).log()
+    torch.testing.assert_close(replay_weights(old, drawn, 2.0), torch.tensor([1.5, 0.5, 2.0]))
+    assert (replay_weights(old, old, 2.0) == 1).all()
+
+
+def test_the_clip_is_around_the_policy_of_this_step_not_around_that_which_drew() -> None:
+    """The page's next policy: .33 is 1.1 of .3, inside the clip range, and 1.65 of the .2 that drew."""
+    new = torch.tensor([[math.log(0.33)]], requires_grad=True)
+    old, drawn = torch.tensor([[math.log(0.3)]]), torch.tensor([[math.log(0.2)]])
+    surrogate = clipped_surrogate(new, old, torch.ones(1, 1), clip_low=0.2, clip_high=0.2)
+    loss = (surrogate.loss_BT * replay_weights(old, drawn, 2.0)).sum()
+    loss.backward()
+    assert float(loss.detach()) == pytest.approx(-1.5 * 1.1)
+    assert new.grad is not None
+    assert float(new.grad) == pytest.approx(-0.33 / 0.2)
+    coupled = clipped_surrogate(new, drawn, torch.ones(1, 1), clip_low=0.2, clip_high=0.2)
+    assert coupled.clipped_BT.all()
+
+
+class Queue:
+    """verl's queue as far as replaying goes: rows by key, with all their fields."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, dict[str, Any]] = {}
+
+    def kv_batch_get(self, keys: Sequence[str], partition_id: str) -> Any:
+        return tensordict_utils.list_of_dict_to_tensordict([self.rows[key] for key in keys])
+
+    def kv_batch_put(self, keys: Sequence[str], partition_id: str, fields: Any, tags: Sequence[Any]) -> None:
+        assert len(keys) == len(tags)
+        for row, key in enumerate(keys):
+            values = {name: column[row] for name, column in fields.items()}
+            self.rows[key] = {name: getattr(value, "data", value) for name, value in values.items()}
+
+    def kv_clear(self, keys: Sequence[str], partition_id: str) -> None:
+        for key in keys:
+            del self.rows[key]
+
+
+@pytest.fixture
+def queue(monkeypatch: pytest.MonkeyPatch) -> Queue:
+    made = Queue()
+    monkeypatch.setattr(module, "tq", made)
+    return made
+
+
+def drawn_step(
+    queue: Queue, step: int, right: dict[str, list[int]], padding: int = 0
+) -> tuple[KVBatchMeta, StepResponses]:
+    """Return a step whose questions have these right and wrong responses, of one to three tokens."""
+    rows, keys, correct, about, lengths = [], [], [], [], []
+    for number, (question, of_it) in enumerate(right.items()):
+        for session, value in enumerate(of_it):
+            length = 1 + (session + number + step) % TOKENS
+            keys.append(f"{step}-{number:09d}_{session}_0")
+            rows.append(
+                {
+                    "responses": torch.arange(length) + 10 * number,
+                    "old_log_probs": torch.full((length,), -float(step)),
+                    "advantages": torch.full((length,), 2.0 * value - 1),
+                    "extra_fields": {"question": question, "step": step},
+                }
+            )
+            correct.append(value)
+            about.append({"question_id": question})
+            lengths.append(length)
+    queue.rows |= dict(zip(keys, rows, strict=True))
+    tags = [{"seq_len": length, "step": step} for length in lengths]
+    keys += [f"pad{number}_0_0" for number in range(padding)]
+    tags += [{"is_padding": True}] * padding
+    mask_AT = (torch.arange(TOKENS) < torch.tensor([*lengths, *[0] * padding])[:, None]).long()
+    nothing = torch.zeros(len(correct))
+    responses = StepResponses(
+        real_A=torch.tensor([True] * len(correct) + [False] * padding),
+        mask_AT=mask_AT,
+        about=tuple(about),
+        graded=({},) * len(correct),
+        question_B=nothing,
+        scores_B=nothing,
+        correct_B=torch.tensor(correct) > 0,
+        unknown_B=nothing,
+        truncated_B=nothing,
+        tensors_BT={},
+    )
+    return KVBatchMeta(keys=keys, tags=tags, partition_id="train"), responses
+
+
+def replay(
+    replaying: Replaying,
+    step: int,
+    drawn: tuple[KVBatchMeta, StepResponses],
+    weights_BT: torch.Tensor | None = None,
+    shift: float = 0.0,
+) -> tuple[Any, dict[str, float]]:
+    """Replay with a policy that gives replayed tokens log-probs `shift` above those of their step."""
+    return replaying.replay(
+        *drawn,
+        weights_BT,
+        step=step,
+        size=SIZE,
+        log_probs=lambda rows: [row["old_log_probs"] + shift for row in rows],
+    )
+
+
+def new_memory() -> Replaying:
+    return Replaying(steps=5, most=4, threshold=2.0)
+
+
+def test_with_nothing_to_replay_a_step_is_that_of_grpo(queue: Queue) -> None:
+    drawn = drawn_step(queue, 1, {"a": [1, 0], "b": [0, 0], "c": [1, 1]})
+    before = {key: dict(row) for key, row in queue.rows.items()}
+    replayed, metrics = replay(new_memory(), 1, drawn)
+    assert replayed is None
+    assert queue.rows == before
+    assert metrics == {"tagrpo/replay/groups": 0, "tagrpo/replay/missing": 2}
+
+
+def test_where_nothing_is_right_nothing_is_ever_replayed(queue: Queue) -> None:
+    replaying = new_memory()
+    for step in (1, 2, 3):
+        replayed, metrics = replay(replaying, step, drawn_step(queue, step, {"a": [0, 0], "b": [0, 0]}))
+        assert replayed is None
+        assert metrics["tagrpo/replay/missing"] == 2
+
+
+def test_a_mixed_group_takes_the_place_of_one_without_a_gradient(queue: Queue) -> None:
+    replaying = new_memory()
+    replay(replaying, 1, drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]}))
+    batch, responses = drawn_step(queue, 2, {"c": [1, 1], "a": [0, 1], "d": [0, 0], "e": [0, 0]}, padding=1)
+    queue.rows = {key: row for key, row in queue.rows.items() if key.startswith("2-")}  # as verl does
+    replayed, metrics = replay(replaying, 2, (batch, responses), shift=math.log(1.5))
+    assert replayed is not None
+    # b alone: a has a later group; the first group without a gradient gives way to it.
+    again = ["1-000000001_0_0", "1-000000001_1_0"]
+    assert replayed.batch.keys == [*again, *batch.keys[2:]]
+    assert [tag.get("step") for tag in replayed.batch.tags] == [1, 1, 2, 2, 2, 2, 2, 2, None]
+    assert set(queue.rows) == {key for key in replayed.batch.keys if not key.startswith("pad")}
+    row = queue.rows[again[1]]
+    assert row["advantages"].tolist() == [1.0]
+    assert row["old_log_probs"].tolist() == pytest.approx([math.log(1.5) - 1])
+    assert row["extra_fields"] == {"question": "b", "step": 1}
+    assert metrics["tagrpo/replay/groups"] == 1
+    assert metrics["tagrpo/replay/missing"] == 2
+    assert metrics["tagrpo/replay/age"] == 1
+    assert metrics["tagrpo/replay/weight_mean"] == pytest.approx(1.5)
+    assert metrics["tagrpo/replay/ess"] == pytest.approx(1)
+    lengths = torch.tensor([len(queue.rows[key]["responses"]) for key in replayed.batch.keys[:-1]])
+    mask_AT = (torch.arange(TOKENS) < torch.cat([lengths, torch.zeros(1)])[:, None]).long()
+    weights_BT = replayed.weights_of(replayed.batch, responses._replace(mask_AT=mask_AT))
+    expected = mask_AT[:-1] * torch.tensor([1.5, 1.5, *[1.0] * 6])[:, None]
+    torch.testing.assert_close(weights_BT, expected)
+
+
+def test_weights_of_engine_and_age_are_multiplied_each_once(queue: Queue) -> None:
+    """The engine's weight belongs to the step that drew; that of this step's own responses stays."""
+    replaying = new_memory()
+    drawn = drawn_step(queue, 1, {"a": [1, 0]})
+    replay(replaying, 1, drawn, 0.5 * drawn[1].mask_AT)
+    drawn = drawn_step(queue, 3, {"b": [0, 0], "c": [1, 1]})
+    replayed, metrics = replay(replaying, 3, drawn, 0.25 * drawn[1].mask_AT, shift=7.0)
+    assert replayed is not None
+    for key in replayed.batch.keys:
+        expected = 0.5 * 2.0 if key.startswith("1-") else 0.25
+        assert set(replayed.weights[key].tolist()) == {expected}
+    assert metrics["tagrpo/replay/age"] == 2
+
+
+def test_groups_with_failed_responses_are_neither_kept_nor_replaced(queue: Queue) -> None:
+    replaying = new_memory()
+    replay(replaying, 1, drawn_step(queue, 1, {"a": [1, 0], "b": [1, 0, 1]}))
+    replayed, metrics = replay(replaying, 2, drawn_step(queue, 2, {"c": [0], "d": [0, 0], "e": [0, 0]}))
+    assert replayed is not None
+    assert [key.partition("-")[0] for key in replayed.batch.keys] == ["2", "1", "1", "2", "2"]
+    assert metrics["tagrpo/replay/missing"] == 2
+
+
+def test_what_is_kept_survives_a_checkpoint(queue: Queue, tmp_path: Path) -> None:
+    replaying = new_memory()
+    drawn = drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]})
+    replay(replaying, 1, drawn, 0.5 * drawn[1].mask_AT)
+    replaying.save(tmp_path / "global_step_1")
+    later = new_memory()
+    later.load(tmp_path / "global_step_0")  # saved without
+    later.load(tmp_path / "global_step_1")
+    step = {"c": [0, 0], "d": [1, 1]}
+    first, of_first = replay(replaying, 2, drawn_step(queue, 2, step), shift=0.1)
+    rows = {key: queue.rows.pop(key) for key in first.batch.keys}
+    second, of_second = replay(later, 2, drawn_step(queue, 2, step), shift=0.1)
+    assert of_first == of_second
+    assert of_first["tagrpo/replay/groups"] == 2
+    assert second.batch.keys == first.batch.keys
+    for key in first.batch.keys:
+        assert torch.equal(first.weights[key], second.weights[key])
+        for name in ("responses", "old_log_probs", "advantages"):
+            assert torch.equal(rows[key][name], queue.rows[key][name])
+    # No more than the rows themselves: each tensor is a copy, not a view of the step.
+    assert (tmp_path / "global_step_1" / "tagrpo_mixed_groups.pt").stat().st_size < 40_000
