@@ -175,7 +175,7 @@ def test_with_nothing_to_replay_a_step_is_that_of_grpo(queue: Queue) -> None:
     replayed, metrics = replay(new_memory(), 1, drawn)
     assert replayed is None
     assert queue.rows == before
-    assert metrics == {"tagrpo/replay/groups": 0, "tagrpo/replay/missing": 2}
+    assert metrics == {"tagrpo/replay/kept": 0, "tagrpo/replay/groups": 0, "tagrpo/replay/missing": 2}
 
 
 def test_where_nothing_is_right_nothing_is_ever_replayed(queue: Queue) -> None:
@@ -202,6 +202,7 @@ def test_a_mixed_group_takes_the_place_of_one_without_a_gradient(queue: Queue) -
     assert row["advantages"].tolist() == [1.0]
     assert row["old_log_probs"].tolist() == pytest.approx([math.log(1.5) - 1])
     assert row["extra_fields"] == {"question": "b", "step": 1}
+    assert metrics["tagrpo/replay/kept"] == 2
     assert metrics["tagrpo/replay/groups"] == 1
     assert metrics["tagrpo/replay/missing"] == 2
     assert metrics["tagrpo/replay/age"] == 1

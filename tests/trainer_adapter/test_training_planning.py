@@ -211,6 +211,24 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert "draw inf batches" in warnings(composition, work)[0]
 
 
+def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
+    speed = Speed(training_tflops=100.0)
+    composition = composed("grpo_replay", Machine(1))
+    [plain] = plan_work(composed("grpo", Machine(1)), SMALL, 512, speed, lambda _: 0.6)
+    [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.6)
+    assert (work.drawn, work.responses) == (None, plain.responses)
+    assert work.training_hours is not None
+    assert plain.training_hours is not None
+    assert work.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
+    [warning] = warnings(composition, work)
+    assert warning.startswith(
+        "60% of the groups will have no gradient at first, and mixed ones of the 5 steps"
+    )
+    assert warning.endswith("take their places (tagrpo_run.replay_steps)")
+    [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.9)
+    assert warnings(composition, work)[0].endswith("these will be about 50% of a step's groups, too few")
+
+
 def test_memory_by_hand() -> None:
     parameters = SMALL.parameters
     memory = plan_memory(composed("ta_grpo", Machine(4)), SMALL, 80.0)

@@ -88,8 +88,10 @@ class Replaying:
         dead = [group for group in groups if not group.mixed]
         replaced = [group for group in dead if len(group.keys) == size]
         chosen = self._memory.choose(len(replaced), step, {group.question_id for group in mixed})
+        kept = float(len(self._memory))
         self._keep(batch, [group for group in mixed if len(group.keys) == size], step, drawn)
         metrics = {
+            "tagrpo/replay/kept": kept,
             "tagrpo/replay/groups": float(len(chosen)),
             "tagrpo/replay/missing": float(len(dead) - len(chosen)),
         }
