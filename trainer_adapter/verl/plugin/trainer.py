@@ -263,8 +263,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _load_checkpoint(self) -> None:
         super()._load_checkpoint()
         if self.global_steps:
-            self._skipping.load(self._checkpoint())
-            self._replaying.load(self._checkpoint())
+            trainer = self.config.trainer
+            named = trainer.resume_from_path if trainer.resume_mode == "resume_path" else None
+            folder = Path(named) if named else self._checkpoint()
+            self._skipping.load(folder)
+            self._replaying.load(folder)
 
     def _checkpoint(self) -> Path:
         """Return the folder of this step's checkpoint."""
