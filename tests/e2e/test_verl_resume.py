@@ -1,4 +1,4 @@
-"""Proofs on real runs of verl: anchors, a run that is resumed, and two ranks.
+"""Proofs on real runs of verl: anchors, replayed groups, a run that is resumed, and two ranks.
 
 Three runs serve all tests: one that is saved, one that is resumed from it, and one on two ranks whose
 neighbors say what the question says.
@@ -87,6 +87,37 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
     for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm", *replayed):
         one, other = saved_run.steps[step - 1][metric], resumed_run.steps[step - OWN_STEP][metric]
         assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
+
+
+def test_groups_without_a_gradient_give_way_to_mixed_ones_of_earlier_steps(
+    place: Path, saved_run: VerlRun
+) -> None:
+    """Each replayed response has the advantage of its step, old log-probs and a weight of this one."""
+    steps = [number for number, name in enumerate(SAVED, 1) if name == "grpo_replay"]
+    replayed, weighed = 0, []
+    for step in steps:
+        kept, rows = step_of(place, "saved", step), verl_rows(place, "saved", step)
+        metrics = saved_run.steps[step - 1]
+        assert len(rows["keys"]) == len(kept["correct_B"]) == verl_proof.QUESTIONS * verl_proof.ROLLOUTS
+        dead = round(metrics["tagrpo/zero/group/share"] * verl_proof.QUESTIONS)
+        assert metrics["tagrpo/replay/groups"] + metrics["tagrpo/replay/missing"] == dead
+        strangers = {key.rsplit("_", 2)[0] for key in rows["keys"] if not key.startswith(f"{step}-")}
+        assert len(strangers) == metrics["tagrpo/replay/groups"]
+        for row, key in enumerate(rows["keys"]):
+            weights = rows["rollout_is_weights"][row]
+            if key.startswith(f"{step}-"):
+                assert off(weights, torch.ones(())) < 1e-4
+                continue
+            earlier = verl_rows(place, "saved", int(key.partition("-")[0]))
+            drawn = earlier["keys"].index(key)
+            for name in ("responses", "prompts", "advantages", "ref_log_prob"):
+                assert torch.equal(rows[name][row], earlier[name][drawn]), name
+            ratio = torch.exp(rows["old_log_probs"][row] - earlier["old_log_probs"][drawn])
+            assert off(weights, ratio.clamp(max=2.0)) < 1e-4
+            weighed.append(weights)
+            replayed += 1
+    assert replayed >= verl_proof.ROLLOUTS
+    assert off(torch.cat(weighed), torch.ones(())) > 1e-2
 
 
 def test_a_resumed_run_has_the_groups_to_replay_that_were_drawn_before_it(
