@@ -220,13 +220,9 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert work.training_hours is not None
     assert plain.training_hours is not None
     assert work.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    [warning] = warnings(composition, work)
-    assert warning.startswith(
-        "60% of the groups will have no gradient at first, and mixed ones of the 5 steps"
-    )
-    assert warning.endswith("take their places (tagrpo_run.replay_steps)")
+    assert warnings(composition, work) == ["mixed groups of 5 steps replace the 60% without a gradient"]
     [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, work)[0].endswith("these will be about 50% of a step's groups, too few")
+    assert warnings(composition, work)[0].endswith("; these are but 50% of a step")
 
 
 def test_memory_by_hand() -> None:

@@ -234,11 +234,7 @@ _ALL = (
         "dynamic sampling that leaves out questions without a gradient of late (after arXiv 2506.02177)",
         filter="predicted",
     ),
-    Recipe(
-        "grpo_replay",
-        "GRPO with mixed groups of earlier steps for those without a gradient (after arXiv 2606.01281)",
-        filter="replay",
-    ),
+    Recipe("grpo_replay", "mixed groups of earlier steps for dead ones (arXiv 2606.01281)", filter="replay"),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",

@@ -211,8 +211,7 @@ def _work(
         operations = (12.0 if recipe.loss.kl_coef > 0 else 10.0) * shape.parameters
         if composition.settings.corrects_engine and recipe.anchor != "own":
             operations += 2 * shape.parameters * recipe.neighbors / (recipe.neighbors + 1)
-        if recipe.filter == "replay" and no_gradient is not None:
-            operations += 2 * shape.parameters * no_gradient  # old log-probs of replayed responses
+        operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     drawn = None
@@ -247,12 +246,8 @@ def warnings(composition: Composition, first: Work) -> list[str]:
         )
     if recipe.filter == "replay":
         steps = composition.settings.replay_steps
-        held = min(1.0, steps * (1 - share))
-        warned.append(
-            f"{share:.0%} of the groups will have no gradient at first, and mixed ones of the {steps} steps "
-            "before take their places (tagrpo_run.replay_steps)"
-            + (f"; these will be about {held:.0%} of a step's groups, too few" if held < share else "")
-        )
+        few = f"; these are but {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
+        warned.append(f"mixed groups of {steps} steps replace the {share:.0%} without a gradient{few}")
     if recipe.drops_dead_groups:
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches
