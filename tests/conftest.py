@@ -67,6 +67,19 @@ def database_kind(request: pytest.FixtureRequest) -> None:
         install(request.getfixturevalue("cluster"))
 
 
+@pytest.fixture(autouse=True)
+def databases_dropped(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--db postgresql`, drop the databases of a test's own folder behind it."""
+    if "tmp_path" not in request.fixturenames or request.config.getoption("db") != "postgresql":
+        yield
+        return
+    from postgres_redirect import drop_databases
+
+    cluster, folder = request.getfixturevalue("cluster"), request.getfixturevalue("tmp_path")
+    yield
+    drop_databases(cluster, folder)
+
+
 @pytest.fixture(scope="session")
 def data_folder() -> Path:
     """Return the folder of real data; skip where it is absent."""

@@ -156,3 +156,36 @@ def test_an_engine_whose_process_is_killed_is_told_and_the_next_pass_starts_anot
     assert 0 < filled.answered < 48
     assert all(cell.lease_owner is None for cell in cells_of(work))
     assert sampler.fill(work, ignore).answered == 48 - filled.answered
+
+
+def test_engines_of_a_cluster_draw_what_one_draws_though_they_are_killed_meanwhile(
+    db: Database, sampler: VllmSampler
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    alone = plan_run(db, 512, name="alone", max_tokens=40)
+    sampler.fill(alone, ignore)
+    before = engine_processes(anywhere=True)
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    killed: set[int] = set()
+
+    def kill_all(count: int, _words: str) -> None:
+        if count and not killed:
+            killed.update(engine_processes(anywhere=True) - before)
+            for pid in killed:
+                os.kill(pid, signal.SIGKILL)
+
+    try:
+        for _ in range(2):
+            cluster.add_node(num_cpus=1, num_gpus=1)
+        work = plan_run(db, 512, max_tokens=40)
+        on_nodes = VllmSampler(sampler._name, ray_address=cluster.address, dtype="float32")
+        try:
+            filled = on_nodes.fill(work, kill_all)
+        finally:
+            on_nodes.close()
+    finally:
+        cluster.shutdown()
+    assert (filled.answered, filled.failed, filled.stopped) == (192, 0, None)
+    assert killed
+    assert stored_texts(work) == stored_texts(alone)

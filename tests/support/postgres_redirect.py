@@ -20,6 +20,7 @@ from service.database.place import parse_place
 from ui.pages.state import settings
 
 _MARK = "database of a test on PostgreSQL: "
+_MOST_BYTES = 4_096  # of a file that holds the name of a database
 
 
 def install(cluster: Cluster) -> None:
@@ -51,6 +52,18 @@ def install(cluster: Cluster) -> None:
     folder = str(Path(__file__).with_name("redirected"))
     paths = [folder, str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
     os.environ["PYTHONPATH"] = os.pathsep.join(path for path in paths if path)
+
+
+def drop_databases(cluster: Cluster, folder: Path) -> None:
+    """Drop the databases of the files below a folder: of a whole suite they would fill the memory they lie in."""
+    urls = []
+    for path in folder.rglob("*"):
+        if not path.is_file() or path.is_symlink() or path.stat().st_size > _MOST_BYTES:
+            continue
+        content = path.read_bytes()
+        if content.startswith(_MARK.encode()):
+            urls.append(json.loads(content.decode().removeprefix(_MARK))["url"])
+    cluster.run(*(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)" for url in set(urls)))
 
 
 def install_from_environment() -> None:

@@ -30,17 +30,17 @@ def use_cpu_build() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
 
 
-def engine_processes() -> set[int]:
+def engine_processes(*, anywhere: bool = False) -> set[int]:
     """Return the ids of processes of vLLM's engines in this process's session: they name themselves.
 
-    Engines of a server or of a training, which have sessions of their own, are not among them.
+    Engines of a server, of a training or of a cluster, which have sessions of their own, are with `anywhere`.
     """
     return {
         process.pid
         for process in psutil.process_iter(["cmdline", "status"])
         if "VLLM::" in " ".join(process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
-        and _session_of(process.pid) == os.getsid(0)
+        and (anywhere or _session_of(process.pid) == os.getsid(0))
     }
 
 
