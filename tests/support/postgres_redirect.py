@@ -55,7 +55,7 @@ def install(cluster: Cluster) -> None:
 
 
 def drop_databases(cluster: Cluster, folder: Path) -> None:
-    """Drop the databases of the files below a folder: of a whole suite they would fill the memory they lie in."""
+    """Drop the databases of the files below a folder: those of a whole suite would fill the memory."""
     urls = []
     for path in folder.rglob("*"):
         if not path.is_file() or path.is_symlink() or path.stat().st_size > _MOST_BYTES:
