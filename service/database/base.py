@@ -1,6 +1,5 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
@@ -40,13 +39,14 @@ class CompressedText(TypeDecorator[str]):
         return zstandard.ZstdDecompressor().decompress(value).decode("utf-8", "surrogatepass")
 
 
-class ServerText(String):
+class ServerText(TypeDecorator[str]):
     """Text on PostgreSQL: ordered by code points, as SQLite does; it cannot hold the character 0."""
 
+    impl = String
     cache_ok = True
 
-    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
-        return lambda text: text.replace("\0", "\ufffd") if text is not None and "\0" in text else text
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return value.replace("\0", "\ufffd") if value is not None and "\0" in value else value
 
 
 TEXT = String().with_variant(ServerText(collation="C"), "postgresql")

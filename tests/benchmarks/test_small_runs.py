@@ -36,6 +36,7 @@ ON_DATA = {
     "studies.rules": "--rows 200 --sample 2",
     "studies.structural_checks": "--rows 5",
 }
+OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
 ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1 --no-remote"}
 ON_VERL = {
     "speed.advantages": "--tokens 64 --repeats 1",
@@ -107,7 +108,7 @@ def test_small(name: str, run: Callable[..., str]) -> None:
 
 
 @pytest.mark.shared
-@pytest.mark.parametrize("name", ON_DATA)
+@pytest.mark.parametrize("name", [pytest.param(name, marks=OF_FILES.get(name, ())) for name in ON_DATA])
 def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
     if not harness.DATA.is_dir():
         pytest.skip(f"{harness.DATA} is not here; set TAGRPO_DATA to the folder of public data")
@@ -125,6 +126,7 @@ def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
 
 
+@pytest.mark.sqlite  # makes a file
 def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code says whether something was slower than its limit, as on a busy machine it may be."""
     database = str(tmp_path / "t.db")

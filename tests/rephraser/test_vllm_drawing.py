@@ -89,7 +89,7 @@ def test_its_answers_decide_and_the_engine_ends_with_the_command(
     assert done.code == 0, done.err
     assert verdicts() == RIGHT
     assert (len(behaviour.llms), behaviour.ended) == (1, 1)
-    ((stored,),) = rows("SELECT spec FROM runs")
+    ((stored,),) = rows("SELECT CAST(spec AS TEXT) FROM runs")
     (solver,) = json.loads(stored)["solvers"]
     assert {**solver["engine"], "sampler": "vllm", "max_model_len": 400, "tensor_parallel": 1} == (
         solver["engine"]
@@ -183,7 +183,7 @@ def test_one_model_proposes_and_solves_in_one_engine(
     assert done.code == 0, done.err
     assert verdicts() == RIGHT
     assert (len(behaviour.llms), behaviour.ended) == (1, 1)
-    ((stored,),) = rows("SELECT spec FROM runs")
+    ((stored,),) = rows("SELECT CAST(spec AS TEXT) FROM runs")
     assert json.loads(stored)["engine"] == json.loads(stored)["solvers"][0]["engine"]
     assert json.loads(stored)["output"] == "tags"
     asked = rows("SELECT count(*), sum(cost_usd), max(attempts) FROM cells WHERE kind = 'propose'")

@@ -61,6 +61,7 @@ def test_a_run_without_a_solver_catches_what_shows_in_the_numbers(cli: CommandLi
     assert (found["unproposed"], found["unknown"]) == (0, 0)
 
 
+@pytest.mark.sqlite  # reads the file
 def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_path: Path) -> None:
     prepare(cli)
     truth = read_truth(Path("t.jsonl"))
