@@ -32,9 +32,8 @@ if TYPE_CHECKING:
     from service.database import Database
 
 STEP, SESSIONS, PAGES = 2_000, 8, 60
-Ways = Mapping[
-    str, Callable[[], tuple[Any, int | None]]
-]  # filters of a page, and behind which rollout it begins
+# Filters of a page, and behind which rollout it begins.
+Ways = Mapping[str, Callable[[], tuple[Any, int | None]]]
 
 
 def main() -> None:

@@ -126,6 +126,12 @@ def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
 
 
+def test_rollouts_of_several_trainings_are_all_imported(run: Callable[..., str]) -> None:
+    output = run("speed.rollouts", "--rollouts", "8000", "--writers", "2", "--text-bytes", "200")
+    report = json.loads(output.splitlines()[-1])
+    assert (report["rollouts"], report["imported"]) == (8000, 8000)
+
+
 @pytest.mark.sqlite  # makes a file
 def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code says whether something was slower than its limit, as on a busy machine it may be."""
