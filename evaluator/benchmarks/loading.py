@@ -42,7 +42,7 @@ def load_benchmark(
         source = benchmark.file
     opened, origin = _open(benchmark, source)
     in_catalogue = benchmark.name in BENCHMARKS
-    images = RowImages(opened.folder)
+    images = RowImages(opened.folder, "[columns] images = ")
     problems, references = read_problems(
         opened,
         benchmark,

@@ -15,6 +15,7 @@ from evaluator.evals.samples import page_samples, read_texts
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
+from service.questions.images import Image, data_address, image_loader
 from service.runs.store import Run
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
@@ -41,6 +42,7 @@ _TYPES = {
     ),
     "int64": ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens"),
 }
+_PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
 Report = Callable[[int, int], None]
 """Told how many problems are written, and of how many."""
@@ -51,8 +53,8 @@ def export_samples(
 ) -> int:
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
-    The rows hold all of problems and responses, so `evaluator.exchange.importing` reads them back. Grades are
-    those that are shown of the run.
+    The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing` reads
+    them back. Grades are those that are shown of the run.
 
     Raises:
         InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
@@ -62,19 +64,19 @@ def export_samples(
         raise InputError(f"run {run.name} is of a gated benchmark, whose texts are not exported.")
     count = 0
 
-    def counted() -> Iterator[dict[str, Any]]:
+    def counted(image_cell: Callable[[Image], Any]) -> Iterator[dict[str, Any]]:
         nonlocal count
-        for row in _rows(db, run, report):
+        for row in _rows(db, run, report, image_cell):
             count += 1
             yield row
 
     def write_lines(path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            for row in counted():
+            for row in counted(data_address):
                 file.write(json.dumps(row) + "\n")
 
     def write_table(path: Path) -> None:
-        _write_parquet(path, counted())
+        _write_parquet(path, counted(lambda image: {"bytes": image.data, "path": image.name}))
 
     def write_data_set(folder: Path) -> None:
         (folder / DATA_FILE).parent.mkdir()
@@ -99,15 +101,21 @@ def export_samples(
     return count
 
 
-def _rows(db: Database, run: Run, report: Report) -> Iterator[dict[str, Any]]:
+def _rows(
+    db: Database, run: Run, report: Report, image_cell: Callable[[Image], Any]
+) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         problems = run_problems(session, run.id)
         grader = shown_grader(session, run.id)
         theirs = find_other_tool(session, run.id)
     groups = {problem.group_id for problem in problems if problem.variant}
+    pictured, load = any(problem.images for problem in problems), image_loader(db)
     copies: Counter[tuple[Any, ...]] = Counter()
     for done, problem in enumerate(problems, 1):
-        same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.group_id in groups)
+        same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.images)
+        same += (problem.group_id in groups,)
+        images = load(problem.images) if problem.images else {}
+        cells = {"images": [image_cell(images[id]) for id in problem.images]} if pictured else {}
         common = {
             "model": run.spec["model"],
             "problem_id": problem.problem_id,
@@ -121,6 +129,7 @@ def _rows(db: Database, run: Run, report: Report) -> Iterator[dict[str, Any]]:
             "variant": problem.variant,
             "source_id": problem.source_id,
             "strategy": problem.strategy,
+            **cells,
         }
         copies[same] += 1
         for row in _samples(db, run, problem, grader, None if theirs is None else theirs.id):
@@ -177,10 +186,17 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     kinds = {name: getattr(pyarrow, kind)() for kind, names in _TYPES.items() for name in names}
     first = next(rows, None)
     names = list(kinds) if first is None else list(first)
-    schema = pyarrow.schema([(name, kinds[name]) for name in names])
+    schema: Any = pyarrow.schema([(name, kinds[name]) for name in names if name in kinds])
+    pictured = "images" in names
+    if pictured:
+        from datasets import Features, List
+        from datasets import Image as ImageFeature
+
+        texts = Features.from_arrow_schema(schema)
+        schema = Features(**texts, images=List(ImageFeature())).arrow_schema
     every = rows if first is None else chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        while part := list(islice(every, _SAMPLES_READ)):
+        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _SAMPLES_READ)):
             try:
                 table = pyarrow.Table.from_pylist(part, schema=schema)
             except UnicodeEncodeError as error:

@@ -196,7 +196,8 @@ def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) 
     doc_column, told_column, metric_column = (
         f"{mark}{each}{mark}" for each in ("doc", "model_response", "metric")
     )
-    parts = {part: part for part in ("response", "question", "id", "answer", "completion_tokens", "score")}
+    told = "response", "question", "id", "answer", "images", "completion_tokens", "score"
+    parts = {part: part for part in told}
     metric = scorer or _first_metric(source, metric_column)
 
     def responses(row: RawRow) -> Iterator[OutsideResponse]:
@@ -215,6 +216,7 @@ def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) 
             "question": doc.get("query"),
             "id": doc.get("id"),
             "answer": _gold(doc),
+            "images": doc.get("images"),
             "completion_tokens": [len(each) for each in tokens] if len(tokens) == len(texts) else None,
             "score": scores.get(metric) if len(texts) == 1 else None,
         }

@@ -19,6 +19,7 @@ from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
 from service.database import Database, upsert
 from service.models.settings import PromptSpec, SamplingSettings
+from service.questions.images import store_images
 from service.runs.cells import CellPlan, add_cells, fail_cell
 from service.runs.store import Run, finish_run, package_versions
 from service.runs.tables import CellRow
@@ -103,6 +104,7 @@ def import_responses(
         InputError: there is a run of this name with other settings, such as the responses of another file.
     """
     with db.write() as session:
+        store_images(session, matcher.images.read(id for place in placed for id in place.problem.images))
         run, _ = open_eval_run(
             session, name, spec, placed, {**package_versions(), "file": file.name, "format": file.form}
         )

@@ -18,6 +18,7 @@ from evaluator.exchange.files import ResponseFile
 from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
 from evaluator.grading import AnswerKind
 from service.errors import InputError
+from service.questions.images import PLACEHOLDER
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _HEADERS = ("header.json", "_journal/start.json")
@@ -134,7 +135,8 @@ def _member(log: ZipFile, info: ZipInfo) -> Any:
 
 def _response(name: str, sample: Mapping[str, Any], scorer: str | None) -> OutsideResponse:
     attached = sample.get("attachments") or {}
-    question, answer, kind = _question(sample["input"], attached), sample.get("target"), None
+    question, images = _question(sample["input"], attached)
+    answer, kind = sample.get("target"), None
     if isinstance(answer, list):
         answer = answer[0] if answer else None
     if sample.get("choices"):
@@ -156,6 +158,7 @@ def _response(name: str, sample: Mapping[str, Any], scorer: str | None) -> Outsi
         id=str(sample["id"]),
         answer=answer or None,
         kind=kind,
+        images=images,
         stop_reason=stop_word(None if choice is None else choice.get("stop_reason")),
         prompt_tokens=usage.get("input_tokens"),
         completion_tokens=usage.get("output_tokens"),
@@ -163,12 +166,21 @@ def _response(name: str, sample: Mapping[str, Any], scorer: str | None) -> Outsi
     )
 
 
-def _question(given: Any, attached: Mapping[str, str]) -> str:
-    """Return the question: the text, or that of the last message of a user."""
+def _question(given: Any, attached: Mapping[str, str]) -> tuple[str, list[str]]:
+    """Return the question with its images: the text, or that of the last message of a user.
+
+    Images stand where the message has them, unless its text says it.
+    """
     if not isinstance(given, str):
         users = [message["content"] for message in given if message.get("role") == "user"]
-        return _text(users[-1], attached) if users else ""
-    return _resolved(given, attached)
+        given = users[-1] if users else ""
+    if isinstance(given, str):
+        return _resolved(given, attached), []
+    images = [_resolved(part["image"], attached) for part in given if part["type"] == "image"]
+    if not images or PLACEHOLDER in _text(given, attached):
+        return _text(given, attached), images
+    place = {"type": "text", "text": PLACEHOLDER}
+    return _text([place if part["type"] == "image" else part for part in given], attached), images
 
 
 def _text(content: Any, attached: Mapping[str, str]) -> str:

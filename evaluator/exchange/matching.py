@@ -10,6 +10,7 @@ from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.questions.columns import RowProblem
+from service.questions.images import ImageProblem, RowImages, order_numbered
 
 By: TypeAlias = Literal["text", "inside", "position"]
 """How a question is found in a benchmark: its text is the same but for whitespace, the problem's text stands
@@ -20,10 +21,11 @@ own problem ids are always taken."""
 class Matcher(Protocol):
     """Gives a response its problem: a number that stands for it while a file is read, None for none.
 
-    `label` names the problems.
+    `label` names the problems, `images` holds theirs.
     """
 
     label: str
+    images: RowImages
 
     def number(self, response: OutsideResponse) -> int | None: ...
 
@@ -35,8 +37,11 @@ class Matcher(Protocol):
 class InBenchmark:
     """Finds the problems of a benchmark."""
 
-    def __init__(self, label: str, problems: Sequence[Problem], by: By) -> None:
+    def __init__(
+        self, label: str, problems: Sequence[Problem], by: By, images: RowImages | None = None
+    ) -> None:
         self.label, self._problems, self._by = label, problems, by
+        self.images = RowImages() if images is None else images
         self._places = {problem.id: place for place, problem in enumerate(problems)}
         texts = [_plain(problem.text) for problem in problems]
         copies = Counter(texts)
@@ -69,13 +74,14 @@ class InBenchmark:
 
 @dataclass
 class FromFile:
-    """Makes the problems of the questions and answers that the file has; the same two are one problem.
+    """Makes the problems of the questions, answers and images that the file has; the same are one problem.
 
     `kind` is theirs where the file does not say.
     """
 
     label: str
     kind: AnswerKind = AnswerKind.LATEX
+    images: RowImages = field(default_factory=RowImages)
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     _placed: list[PlacedProblem] = field(default_factory=list)
 
@@ -89,16 +95,27 @@ class FromFile:
             )
         kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
         place = response.copy, response.group, response.variant
-        raw = response.question, response.answer, kind, response.tolerance, *place
+        text, images = self._placed_images(response.question, response.images)
+        raw = text, response.answer, kind, response.tolerance, images, *place
         number = self._numbers.get(raw)
         if number is None:
-            problem = make_problem(response.question, response.answer, kind, response.tolerance)
+            try:
+                problem = make_problem(text, response.answer, kind, response.tolerance, images)
+            except InputError as error:
+                raise RowProblem(f"there are {error}") from error
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))
             self._numbers[raw] = number
             if number == len(self._placed):
                 whence = response.source_id, response.strategy
                 self._placed.append(PlacedProblem(problem, response.group, response.variant, *whence))
         return number
+
+    def _placed_images(self, text: str, cell: object) -> tuple[str, tuple[str, ...]]:
+        try:
+            return order_numbered(text, self.images.take(cell))
+        except ImageProblem as problem:
+            way = "a benchmark that is named with --benchmark has its own"
+            raise RowProblem(f"the cell of its images {problem}; {way}") from problem
 
     def placed(self) -> list[PlacedProblem]:
         if any(place.group_id is not None for place in self._placed):

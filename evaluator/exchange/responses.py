@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.grading import AnswerKind, GradeValue
 from evaluator.grading.kinds import read_tolerance
 from service.errors import InputError
-from service.questions.columns import RowProblem
+from service.questions.columns import CANDIDATES, RowProblem
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "response": ("response", "responses", "completion", "generation", "output", "text", "model_output"),
@@ -21,6 +21,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "score": ("score", "grade", "correct", "is_correct", "symbolic_correct", "reward"),
     "extracted": ("extracted", "predicted_answer"),
     "seed": ("seed",),
+    "images": CANDIDATES["images"],
     "kind": ("kind",),
     "tolerance": ("tolerance",),
     "copy": ("copy",),
@@ -52,8 +53,8 @@ class Score:
 class OutsideResponse:
     """A response that another tool drew; `place` says where it stands (`file:line`).
 
-    `text` is None where a request brought none. `id` is the tool's own of the problem. `group` to `strategy`
-    are the problem's place in a run over a neighbor set.
+    `text` is None where a request brought none. `id` is the tool's own of the problem, `images` what its cell
+    holds. `group` to `strategy` are the problem's place in a run over a neighbor set.
     """
 
     place: str
@@ -63,6 +64,7 @@ class OutsideResponse:
     answer: str | None = None
     kind: AnswerKind | None = None
     tolerance: str | None = None
+    images: Any = None
     stop_reason: str = "unknown"
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
@@ -78,6 +80,8 @@ class OutsideResponse:
 def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
+    An empty name for the column of images leaves these out.
+
     Raises:
         InputError: there is no such part or column, or none for the responses or for what they answer.
     """
@@ -85,13 +89,15 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     for part, column in named.items():
         if part not in COLUMNS:
             raise InputError(f"--column {part}={column}: no such part; there are: {', '.join(COLUMNS)}.")
-        if column not in present:
+        if column not in present and (part, column) != ("images", ""):
             raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
     chosen = dict(named)
     for part, names in COLUMNS.items():
         free = [name for name in names if name in present and name not in chosen.values()]
         if part not in chosen and free:
             chosen[part] = free[0]
+    if not chosen.get("images"):
+        chosen.pop("images", None)
     if "response" not in chosen:
         raise InputError(
             f"{source}: no column looks like the response; name it with --column response=NAME, of: {there}."
@@ -113,20 +119,22 @@ def read_responses(
         RowProblem: a value that cannot be what its column says.
     """
     row = {part: values.get(column) for part, column in columns.items()}
-    texts = row.pop("response")
+    texts, images = row.pop("response"), row.pop("images", None)
     if not isinstance(texts, list):
-        yield _response(place, texts, row, columns)
+        yield _response(place, texts, images, row, columns)
         return
     for number, text in enumerate(texts):
         its_own = {part: _of(value, number, len(texts)) for part, value in row.items()}
-        yield _response(f"{place}, response {number}", text, its_own, columns)
+        yield _response(f"{place}, response {number}", text, images, its_own, columns)
 
 
 def _of(value: Any, number: int, count: int) -> Any:
     return value[number] if isinstance(value, list) and len(value) == count else value
 
 
-def _response(place: str, text: Any, row: Mapping[str, Any], columns: Mapping[str, str]) -> OutsideResponse:
+def _response(
+    place: str, text: Any, images: Any, row: Mapping[str, Any], columns: Mapping[str, str]
+) -> OutsideResponse:
     if text is not None and not isinstance(text, str):
         raise RowProblem(f'"{columns["response"]}" is no text')
     read = {part: value for part, value in row.items() if value is not None and not _is_nan(value)}
@@ -156,6 +164,7 @@ def _response(place: str, text: Any, row: Mapping[str, Any], columns: Mapping[st
         answer=string("answer"),
         kind=_kind(string("kind"), columns),
         tolerance=_tolerance(string("tolerance")),
+        images=images,
         stop_reason=stop_word(stop),
         prompt_tokens=whole("prompt_tokens"),
         completion_tokens=whole("completion_tokens"),

@@ -7,26 +7,23 @@ from typing import Any
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from sqlalchemy import select
+from outside_runs import bring, nothing, stored
 
 from evaluator.evals.grading import grade_changes, grade_run
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import EvalSpec
-from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.exchange import importing
 from evaluator.exchange.agreement import read_agreement
 from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
-from evaluator.exchange.files import ResponseFile, open_responses
-from evaluator.exchange.importing import Imported, import_responses, import_spec
-from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, survey
+from evaluator.exchange.files import open_responses
+from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
 from evaluator.exchange.responses import read_score
 from evaluator.grading import AnswerKind, Grader
 from service.database import Database
 from service.errors import InputError
 from service.models.settings import SamplingSettings
-from service.runs.store import Run
 
 SUMS = [("What is 1/2 + 1/4?", "3/4"), ("2+2?", "4")]
 
@@ -52,52 +49,6 @@ def sums(tmp_path: Path) -> Path:
         for text in [text_or_none or answer]
     ]
     return write(tmp_path / "sums.jsonl", rows)
-
-
-def nothing(done: int, total: int) -> None:
-    pass
-
-
-def bring(
-    db: Database,
-    file: ResponseFile,
-    name: str = "run",
-    matcher: Matcher | None = None,
-    report: importing.Report = nothing,
-) -> Imported:
-    matcher = matcher or FromFile("own")
-    read = survey(file.read(), matcher)
-    every = matcher.placed()
-    placed = [every[number] for number in read.numbers]
-    spec = import_spec(file, read, placed, problems="own", size=len(placed), source={}, model="m")
-    return import_responses(db, name, spec, file, matcher, read, placed, report)
-
-
-def stored(db: Database, run: Run) -> list[tuple[Any, ...]]:
-    """All that an export has to bring back, in order."""
-    query = (
-        select(
-            RunProblemRow.position,
-            RunProblemRow.group_id,
-            RunProblemRow.variant,
-            RunProblemRow.source_id,
-            RunProblemRow.strategy,
-            ProblemRow.id,
-            SampleRow.ordinal,
-            SampleRow.stop_reason,
-            SampleRow.prompt_tokens,
-            SampleRow.completion_tokens,
-            SampleRow.seed,
-            SampleTextRow.text,
-        )
-        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
-        .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
-        .join(SampleTextRow, SampleTextRow.sample_id == SampleRow.id)
-        .where(RunProblemRow.run_id == run.id)
-        .order_by(RunProblemRow.position, SampleRow.ordinal)
-    )
-    with db.read() as session:
-        return [tuple(row) for row in session.execute(query)]
 
 
 def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import hashlib
 import json
 import re
 import tempfile
@@ -26,9 +27,13 @@ class RowImages:
     Their bytes lie in a temporary file, so that data sets larger than the memory can be read.
     """
 
-    def __init__(self, folder: Path | None = None) -> None:
-        """Set up; paths in rows are relative to `folder`, and refused where there is none."""
-        self._folder = folder
+    def __init__(self, folder: Path | None = None, option: str = "--images-column ") -> None:
+        """Set up; paths in rows are relative to `folder`, and refused where there is none.
+
+        `option` is what says in which column they stand, in messages.
+        """
+        self._folder, self._option = folder, option
+        self._ids: dict[tuple[str, bytes], str] = {}
         self._places: dict[str, tuple[str, int, int, int, int]] = {}
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed when collected)
 
@@ -50,7 +55,7 @@ class RowImages:
         ids = []
         for number, entry in enumerate(entries, start=1):
             try:
-                ids.append(self._keep(self._read(entry)))
+                ids.append(self._id(entry))
             except ImageProblem as problem:
                 which = f"image {number} " if len(entries) > 1 else ""
                 raise ImageProblem(f"{which}{problem}") from problem
@@ -62,6 +67,16 @@ class RowImages:
             media_type, width, height, start, size = self._places[id]
             self._file.seek(start)
             yield Image(self._file.read(size), media_type, width, height)
+
+    def _id(self, entry: Any) -> str:
+        """Return the id of an image, which is decoded once however many rows have it."""
+        key = _key(entry)
+        id = self._ids.get(key) if key else None
+        if id is None:
+            id = self._keep(self._read(entry))
+            if key:
+                self._ids[key] = id
+        return id
 
     def _keep(self, image: Image) -> str:
         id = image.id
@@ -82,7 +97,7 @@ class RowImages:
                 return self._of_a_file(path)
         if isinstance(entry, str) and not isinstance(entry, JsonNumber):
             return self._of_a_text(entry.strip())
-        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with --images-column")
+        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with {self._option}NAME")
 
     def _of_a_text(self, text: str) -> Image:
         if text[:5].lower() == "data:":
@@ -101,7 +116,7 @@ class RowImages:
         if _ADDRESS.match(name):
             raise ImageProblem(
                 f"is an address ({name[:60]}), and tagrpo fetches none: download the images and "
-                'name their files, or pass --images-column "" to import the texts alone'
+                f'name their files, or pass {self._option}"" to import the texts alone'
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}); rows of the Hub must hold their images")
@@ -121,6 +136,14 @@ class RowImages:
             return read_image_file(whole)
         except ImageProblem as problem:
             raise ImageProblem(f'"{name[:60]}" {problem}') from problem
+
+
+def _key(entry: Any) -> tuple[str, bytes] | None:
+    """Return what tells an entry from others without being decoded; None for what is no image."""
+    held = (entry.get("bytes") or entry.get("path")) if isinstance(entry, Mapping) else entry
+    if isinstance(held, str) and not isinstance(held, JsonNumber):
+        return "text", hashlib.sha256(held.strip().encode("utf-8", "surrogatepass")).digest()
+    return ("bytes", hashlib.sha256(held).digest()) if isinstance(held, bytes) else None
 
 
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:

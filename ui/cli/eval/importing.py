@@ -46,7 +46,7 @@ class Columns:
         """Return the columns by part."""
         pairs = [pair.partition("=") for pair in self.column]
         for part, equals, name in pairs:
-            if not (part and equals and name):
+            if not (part and equals and (name or part == "images")):
                 raise typer.BadParameter(f"--column {part}{equals}{name}: give PART=NAME, as response=text")
         return {part: name for part, _, name in pairs}
 
@@ -118,11 +118,14 @@ def import_(
     from ui.cli.eval.exchange import agreement_json
 
     check_grader(own_grader, answers)
-    file = open_responses(files, columns.form, columns.named(), columns.scorer)
+    named = columns.named()
+    if questions.benchmark is not None:  # which has the images itself
+        named = {"images": "", **named}
+    file = open_responses(files, columns.form, named, columns.scorer)
     drawn_by = model or file.model
     if drawn_by is None:
         raise InputError(f"{file.name} does not say which model drew it; name it with --model.")
-    matcher, problems = _matcher(questions, file.poses or files[0].stem)
+    matcher, problems = _matcher(questions, file.poses or files[0].stem, files[0].parent)
     with terminal.progress("reading") as bar:
         bar.update(0, None, file.name)
         read = survey(file.read(), matcher)
@@ -191,20 +194,22 @@ class _Benchmark:
     gated: bool
 
 
-def _matcher(questions: Questions, posed: str) -> "tuple[Matcher, _Benchmark | None]":
+def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, _Benchmark | None]":
     from evaluator.benchmarks import load_benchmark
     from evaluator.exchange.matching import FromFile, InBenchmark
     from evaluator.grading import AnswerKind
+    from service.questions.images import RowImages
 
     if questions.benchmark is None:
-        return FromFile(_own_label(posed), AnswerKind(questions.kind)), None
+        images = RowImages(folder, "--column images=")
+        return FromFile(_own_label(posed), AnswerKind(questions.kind), images), None
     loaded = load_benchmark(
         questions.benchmark,
         source=questions.source,
         options_seed=questions.options_seed,
         allow_changed=questions.allow_changed,
     )
-    matcher = InBenchmark(loaded.name, loaded.problems, questions.by)
+    matcher = InBenchmark(loaded.name, loaded.problems, questions.by, loaded.images)
     return matcher, _Benchmark(loaded.name, loaded.source, matcher.placed(), loaded.gated)
 
 

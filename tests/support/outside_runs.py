@@ -1,0 +1,60 @@
+"""Responses of other tools as runs: brought into a database, and what an export of them has to bring back."""
+
+from typing import Any
+
+from sqlalchemy import select
+
+from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.exchange import importing
+from evaluator.exchange.files import ResponseFile
+from evaluator.exchange.importing import Imported, import_responses, import_spec
+from evaluator.exchange.matching import FromFile, Matcher, survey
+from service.database import Database
+from service.runs.store import Run
+
+
+def nothing(done: int, total: int) -> None:
+    """Report to nobody."""
+
+
+def bring(
+    db: Database,
+    file: ResponseFile,
+    name: str = "run",
+    matcher: Matcher | None = None,
+    report: importing.Report = nothing,
+) -> Imported:
+    """Import a file as the command does; by default its own questions."""
+    matcher = matcher or FromFile("own")
+    read = survey(file.read(), matcher)
+    every = matcher.placed()
+    placed = [every[number] for number in read.numbers]
+    spec = import_spec(file, read, placed, problems="own", size=len(placed), source={}, model="m")
+    return import_responses(db, name, spec, file, matcher, read, placed, report)
+
+
+def stored(db: Database, run: Run) -> list[tuple[Any, ...]]:
+    """All that an export has to bring back, in order."""
+    query = (
+        select(
+            RunProblemRow.position,
+            RunProblemRow.group_id,
+            RunProblemRow.variant,
+            RunProblemRow.source_id,
+            RunProblemRow.strategy,
+            ProblemRow.id,
+            SampleRow.ordinal,
+            SampleRow.stop_reason,
+            SampleRow.prompt_tokens,
+            SampleRow.completion_tokens,
+            SampleRow.seed,
+            SampleTextRow.text,
+        )
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
+        .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
+        .join(SampleTextRow, SampleTextRow.sample_id == SampleRow.id)
+        .where(RunProblemRow.run_id == run.id)
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    with db.read() as session:
+        return [tuple(row) for row in session.execute(query)]
