@@ -1,4 +1,11 @@
-"""What verifiers and prime-rl load by the id `tagrpo`."""
+"""What verifiers and prime-rl load by the id `tagrpo`; `python -m tagrpo` is the command line."""
+
+if __name__ == "__main__":
+    import sys
+
+    from ui.cli.app import main
+
+    sys.exit(main())
 
 from trainer_adapter.verifiers import NeighborEnv, NeighborTaskset, OneReply
 

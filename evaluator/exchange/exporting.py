@@ -112,15 +112,15 @@ def _rows(
     pictured, load = any(problem.images for problem in problems), image_loader(db)
     copies: Counter[tuple[Any, ...]] = Counter()
     for done, problem in enumerate(problems, 1):
-        same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.images)
-        same += (problem.group_id in groups,)
+        grouped = problem.group_id in groups
+        same = (problem.text, problem.answer, problem.kind, problem.tolerance, problem.images, grouped)
         images = load(problem.images) if problem.images else {}
         cells = {"images": [image_cell(images[id]) for id in problem.images]} if pictured else {}
         common = {
             "model": run.spec["model"],
             "problem_id": problem.problem_id,
             "position": problem.position,
-            "copy": 0 if problem.group_id in groups else copies[same],
+            "copy": 0 if grouped else copies[same],
             "question": problem.text,
             "answer": problem.answer,
             "kind": problem.kind.value,

@@ -196,8 +196,8 @@ def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) 
     doc_column, told_column, metric_column = (
         f"{mark}{each}{mark}" for each in ("doc", "model_response", "metric")
     )
-    told = "response", "question", "id", "answer", "images", "completion_tokens", "score"
-    parts = {part: part for part in told}
+    names = "response", "question", "id", "answer", "images", "completion_tokens", "score"
+    parts = {name: name for name in names}
     metric = scorer or _first_metric(source, metric_column)
 
     def responses(row: RawRow) -> Iterator[OutsideResponse]:

@@ -10,12 +10,12 @@ from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.questions.columns import RowProblem
-from service.questions.images import ImageProblem, RowImages, order_numbered
+from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered
 
 By: TypeAlias = Literal["text", "inside", "position"]
-"""How a question is found in a benchmark: its text is the same but for whitespace, the problem's text stands
-inside it (a prompt with instructions around), or its id counts the benchmark's rows from 0. The benchmark's
-own problem ids are always taken."""
+"""How a question is found in a benchmark: its text is the same but for whitespace and places of images, the
+problem's text stands inside it (a prompt with instructions around), or its id counts the benchmark's rows
+from 0. The benchmark's own problem ids are always taken."""
 
 
 class Matcher(Protocol):
@@ -43,7 +43,8 @@ class InBenchmark:
         self.label, self._problems, self._by = label, problems, by
         self.images = RowImages() if images is None else images
         self._places = {problem.id: place for place, problem in enumerate(problems)}
-        texts = [_plain(problem.text) for problem in problems]
+        self._pictured = any(problem.images for problem in problems)
+        texts = [self._plain(problem.text) for problem in problems]
         copies = Counter(texts)
         self._texts = {text: place for place, text in enumerate(texts) if copies[text] == 1}
         self._inside: dict[str, int | None] = {}
@@ -57,7 +58,7 @@ class InBenchmark:
             return place if 0 <= place < len(self._problems) else None
         if response.question is None:
             return None
-        text = _plain(response.question)
+        text = self._plain(response.question)
         place_or_none = self._texts.get(text)
         if place_or_none is not None or self._by == "text":
             return place_or_none
@@ -67,6 +68,9 @@ class InBenchmark:
             alone = longest_first and not unlike
             self._inside[text] = self._texts[longest_first[0]] if alone else None
         return self._inside[text]
+
+    def _plain(self, text: str) -> str:
+        return " ".join((text.replace(PLACEHOLDER, " ") if self._pictured else text).split())
 
     def placed(self) -> list[PlacedProblem]:
         return [PlacedProblem(problem) for problem in self._problems]
@@ -175,7 +179,3 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
 def _label(response: OutsideResponse) -> str:
     text = response.question if response.question is not None else f"id {response.id}"
     return " ".join(text.split())[:80]
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())

@@ -111,7 +111,9 @@ def test_an_image_that_cannot_be_used_says_where_and_the_way_out(
 def test_images_of_a_benchmark_are_there_after_an_import(tmp_path: Path, db: Database) -> None:
     images = RowImages()
     images.take([RED.data, BLUE.data])
-    path = write(tmp_path, {"id": BOTH[1].id, "response": "2"})
-    bring(db, open_responses([path]), matcher=InBenchmark("b", BOTH, "text", images))
+    other = make_problem("Is <image> red?", "no", images=[BLUE.id])
+    path = write(tmp_path, {"id": BOTH[0].id, "response": "2"}, {"question": "Is red?", "response": "no"})
+    run = bring(db, open_responses([path]), matcher=InBenchmark("b", [*BOTH, other], "text", images)).run
+    assert [row[5] for row in stored(db, run)] == [BOTH[0].id, other.id]
     with db.read() as session:
         assert load_headers(session, [BLUE.id])
