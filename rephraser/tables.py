@@ -245,7 +245,7 @@ class NeighborSetTagRow(Base):
     updated_at: Mapped[str]
 
 
-searched(CandidateRow, "question_id", "NEW.text")
+searched(CandidateRow, "question_id", "text")
 for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
     sealed_by(sealed, NeighborSetRow, "set_id")
 

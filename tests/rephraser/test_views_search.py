@@ -4,8 +4,10 @@ import random
 from pathlib import Path
 
 import pytest
+from postgres_cluster import Cluster
 from runs import Proposed, add_run, open_empty
-from sqlalchemy import text
+from sqlalchemy import create_engine, text
+from sqlalchemy.orm import Session
 
 from rephraser.views.questions import QuestionFilters, count_questions, page_questions
 from service.database import Database
@@ -119,13 +121,12 @@ def test_random_parts_of_texts_are_found(db: Database) -> None:
             assert found(db, words) == read_through(words), words
 
 
-@pytest.mark.sqlite  # has the index
 def test_the_index_alone_leaves_few_texts_to_look_at(db: Database) -> None:
     with db.read() as session:
         query = may_hold(session, ["needle", "xx"])
         assert query is not None
         assert len(session.scalars(query).all()) == 1
-    assert may_hold(session, ["ab", "cd"]) is None
+        assert may_hold(session, ["ab", "cd"]) is None
     assert search_terms("abc d\0def") == ["abc", "d"]
 
 
@@ -147,3 +148,37 @@ def test_a_write_that_fails_leaves_nothing_in_the_index(tmp_path: Path) -> None:
         with db.read() as session:
             assert session.execute(text("SELECT count(*) FROM searched_texts")).scalar_one() == 1
         assert db.integrity_report() == []
+
+
+def indexes_of_letters(session: Session) -> set[str]:
+    return set(session.scalars(text("SELECT indexname FROM pg_indexes WHERE indexname LIKE '%letters'")))
+
+
+def test_a_server_has_indexes_of_letters_and_uses_them(cluster: Cluster) -> None:
+    url = cluster.empty()
+    with Database.open(url) as db, db.read() as session:
+        session.execute(text("SET LOCAL enable_seqscan = off"))  # which is quicker for a few rows
+        query = may_hold(session, ["needle"])
+        assert query is not None
+        statement = query.compile(session.get_bind(), compile_kwargs={"literal_binds": True})
+        plan = "\n".join(session.scalars(text(f"EXPLAIN {statement}".replace(":", "\\:"))))
+        assert indexes_of_letters(session) == {"questions_letters", "candidates_letters"}
+        assert all(name in plan for name in indexes_of_letters(session)), plan
+        assert "Seq Scan" not in plan
+    cluster.drop(url)
+
+
+def test_a_role_that_may_make_no_extension_searches_without_an_index(cluster: Cluster) -> None:
+    url = cluster.empty(schema=False)
+    cluster.run("CREATE ROLE modest LOGIN")
+    engine = create_engine(url)
+    with engine.begin() as connection:
+        connection.execute(text("GRANT CREATE ON SCHEMA public TO modest"))
+    engine.dispose()
+    with Database.open(url.replace("tagrpo@", "modest@")) as db:
+        add_run(db, "r", [("Cars are dear.", "3", [Proposed("Autos cost much.")])])
+        with db.read() as session:
+            assert indexes_of_letters(session) == set()
+        assert found(db, "autos cost") == {"Cars are dear."}
+    cluster.drop(url)
+    cluster.run("DROP ROLE modest")
