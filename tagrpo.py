@@ -6,7 +6,7 @@ if __name__ == "__main__":
     from ui.cli.app import main
 
     sys.exit(main())
+elif __name__ != "__mp_main__":  # as which the command's own processes import it
+    from trainer_adapter.verifiers import NeighborEnv, NeighborTaskset, OneReply
 
-from trainer_adapter.verifiers import NeighborEnv, NeighborTaskset, OneReply
-
-__all__ = ["NeighborEnv", "NeighborTaskset", "OneReply"]
+    __all__ = ["NeighborEnv", "NeighborTaskset", "OneReply"]
