@@ -2,10 +2,11 @@
 #   make demo    sets up .venv with torch and verl, then shows the whole way on a small world
 #                (no key, no network model, no GPU)
 #   make test    sets up .venv with the developer tools too, then runs lint, types and import contracts, builds the docs
-#                as a site, and runs the tests
+#                as a site, and runs the tests that take no second each
 #
-# FULL=1 also runs the end-to-end trainings, opens the pages in Chromium (installed by apt-get where that is at hand),
-# and runs inspect_ai, MLflow and verifiers in an environment of their own; a skipped test is then a failure.
+# FULL=1 runs all tests: also those marked slow, TRL, what holds SQL on PostgreSQL, the end-to-end trainings, the pages in
+# Chromium (both installed by apt-get where that is at hand), and inspect_ai, MLflow and verifiers in an environment of
+# their own; a skipped test is then a failure.
 # VLLM=1 runs the tests with the real vLLM instead, in its build for CPUs and an environment of its own: Python 3.11
 # on Linux, x86-64.
 # TORCH_INDEX names a package index for torch, such as PyTorch's CPU index; without it pip's own is used.
@@ -131,19 +132,19 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
-# All but what takes minutes a test.
-QUICK = -m "not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
+# All but what takes minutes a test; without FULL also but what takes more than a second.
+QUICK = -m "$(if $(FULL),,not slow and )not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
 
 # What holds SQL of its own; on a server every other test runs too, but those marked `sqlite`.
 ON_POSTGRESQL = tests/service tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py \
   tests/rephraser/test_views*.py tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
   tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
-pytest: $(READY) $(TRL)/.ready $(if $(FULL),chromium postgresql tools)
-	@echo "make: tests, 15 minutes on 2 cores"
+pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)
+	@echo "make: tests, $(if $(FULL),15,4) minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
-	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 ifdef FULL
+	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
 	@echo "make: what holds SQL on PostgreSQL, 5 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
 	@echo "make: trainings with verl, and pages in Chromium, 20 minutes"

@@ -112,7 +112,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
     for marker, package, way in (
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
-        ("trl", "trl", "`make test` installs it in a folder of its own"),
+        ("trl", "trl", "`make test FULL=1` installs it in a folder of its own"),
         ("inspect", "inspect_ai", "the extra `inspect` has it, in an environment of its own"),
         ("verifiers", "verifiers", "the extra `verifiers` has it"),
         ("mlflow", "mlflow", "the extra `tracking` has it"),

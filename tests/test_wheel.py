@@ -84,6 +84,7 @@ def test_links_of_the_readme_lead_to_the_release_where_the_repository_is_known()
     assert with_absolute_links(text, None, "1.2") == " how [paper](https://arxiv.org/abs/1)"
 
 
+@pytest.mark.slow
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
     with tarfile.open(build_sdist(tmp_path)) as packed:
         packed.extractall(tmp_path, filter="data")
@@ -96,6 +97,7 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Pa
         }
 
 
+@pytest.mark.slow
 def test_it_does_its_job_in_an_empty_environment(installed: Path, tmp_path: Path) -> None:
     where = f"""
 import json, sys

@@ -102,11 +102,13 @@ def test_every_benchmark_is_listed_here() -> None:
     assert scripts() == {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *ELSEWHERE, *TRAINING}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
 def test_small(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *SIZES[name].split()).splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", [pytest.param(name, marks=OF_FILES.get(name, ())) for name in ON_DATA])
 def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
@@ -115,23 +117,27 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *ON_DATA[name].split()).splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ON_TORCH)
 def test_small_with_torch(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *ON_TORCH[name].split()).splitlines()[-1])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", ON_VERL)
 def test_small_with_verl(name: str, run: Callable[..., str]) -> None:
     assert json.loads(run(name, *ON_VERL[name].split()).splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_rollouts_of_several_trainings_are_all_imported(run: Callable[..., str]) -> None:
     output = run("speed.rollouts", "--rollouts", "8000", "--writers", "2", "--text-bytes", "200")
     report = json.loads(output.splitlines()[-1])
     assert (report["rollouts"], report["imported"]) == (8000, 8000)
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # makes a file
 def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
     """The exit code says whether something was slower than its limit, as on a busy machine it may be."""

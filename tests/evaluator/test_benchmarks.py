@@ -113,6 +113,7 @@ def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
     assert require_golds(loaded, grader) == []
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_every_gold_of_every_other_file_is_correct_or_named(data_folder: Path, grader: Grader) -> None:
     for path in sorted(data_folder.glob("*.jsonl")):
@@ -282,6 +283,7 @@ def test_every_spelling_of_an_integer_is_one(value: int) -> None:
         assert canonical_integer(spelled) == str(value)
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(min_size=1), min_size=1, unique=True), st.randoms())
 def test_the_content_hash_knows_no_order(texts: list[str], random: Any) -> None:
     problems = [make_problem(f"q{text}", "1") for text in texts]

@@ -103,6 +103,7 @@ def load(endpoint: str, home: Path, *names: str) -> list[dict[str, Any]]:
     return results
 
 
+@pytest.mark.slow
 def test_a_benchmark_is_read_at_its_pinned_commit(endpoint: str, tmp_path: Path) -> None:
     mine = tmp_path / "mine.toml"
     mine.write_text('hub = "org/mine"\nkind = "integer"\nrows = 31\n')
@@ -126,6 +127,7 @@ def test_a_benchmark_is_read_at_its_pinned_commit(endpoint: str, tmp_path: Path)
     assert "mine has 31 problems, this source 30" in other["message"]
 
 
+@pytest.mark.slow
 def test_without_a_network_the_way_out_is_a_file(tmp_path: Path) -> None:
     olympiad, gpqa = load("http://127.0.0.1:9", tmp_path, "olympiadbench", "gpqa-diamond")
     assert olympiad["error"] == gpqa["error"] == "PrerequisiteError"

@@ -158,6 +158,7 @@ def test_false_discoveries_are_corrected_as_published() -> None:
     assert np.isnan(false_discovery(np.array([np.nan]))).all()
 
 
+@pytest.mark.slow
 def test_broken_neighbors_are_flagged_and_good_ones_are_not() -> None:
     rng = np.random.default_rng(4)
     groups = make_groups(rng, 200, 16, sd=0.6)
@@ -188,6 +189,7 @@ def test_good_neighbors_raise_few_alarms() -> None:
     assert audit.flagged == []
 
 
+@pytest.mark.slow
 def test_a_spread_beyond_what_the_model_allows_says_so() -> None:
     rng = np.random.default_rng(3)
     apart = audit_difficulty(Checkpoint("all or nothing", tuple(make_groups(rng, 60, 8, sd=25.0)))).spread

@@ -51,6 +51,7 @@ def sample(rng: np.random.Generator, success: Floats, m: int) -> GroupCounts:
     return GroupCounts(np.arange(len(success)), correct, m - correct, np.zeros_like(correct))
 
 
+@pytest.mark.slow
 def test_shares_of_a_model_are_those_of_its_simulation() -> None:
     rng = np.random.default_rng(0)
     weights, shift = beta_cells(0.8, 1.2), Shift(-0.4, 0.9, 0.05)
@@ -114,6 +115,7 @@ def test_prompts_that_are_not_there_say_nothing() -> None:
     assert any(np.allclose(row, alone) for row in rows)
 
 
+@pytest.mark.slow
 def test_a_forecast_finds_the_shares_of_the_population() -> None:
     rng = np.random.default_rng(2)
     population = draw_rates(rng, 100_000, 3)
@@ -129,6 +131,7 @@ def test_a_forecast_finds_the_shares_of_the_population() -> None:
         assert row.low < row.share < row.high
 
 
+@pytest.mark.slow
 def test_forecasts_repeat_and_have_wider_intervals_for_smaller_pilots() -> None:
     rng = np.random.default_rng(3)
     success = draw_rates(rng, 400, 1)
@@ -182,6 +185,7 @@ def by_phrasing(rng: np.random.Generator, shape: tuple[int, int]) -> Floats:
     return np.where(solved, rng.beta(12, 1, shape), rng.beta(0.8, 14, shape))
 
 
+@pytest.mark.slow
 def test_prompts_that_are_solved_or_not_by_themselves_do_not_mislead_the_forecast() -> None:
     rng = np.random.default_rng(11)
     fitted = forecast(sample(rng, by_phrasing(rng, (300, 4)), 8), replicates=10)
@@ -195,6 +199,7 @@ def test_prompts_that_are_solved_or_not_by_themselves_do_not_mislead_the_forecas
         assert row.share == pytest.approx(true, abs=0.08)
 
 
+@pytest.mark.slow
 def test_an_interval_holds_what_the_model_misses_in_the_pilot() -> None:
     rng = np.random.default_rng(12)
     own, others = by_phrasing(rng, (300, 1)), by_phrasing(rng, (300, 1))
@@ -259,6 +264,7 @@ def test_visits_are_halved_and_thinned() -> None:
         halves([visits[0], [(1, 8)]])
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_the_forecast_holds_on_a_real_run(data_folder: Path) -> None:
     visits = read_visits(data_folder / "grpo_group_log_dsrsub.jsonl")

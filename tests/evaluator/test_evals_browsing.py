@@ -154,6 +154,7 @@ def test_runs_come_with_their_numbers(db: Database, run: Run) -> None:
     assert not half.grader.complete
 
 
+@pytest.mark.slow
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     st.lists(

@@ -154,6 +154,7 @@ def test_growing_opens_a_finished_run_again_and_keeps_every_sample(db: Database)
         assert samples_missing(session, run.id, 21) == 2
 
 
+@pytest.mark.slow
 def test_two_workers_on_one_run_draw_every_sample_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "OTHERS_POLL_S", 0.05)
     problems = sums(12)

@@ -63,6 +63,7 @@ def test_tensorboard_has_scores_with_intervals_shares_and_the_report(
     assert "runs: base.aime24" in base.Tensors("settings")[0].tensor_proto.string_val[0].decode()
 
 
+@pytest.mark.slow
 def test_wandb_has_them_offline(
     tmp_path: Path, rows: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

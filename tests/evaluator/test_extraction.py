@@ -65,6 +65,7 @@ def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
     assert _text(response) == answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "hostile",
     [

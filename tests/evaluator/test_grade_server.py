@@ -66,6 +66,7 @@ def grades(answer: httpx.Response) -> list[tuple[str, str]]:
     return [(grade["value"], grade["reason"]) for grade in answer.json()["grades"]]
 
 
+@pytest.mark.slow
 def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client: httpx.Client) -> None:
     pairs = [
         (r"so \boxed{\frac{2}{4}}", 0.5),
@@ -193,6 +194,7 @@ def test_broken_characters_are_no_reason_to_grade_no_other(client: httpx.Client)
     assert [value for value, _ in grades(nan)] == ["correct"]
 
 
+@pytest.mark.slow
 def test_hostile_answers_hold_up_nobody_and_get_a_reason(client: httpx.Client) -> None:
     towers = ["9^{9^{9^9}}", "((((3!)!)!)!)!", r"\frac{1}{" * 10_000 + "x" + "}" * 10_000, "(" * 10_000]
     hostile = [rf"\boxed{{{answer}}}" for answer in (*towers, *hostile_answers()[-8:])]
@@ -214,6 +216,7 @@ def test_hostile_answers_hold_up_nobody_and_get_a_reason(client: httpx.Client) -
     assert all(reason for _, reason in found)
 
 
+@pytest.mark.slow
 def test_a_full_queue_says_when_to_come_again_and_metrics_count_it(client: httpx.Client) -> None:
     many = batch(*[(SLOW.replace("x^3", f"x^{{{power}}}"), r"\ln 7") for power in range(3, 203)])
     held = threading.Thread(target=client.post, args=("/grade",), kwargs={"json": many})
@@ -240,6 +243,7 @@ def test_the_routes_describe_themselves(client: httpx.Client) -> None:
     assert "/openapi.json" in client.get("/docs").text
 
 
+@pytest.mark.slow
 def test_a_token_is_asked_for_and_may_stand_in_the_address(tmp_path: Path) -> None:
     process, line = start("--host", "0.0.0.0", "--unknown-reward", "0", TAGRPO_GRADE_TOKEN=TOKEN)
     try:
@@ -266,6 +270,7 @@ def ask_until_it_takes_nobody(url: str) -> None:
         httpx.get(f"{url}/health")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("again", [False, True], ids=["SIGTERM", "Ctrl-C twice"])
 def test_a_signal_lets_what_is_in_flight_be_answered_and_a_second_one_does_not(again: bool) -> None:
     process, line = start("--deadline-s", "300" if again else "4", "--time-limit-s", "300")
@@ -299,6 +304,7 @@ def test_a_taken_port_and_bad_settings_are_one_line(tmp_path: Path) -> None:
     assert "Traceback" not in error
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("query", "prompt", "response"),
     [

@@ -119,6 +119,7 @@ def test_order_extraction_and_progress(grader: Grader) -> None:
     assert seen == sorted(seen)
 
 
+@pytest.mark.slow
 def test_hostile_answers_end_quickly() -> None:
     hostile = [
         "9^{9^{9^9}}",
@@ -181,6 +182,7 @@ def _workers() -> list[psutil.Process]:
     return found
 
 
+@pytest.mark.slow
 def test_killed_workers_are_replaced() -> None:
     before = {process.pid for process in _workers()}
     with Grader(workers=1, time_limit_s=3.0) as grader:
@@ -239,6 +241,7 @@ SCRIPT = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
 def test_a_signal_ends_the_program_and_its_workers(signum: int, tmp_path: Path) -> None:
@@ -262,6 +265,7 @@ def test_a_signal_ends_the_program_and_its_workers(signum: int, tmp_path: Path) 
     assert [p for p in alive if p.status() != psutil.STATUS_ZOMBIE] == []
 
 
+@pytest.mark.slow
 def test_workers_that_cannot_start_are_an_error_not_a_grade() -> None:
     program = (
         "from evaluator.grading import Grader\n"

@@ -66,6 +66,7 @@ def _joined(parts: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
 expressions = st.recursive(atoms, _joined, max_leaves=5)
 
 
+@pytest.mark.slow
 @example("x+x", r"((x+|x|)^{-1})^{-1}")  # the second is defined for positive x only
 @settings(max_examples=80, deadline=None)
 @given(expressions, expressions)
@@ -204,6 +205,7 @@ def test_the_quick_search_finds_the_marker_that_a_full_one_finds(text: str) -> N
     assert found is None or found >= ends[-1]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_fast_paths_agree_with_math_verify_on_real_answers(data_folder: Path) -> None:
     pairs = set()

@@ -51,6 +51,7 @@ def verdicts(grades: list[Grade]) -> list[tuple[str, str]]:
     return [(grade.value.value, grade.reason) for grade in grades]
 
 
+@pytest.mark.slow
 def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(grader: Grader) -> None:
     cases = [
         *(GradeCase("has five", "five"), GradeCase("has six", "five"), GradeCase("has six", "")),

@@ -137,6 +137,7 @@ def test_golds_are_read_as_they_are_written() -> None:
     assert read_gold(write_gold(odd)) == odd
 
 
+@pytest.mark.slow
 def test_blocks_in_other_languages_are_no_programs() -> None:
     plain = ProgramGold("assert f() == 1", ("f",))
     assert find_programs("```bash\npip install f\n```\n```python\ndef f(): return 1\n```\n", plain) == (

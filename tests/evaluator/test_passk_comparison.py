@@ -220,6 +220,7 @@ def test_more_samples_on_one_side_are_no_win() -> None:
     assert compare(a, a, 32).thinned == 0
 
 
+@pytest.mark.slow
 def test_levels_are_kept_where_one_side_has_more_samples() -> None:
     rng = np.random.default_rng(5)
     ids = [f"p{i}" for i in range(120)]

@@ -135,6 +135,7 @@ def test_counts_that_have_no_interval(n: list[int], c: list[int], message: str) 
         same_problems_interval(n, c, 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("population", POPULATIONS[:1] + POPULATIONS[2:3])
 @pytest.mark.parametrize(("problems", "samples"), [(30, 32), (83, 128)])
 def test_intervals_cover(population: object, problems: int, samples: int) -> None:
@@ -157,6 +158,7 @@ def test_resampled_counts_would_be_biased() -> None:
     assert np.mean(pass_at_k(n, again, k)) < 1 - 0.97**k - 0.05
 
 
+@pytest.mark.slow
 def test_the_simulation_prints_its_tables() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "benchmarks.studies.passk_coverage", "--repetitions", "2"],

@@ -160,6 +160,7 @@ def test_settings_of_the_paper_are_not_remarked_on(db: Database) -> None:
     assert said(build(db, "a"), "Unlike there") == []
 
 
+@pytest.mark.slow
 def test_published_figures_are_asked_for_or_turned_off(db: Database) -> None:
     add_eval_run(db, "a.aime24", HALF, benchmark="aime24", model="Qwen/Qwen3-4B")
     add_eval_run(db, "c.aime24", HALF, benchmark="aime24", model="out/checkpoint-100")

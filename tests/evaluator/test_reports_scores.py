@@ -80,6 +80,7 @@ def test_an_average_needs_one_k() -> None:
         average([Score(k, 0.5, 0.5, 0.4, 0.6, NEW_PROBLEMS, 30) for k in (1, 2)])
 
 
+@pytest.mark.slow
 def test_the_interval_of_an_average_covers() -> None:
     rng = np.random.default_rng(0)
     sizes, shapes, covered, trials = (83, 30, 30), ((2.0, 1.0), (0.6, 1.0), (0.4, 1.0)), 0, 400

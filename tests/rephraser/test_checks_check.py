@@ -189,6 +189,7 @@ def test_never_raises_on_broken_latex(question: list[str], candidate: list[str])
         assert finding.name in FINDINGS
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", ["a", "$x", "1/", "\n", "{", "$a_{1}=2$, ", "1,000", "so "])
 def test_hostile_text_takes_linear_time(unit: str) -> None:
     text = (unit * 20_000)[:19_990]
@@ -205,6 +206,7 @@ def test_a_megabyte_is_too_long_and_quickly_so() -> None:
     assert time.process_time() - started < 3
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize(
     ("name", "same_answer", "low", "high", "most_fatal"),
@@ -232,6 +234,7 @@ def test_shares_on_real_pairs(
     assert sum(bool(names & FATAL) for names in found) / len(rows) <= most_fatal
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_latex_spelled_otherwise_is_the_same_question() -> None:
     path = SHARED / "math_train.jsonl"

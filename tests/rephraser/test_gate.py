@@ -48,6 +48,7 @@ def test_rows_say_what_they_are(row: dict[str, Any], truth: str | None) -> None:
     assert gate.question_pairs.truth_of(row) == truth
 
 
+@pytest.mark.slow
 def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path) -> None:
     write(tmp_path / "honest.jsonl", REPHRASED, 20, same_answer=True, style="order")
     write(tmp_path / "copied.jsonl", ORIGINAL, 20, same_answer=True, style="copy")
@@ -68,6 +69,7 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
     assert 12 < mixed["answers_per_accepted"] < 30
 
 
+@pytest.mark.slow
 def test_a_flag_asks_for_more_answers_and_lets_fewer_broken_ones_through() -> None:
     table, _ = gate.simulate(gate.default_rng(2), 900, gate.RULE)
     for solver in (gate.INDEPENDENT, gate.MEMORISING):
@@ -78,6 +80,7 @@ def test_a_flag_asks_for_more_answers_and_lets_fewer_broken_ones_through() -> No
         assert good[1] == pytest.approx(good[0], abs=0.05)
 
 
+@pytest.mark.slow
 def test_a_premise_check_takes_out_what_it_finds() -> None:
     table, _ = gate.simulate(gate.default_rng(3), 450, gate.RULE)
     honest = [gate.Pair(gate.HONEST, "all", False, frozenset())]

@@ -24,6 +24,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return CommandLine(monkeypatch, capsys)
 
 
+@pytest.mark.slow
 def test_a_proposer_is_shown_the_images_of_a_question(cli: CommandLine, tmp_path: Path) -> None:
     save_tiny_vision_model(tmp_path / "seeing", context=4000)
     (tmp_path / "red.png").write_bytes(picture("red", (40, 40)))

@@ -136,6 +136,7 @@ def rows(db: Path, query: str) -> list[Any]:
         return [tuple(row) for row in session.execute(text(query))]
 
 
+@pytest.mark.slow
 def test_answers_of_a_local_policy_decide_and_cost_nothing(calm: Path, policy: Path) -> None:
     statuses = rows(
         calm,
@@ -182,6 +183,7 @@ def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: P
         assert json.loads(evidence)["solvers"] == [solver["id"]]
 
 
+@pytest.mark.slow
 def test_an_interrupted_run_goes_on_with_the_same_answers(
     cli: CommandLine, calm: Path, policy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +206,7 @@ def test_an_interrupted_run_goes_on_with_the_same_answers(
     assert final_state(db) == final_state(calm)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_a_killed_run_goes_on_with_the_same_answers(
     cli: CommandLine, calm: Path, policy: Path, tmp_path: Path

@@ -105,6 +105,7 @@ def asked_world(path: Path, **changes: object) -> World:
     return world
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "status", "groups"),
     [

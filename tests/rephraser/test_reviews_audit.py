@@ -84,6 +84,7 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     assert (rates.false_reject.count, rates.false_reject.reviewed) == (6, 6)
 
 
+@pytest.mark.slow
 def test_strata_follow_the_verdict_and_not_an_earlier_review(db: Database, run: Run) -> None:
     for number in range(12):
         add_review(db, QUESTION, f"Wording {number}: add 2 and 3.", "rejected")

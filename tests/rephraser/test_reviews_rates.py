@@ -138,6 +138,7 @@ def test_kappa_of_nothing_is_an_error() -> None:
         cohens_kappa([])
 
 
+@pytest.mark.slow
 def test_the_intervals_of_audits_cover_the_run_they_are_drawn_from() -> None:
     """Draws audits with known truth: 5% of accepted, 60% of rejected and 20% of unverified ones are good or
     broken against the verdict, and a reviewer who never errs looks at 60 of them."""

@@ -241,6 +241,7 @@ def test_masking_and_back_keeps_the_words(text: str) -> None:
         assert re.sub(r"[\s.,?]", "", unmask(masked.text, masked)) == re.sub(r"[\s.,?]", "", text)
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_coverage_on_math_train() -> None:
     path = DATA / "math_train.jsonl"

@@ -65,6 +65,7 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
     return run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
 
 
+@pytest.mark.slow
 def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(calm: Calm) -> None:
     state, paid = calm
     assert len(state["cells"]) == paid  # one request a cell
@@ -75,6 +76,7 @@ def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(calm: Calm)
     assert not [text for text in accepted if "gives away" in text]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: Calm, tmp_path: Path) -> None:
     undisturbed, _ = calm
@@ -94,6 +96,7 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
     check_loss(undisturbed, final_state(db), lost, seen)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp_path: Path) -> None:
     undisturbed, paid = calm
@@ -110,6 +113,7 @@ def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp
     assert seen["max_in_flight"] > 4  # both were at work
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -137,6 +141,7 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     assert set(seen["faults"]) == set(shares)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_path: Path) -> None:
     undisturbed, paid = calm
@@ -160,6 +165,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
     assert final_state(db) == undisturbed
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("batch", [(), ("--batch", "--batch-poll", "0.05")])
 def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
@@ -183,6 +189,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
         assert stats(url)["paid"] == paid
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path: Path) -> None:
     db = tmp_path / "killed.db"
@@ -207,6 +214,7 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         assert "the cap of run is $9 from now on, and was $0.4" in done.err
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
     calm: Calm, tmp_path: Path
@@ -275,6 +283,7 @@ def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: py
         assert b"sk-secret" not in path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_run_that_finds_all_answers_judges_them(tmp_path: Path) -> None:
     db = tmp_path / "t.db"
     import_world(db, 3)

@@ -68,6 +68,7 @@ def count(url: str, *tables: Any) -> list[int]:
         return [session.scalar(select(func.count()).select_from(table)) or 0 for table in tables]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_commit", [False, True], ids=["within", "commit"])
 def test_a_review_is_there_once_or_not_at_all(cluster: Cluster, url: str, in_commit: bool) -> None:
     with Database.open(url) as db, db.read() as session:
@@ -82,6 +83,7 @@ def test_a_review_is_there_once_or_not_at_all(cluster: Cluster, url: str, in_com
     assert count(url, ReviewRow) == [1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("in_commit", [False, True], ids=["within", "commit"])
 def test_a_set_is_published_whole_or_not_at_all(cluster: Cluster, url: str, in_commit: bool) -> None:
     tables = (NeighborSetRow, NeighborSetQuestionRow, NeighborSetMemberRow)

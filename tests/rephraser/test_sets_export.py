@@ -209,6 +209,7 @@ BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", list(BAD_ROWS))
 def test_bad_rows_are_named_and_nothing_is_imported(
     db: Database, header: SetHeader, tmp_path: Path, case: str

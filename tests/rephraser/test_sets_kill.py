@@ -52,6 +52,7 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
     assert sets.publish(db, "math", run="run").header.ref == "math@1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "name"), [("export_hf", "out"), ("export_parquet", "out.parquet")])
 def test_a_killed_export_is_not_there(db: Database, tmp_path: Path, function: str, name: str) -> None:
     header = sets.publish(db, "math", run="run").header

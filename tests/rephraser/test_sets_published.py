@@ -81,6 +81,7 @@ def read(address: str, cache: Path, *calls: list[str]) -> list[Any]:
     return results
 
 
+@pytest.mark.slow
 def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tmp_path: Path) -> None:
     ids = [entry.question.id for entry in read_published(str(exports / "set"))]
     apples, pears = "me/apples", "me/pears"

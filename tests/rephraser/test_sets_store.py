@@ -193,6 +193,7 @@ TAMPERING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("statement", list(TAMPERING))
 def test_verify_sees_what_was_done_behind_the_triggers(
     db: Database, published: list[SetHeader], statement: str

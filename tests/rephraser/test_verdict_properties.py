@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,7 @@ def answer_counts(draw: st.DrawFn) -> AnswerCounts:
 RULE_CASES = st.sampled_from([OverlapRule(), OverlapRule.plain(), OverlapRule.scaled(4, (4,)), BayesRule()])
 
 
+@pytest.mark.slow
 @given(answer_counts(), RULE_CASES, st.randoms(use_true_random=False))
 def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: Rule, random: Random) -> None:
     order = list(range(len(counted.original)))

@@ -43,6 +43,7 @@ def test_most_good_candidates_are_accepted_and_hardly_any_rejected(good: list[si
     assert shares(able, OverlapRule())[0] > 0.87
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "most_accepted", "least_rejected"),
     [
@@ -118,6 +119,7 @@ def run_benchmark(*arguments: str) -> tuple[str, dict[str, dict[str, float]]]:
     return done.stdout, json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_the_benchmark_runs_without_real_data_and_says_so(tmp_path: Path) -> None:
     printed, report = run_benchmark("--data", str(tmp_path))
     assert "no real responses were judged" in printed
@@ -126,6 +128,7 @@ def test_the_benchmark_runs_without_real_data_and_says_so(tmp_path: Path) -> Non
     assert report["overlap"]["good_accepted_from_35"] > 0.6
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_real_responses_to_one_problem_are_told_from_those_to_another() -> None:
     if not (DATA / "qwen25math_100x8.jsonl").exists():

@@ -229,6 +229,7 @@ def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
         assert page_answers(session, "q_1", "solver_1", after=0) == [second]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "filters",
     [

@@ -110,6 +110,7 @@ def test_words_must_all_stand_in_one_text(tmp_path: Path) -> None:
     assert found(db, "cars tickets") == set()
 
 
+@pytest.mark.slow
 def test_random_parts_of_texts_are_found(db: Database) -> None:
     chance = random.Random(0)
     for _ in range(300):

@@ -10,7 +10,7 @@ from typer.core import TyperGroup
 from sandbox.demo.plan import FULL, QUICK, DemoPlan, DemoSize, Training, comparisons
 from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
-from ui.cli.app import commands
+from ui.cli.app import SETTINGS, commands
 
 PLAN = DemoPlan(Path("some") / "folder")
 LARGE = replace(PLAN, recipes=("grpo_matched", "ta_grpo", "ta_grpo_star"), seeds=2)
@@ -27,7 +27,7 @@ def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
         while isinstance(found, TyperGroup):
             names.append(step.arguments[len(names)])
             found = found.commands[names[-1]]
-        found.make_context(names[-1], list(step.arguments[len(names) :]))
+        found.make_context(names[-1], list(step.arguments[len(names) :]), **SETTINGS)
         assert step.title
         assert step.words
         assert shlex.split(step.shell) == ["tagrpo", *step.arguments]

@@ -43,6 +43,7 @@ def test_other_settings_are_refused_by_name(plan: DemoPlan) -> None:
         pass
 
 
+@pytest.mark.slow
 def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
     script = (
         "import sys; from pathlib import Path\n"

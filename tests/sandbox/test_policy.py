@@ -143,6 +143,7 @@ def short(steps: int) -> tuple[Shape, Schedule]:
     return Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=steps, batch=16)
 
 
+@pytest.mark.slow
 def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
     losses: list[float] = []
 
@@ -160,6 +161,7 @@ def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
     assert losses[0] == losses[1] != losses[2]
 
 
+@pytest.mark.slow
 def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")

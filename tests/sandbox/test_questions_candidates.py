@@ -120,6 +120,7 @@ def fatal(question: Asked, text: str) -> list[str]:
     return [finding.name for finding in findings if finding.severity is Severity.FATAL]
 
 
+@pytest.mark.slow
 def test_good_candidates_of_all_phrasings_pass_the_structural_checks() -> None:
     questions = draw_questions(11, 128, 8)[0]
     for question in questions:
@@ -128,6 +129,7 @@ def test_good_candidates_of_all_phrasings_pass_the_structural_checks() -> None:
                 assert fatal(question, phrasing.text(question.problem)) == []
 
 
+@pytest.mark.slow
 def test_breaks_that_show_in_the_numbers_are_found_by_the_structural_checks() -> None:
     """But for a number that stands in either text twice: then none is missing, or none was added."""
     draw = random.Random(0)
@@ -145,6 +147,7 @@ def test_breaks_that_show_in_the_numbers_are_found_by_the_structural_checks() ->
                     assert structure_of(findings).flagged or fatal(question, text), text
 
 
+@pytest.mark.slow
 def test_breaks_that_keep_the_numbers_are_left_to_the_answers() -> None:
     draw = random.Random(0)
     passed = Counter(

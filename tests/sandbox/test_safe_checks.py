@@ -118,6 +118,7 @@ def test_sampler_and_scorer_agree(model: Any, pad: int, rollouts: Rollouts) -> N
             assert float((together[row, : len(response)] - plain).abs().max()) < 1e-5
 
 
+@pytest.mark.slow
 def test_the_first_update_has_a_ratio_of_one_wherever_responses_came_from(
     model: Any, pad: int, rollouts: Rollouts
 ) -> None:
@@ -138,6 +139,7 @@ def test_the_first_update_has_a_ratio_of_one_wherever_responses_came_from(
     assert float(apart_B[rollouts.variant_B > 0].mean()) < -1
 
 
+@pytest.mark.slow
 def test_neighbors_that_say_what_the_question_says_make_matched_grpo(
     policy: tuple[Any, Any], model: Any, pad: int
 ) -> None:
@@ -169,6 +171,7 @@ def reordered(rollouts: Rollouts, order: list[int]) -> Rollouts:
     )
 
 
+@pytest.mark.slow
 def test_with_the_question_as_anchor_words_of_neighbors_only_are_never_touched(
     policy: tuple[Any, Any], pad: int
 ) -> None:
@@ -192,6 +195,7 @@ def test_with_the_question_as_anchor_words_of_neighbors_only_are_never_touched(
     assert float(anchored["lm_head.weight"][only].abs().max()) > 0
 
 
+@pytest.mark.slow
 def test_the_same_seed_on_one_thread_gives_the_same_bits(policy: tuple[Any, Any], pad: int) -> None:
     """Two steps of drawing, grading and updating, twice; another seed leads elsewhere."""
 

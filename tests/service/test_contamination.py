@@ -164,6 +164,7 @@ def test_every_pair_that_brute_force_finds_is_found(
     assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_what_math_train_shares_with_math500_and_olympiadbench(data_folder: Path) -> None:
     def read(name: str) -> list[Text]:

@@ -137,6 +137,7 @@ def test_an_error_rolls_the_transaction_back(path: Path) -> None:
         assert count_runs(db) == 0
 
 
+@pytest.mark.slow
 def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
     code = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
     workers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(4)]
@@ -284,6 +285,7 @@ with Database.open(sys.argv[1]) as db:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(resource, "RLIMIT_FSIZE"), reason="needs a limit on file sizes")
 def test_a_full_disk_loses_nothing_that_was_committed(path: Path) -> None:
     result = subprocess.run(

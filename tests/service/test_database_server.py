@@ -55,6 +55,7 @@ def test_a_character_0_becomes_one_that_the_server_keeps(url: str) -> None:
             assert session.scalars(select(QuestionRow.text)).all() == ["How many\ufffd apples?"]
 
 
+@pytest.mark.slow
 def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
     made = cluster.empty(schema=False)
     starters = [subprocess.Popen([sys.executable, "-c", OPEN, made]) for _ in range(3)]
@@ -157,6 +158,7 @@ def test_a_reader_sees_one_state_and_writers_one_another(url: str) -> None:
         assert count(db) == 41
 
 
+@pytest.mark.slow
 def test_a_server_that_restarts_is_waited_for(cluster: Cluster, url: str) -> None:
     with Database.open(url) as db:
         store(db, "before")
@@ -193,6 +195,7 @@ def test_a_connection_cut_in_the_commit_is_asked_after(
         assert count(db) == reached
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("others", [0, 3])
 @pytest.mark.parametrize("dies", ["server", "backend"])
 def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_transaction(
@@ -228,6 +231,7 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
         assert count(db) == 1 + others
 
 
+@pytest.mark.slow
 def test_a_commit_before_an_ordinary_restart_is_asked_after(
     cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

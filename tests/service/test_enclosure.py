@@ -155,6 +155,7 @@ def f():
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("program", "value"),
     [
@@ -170,6 +171,7 @@ def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str) -
     assert run(enclosures, program).value == value
 
 
+@pytest.mark.slow
 def test_a_fork_bomb_and_a_daemon_are_gone_with_the_verdict(enclosures: Enclosures) -> None:
     bomb = """
 import os, time

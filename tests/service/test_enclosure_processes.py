@@ -73,6 +73,7 @@ def test_what_can_be_run_later_is_not_refused_for_good(monkeypatch: pytest.Monke
     assert running.refusal() is None
 
 
+@pytest.mark.slow
 def test_tests_that_nobody_waits_for_end_too() -> None:
     """The grader is killed while its tests run for ever."""
     script = """

@@ -25,6 +25,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_an_engine_ends_with_a_command_that_is_killed_and_not_before() -> None:
     command = subprocess.Popen(
         [sys.executable, "-c", COMMAND],

@@ -4,6 +4,7 @@ import random
 import string
 import time
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
@@ -78,6 +79,7 @@ def test_one_changed_word_in_long_texts_is_nearly_always_found() -> None:
     assert found >= 198
 
 
+@pytest.mark.slow
 def test_thousands_from_one_template_take_seconds() -> None:
     index = NearIndex()
     start = time.process_time()

@@ -104,6 +104,7 @@ def hub() -> Iterator[ThreadingHTTPServer]:
 CLOSED = "http://127.0.0.1:9"
 
 
+@pytest.mark.slow
 def test_a_data_set_is_read_at_the_commit_that_is_recorded(hub: ThreadingHTTPServer, tmp_path: Path) -> None:
     endpoint = f"http://127.0.0.1:{hub.server_port}"
     found, nothing, revision, split, config = read(
@@ -141,6 +142,7 @@ def test_a_data_set_is_read_at_the_commit_that_is_recorded(hub: ThreadingHTTPSer
     assert 'may not be the revision "v2"' in other["message"]
 
 
+@pytest.mark.slow
 def test_without_network_and_cache_the_message_says_so(tmp_path: Path) -> None:
     (away,) = read(CLOSED, tmp_path, ("org/tiny", {}))
     assert away["error"] == "PrerequisiteError"

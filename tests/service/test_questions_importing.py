@@ -229,6 +229,7 @@ def test_the_default_name_is_made_from_the_file(db: Database, tmp_path: Path) ->
     assert import_questions(db, write(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 def test_math_arrives_at_7498(db: Database) -> None:
     path = DATA / "math_train.jsonl"

@@ -52,6 +52,7 @@ def test_an_answer_with_its_receipt(model: str) -> None:
     assert "top_p" not in body
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 @pytest.mark.parametrize(
     ("fault", "kind", "billed"),
@@ -184,6 +185,7 @@ def test_retry_after_in_seconds_is_waited_for(model: str) -> None:
     assert 0.4 <= server.arrivals[1] - server.arrivals[0] < 3.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 def test_retry_after_as_a_date_is_waited_for(model: str) -> None:
     due = (datetime.now(UTC) + timedelta(seconds=2)).replace(microsecond=0)

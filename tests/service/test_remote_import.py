@@ -3,6 +3,8 @@
 import subprocess
 import sys
 
+import pytest
+
 OFFLINE = """
 import socket, sys
 import service.models.remote
@@ -20,6 +22,7 @@ print(price.prompt, price.completion)
 """
 
 
+@pytest.mark.slow
 def test_importing_loads_no_litellm_and_prices_need_no_network() -> None:
     done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -49,6 +49,7 @@ def run(server: OpenAIServer, requests: Any, **settings: Any) -> tuple[RunOutcom
     return asyncio.run(main()), got
 
 
+@pytest.mark.slow
 def test_all_are_answered_once_and_in_any_order() -> None:
     server = OpenAIServer(latency_s=0.01)
     outcome, got = run(server, questions(300), max_concurrency=32)
@@ -68,6 +69,7 @@ def test_every_answer_belongs_to_its_request() -> None:
         assert [choice.text for choice in answer.choices] == [f"question {number:05d}/{number}"] * 2
 
 
+@pytest.mark.slow
 def test_requests_are_taken_only_when_they_can_be_sent() -> None:
     taken = 0
     ahead: list[int] = []
@@ -95,6 +97,7 @@ def test_requests_are_taken_only_when_they_can_be_sent() -> None:
     assert max(ahead) <= 8
 
 
+@pytest.mark.slow
 def test_a_storm_of_faults_is_weathered() -> None:
     names = ["rate_limit", "server_error", "unavailable", "overloaded", "cut", "cut_early", "invalid_json"]
     names += ["wrong_type", "wrong_shape", "empty_choices", "hang", "drip"]
@@ -107,6 +110,7 @@ def test_a_storm_of_faults_is_weathered() -> None:
     assert server.overlaps == 0  # no request is under way twice at the same time
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap", [0.05, 0.2])
 def test_the_cap_holds_with_64_in_flight(cap: float) -> None:
     budget = Budget(max_usd=cap)
@@ -217,6 +221,7 @@ def test_one_bad_question_fails_alone() -> None:
     assert (failure.kind, failure.attempts) == ("server error", 6)
 
 
+@pytest.mark.slow
 def test_a_crowded_server_is_met_with_fewer_requests() -> None:
     server = OpenAIServer(latency_s=0.02, capacity=6)
     outcome, _ = run(server, questions(250), max_concurrency=64, retries=RetryPolicy(20, 0.01, 0.05))
@@ -227,6 +232,7 @@ def test_a_crowded_server_is_met_with_fewer_requests() -> None:
     assert refused_late < 0.4  # 64 at once against a capacity of 6 would have refused nine in ten
 
 
+@pytest.mark.slow
 def test_hard_problems_lower_no_limit() -> None:
     server = OpenAIServer()
     count = 300

@@ -95,6 +95,7 @@ def from_request(number: int, fault: str) -> FaultPlan:
     return plan
 
 
+@pytest.mark.slow
 def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     equal = [OpenAIServer(latency_s=0.05), OpenAIServer(latency_s=0.05)]
     outcome, results = drive(equal, 120, max_concurrency=8)
@@ -125,6 +126,7 @@ def test_requests_go_where_the_fewest_are_in_flight() -> None:
     assert [server.max_in_flight for server in servers] == [4, 4, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["server_error", "unavailable", "cut_early", "no_model"])
 def test_a_server_that_fails_half_way_is_left_alone(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
@@ -140,6 +142,7 @@ def test_a_server_that_fails_half_way_is_left_alone(fault: str, caplog: pytest.L
     assert lines[0].startswith(f"{bad.url} is left alone and tried again from time to time, 1 of 2 servers")
 
 
+@pytest.mark.slow
 def test_a_dead_server_is_asked_again_once_it_is_back(caplog: pytest.LogCaptureFixture) -> None:
     good, dying = OpenAIServer(latency_s=0.05), OpenAIServer(latency_s=0.05)
     again: list[OpenAIServer] = []
@@ -203,6 +206,7 @@ def test_a_run_goes_on_when_one_of_all_comes_back_in_time() -> None:
     assert asyncio.run(main()).answered == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("other", "words"),
     [
@@ -234,6 +238,7 @@ def test_what_a_server_does_not_tell_differs_from_nothing() -> None:
     assert outcome.stopped is None
 
 
+@pytest.mark.slow
 def test_a_server_that_is_not_up_yet_joins_later_if_it_serves_the_same(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -273,6 +278,7 @@ def test_none_reachable_at_the_start_is_one_problem() -> None:
     assert (problem or "").startswith("none of 2 servers answers: ")
 
 
+@pytest.mark.slow
 def test_a_busy_server_is_no_dead_one() -> None:
     small, large = OpenAIServer(latency_s=0.03, capacity=2), OpenAIServer(latency_s=0.03, capacity=8)
     outcome, results = drive([small, large], 300, max_concurrency=16, retries=RetryPolicy(base_s=0.02))
@@ -308,6 +314,7 @@ def test_a_run_ends_at_once_where_every_server_refuses_the_model() -> None:
     assert sum(server.stats["requests"] for server in servers) <= 10
 
 
+@pytest.mark.slow
 def test_a_server_that_hangs_holds_up_few_requests() -> None:
     hanging, good = OpenAIServer(faults=always("hang")), OpenAIServer(latency_s=0.02)
     outcome, results = drive([hanging, good], 150, max_concurrency=4, timeout_s=0.5)

@@ -77,6 +77,7 @@ def drawn(decoder: Any, rows: Sequence[Row]) -> dict[tuple[int, int], list[int]]
     raise AssertionError("rows are left")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_the_moving_batch_writes_what_generate_does(model: Any, folder: str, temperature: float) -> None:
     assert can_share_a_batch(model)

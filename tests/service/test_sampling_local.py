@@ -75,6 +75,7 @@ def test_a_run_is_drawn_with_its_seeds_counts_and_stop_reasons(db: Database, mod
     assert cell.completion_tokens == sum(one.completion_tokens or 0 for one in samples[:8])
 
 
+@pytest.mark.slow
 def test_samples_do_not_depend_on_batches_cells_or_how_the_run_grew(db: Database, model: str) -> None:
     at_once = plan_run(db, 8, name="once", max_tokens=10)
     sampler(model).fill(at_once, ignore)

@@ -55,6 +55,7 @@ def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], n: int, *, at_onc
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
 def test_greedy_rows_are_those_of_generate_for_each_prompt_alone(name: str) -> None:
     from transformers import GenerationConfig
@@ -82,6 +83,7 @@ def test_shared_keys_of_groups_change_no_token(name: str) -> None:
     assert draw(MovingBatch(model, choosing(), Room(8, PLENTY)), prompts, 2) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["llama", "gpt2", "mistral"])
 def test_a_rows_tokens_do_not_depend_on_the_batch(name: str) -> None:
     model, prompts = random_model(name), random_prompts(4)

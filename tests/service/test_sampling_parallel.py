@@ -91,6 +91,7 @@ def pids(folder: Path) -> set[str]:
     return set((folder / "drawn").read_text().split())
 
 
+@pytest.mark.slow
 def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
     db: Database, model: str, ray_cluster: Any, folder: Path
 ) -> None:
@@ -129,6 +130,7 @@ def test_engines_on_nodes_that_come_and_go_draw_what_one_engine_draws(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["kill", "hang"])
 def test_a_lost_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
     db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch, fault: str
@@ -146,6 +148,7 @@ def test_a_lost_engine_is_replaced_and_what_it_had_in_hand_drawn_again(
     assert all(cell.state == FILLED for cell in cells_of(work))
 
 
+@pytest.mark.slow
 def test_cells_that_end_every_engine_fail_and_the_run_ends(
     db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -169,6 +172,7 @@ def test_cells_that_end_every_engine_fail_and_the_run_ends(
     assert (filled.answered, filled.failed, filled.failures) == (0, 1, {"engine": 1})
 
 
+@pytest.mark.slow
 def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
     tmp_path: Path, model: str, ray_cluster: Any, folder: Path
 ) -> None:
@@ -207,6 +211,7 @@ def test_a_driver_that_is_killed_or_stopped_leaves_whole_cells_and_no_engine(
         assert len((folder / "drawn").read_text().split()) == 75 - before
 
 
+@pytest.mark.slow
 def test_what_cannot_be_drawn_there_is_refused(
     db: Database, model: str, ray_cluster: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,6 +250,7 @@ def test_what_cannot_be_drawn_there_is_refused(
     assert not any(cell.lease_owner for cell in cells_of(work))
 
 
+@pytest.mark.slow
 def test_the_engines_of_one_machine_need_no_cluster(
     db: Database, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

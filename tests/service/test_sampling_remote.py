@@ -46,6 +46,7 @@ def test_a_request_draws_a_cell_with_the_seed_of_its_first_sample(db: Database) 
     }
 
 
+@pytest.mark.slow
 def test_raw_text_is_continued_as_it_is(db: Database) -> None:
     run = start(db, "r", PROBLEMS, form="raw", template="Q: {question}\nA:")
     with running_server(thinks=True) as server:
@@ -319,6 +320,7 @@ def cap(db: Database, runs: list[Run], max_usd: float) -> None:
         set_cap(session, [run.id for run in runs], max_usd)
 
 
+@pytest.mark.slow
 def test_the_cap_on_money_is_kept_over_invocations_and_runs(db: Database) -> None:
     first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
     cap(db, [first, second], 1.0)

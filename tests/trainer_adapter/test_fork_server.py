@@ -120,6 +120,7 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
     assert another["drawn"] != said["drawn"]
 
 
+@pytest.mark.slow
 def test_forks_of_what_verl_needs_draw_apart(tmp_path: Path) -> None:
     """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
     forks = Forks(tmp_path, "fork_server.MODULES")
@@ -168,6 +169,7 @@ def test_a_fork_that_fails_says_why(forks: Forks) -> None:
     assert "ValueError: told to" in err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ["", "start", "/nowhere/socket"])
 def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str) -> None:
     code, said, _ = forks.run("5", **{VARIABLE: path})

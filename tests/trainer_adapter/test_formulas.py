@@ -62,6 +62,7 @@ def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: l
     assert (advantages[~equal] != 0).all()
 
 
+@pytest.mark.slow
 @given(BATCHES, st.randoms(use_true_random=False))
 def test_the_order_of_the_batch_makes_no_difference(batch: list[tuple[int, int]], random: Any) -> None:
     order = list(range(len(batch)))

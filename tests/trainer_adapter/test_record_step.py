@@ -202,6 +202,7 @@ finally:
 """
 
 
+@pytest.mark.slow
 def test_what_was_given_is_written_at_sigterm(tmp_path: Path) -> None:
     code = _STOPPED.format(root=str(ROOT), support=str(ROOT / "tests" / "support"), folder=str(tmp_path))
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:

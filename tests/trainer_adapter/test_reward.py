@@ -118,6 +118,7 @@ def test_what_needs_no_process_is_graded_as_the_grader_does() -> None:
     assert sum(one is not None for one in settled) > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "response",
     [

@@ -144,6 +144,7 @@ while True:
 """
 
 
+@pytest.mark.slow
 def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
     code = _KILLED.format(root=str(ROOT), support=str(ROOT / "tests" / "support"), folder=str(tmp_path))
     process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)

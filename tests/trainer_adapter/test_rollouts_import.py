@@ -172,6 +172,7 @@ def test_metrics_alone_are_a_run_too(db: Database, tmp_path: Path) -> None:
     assert import_rollouts(db, tmp_path / "m").metrics == 1
 
 
+@pytest.mark.slow
 def test_two_processes_import_at_once(tmp_path: Path) -> None:
     folder = write_run(tmp_path / "rollouts", range(1, 9), questions=20)
     code = (

@@ -64,6 +64,7 @@ for arguments in json.loads(sys.argv[1]):
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(280)
 def test_verl_itself_finds_nothing_wrong() -> None:
     told = []
@@ -85,6 +86,7 @@ def test_verl_itself_finds_nothing_wrong() -> None:
     assert done.stdout.count("All configuration checks passed") == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("gpus", [1, 4])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:

@@ -63,6 +63,7 @@ def other_golds(path: Path) -> None:
     pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "spoil", "message"),
     [
@@ -103,6 +104,7 @@ def test_a_manifest_without_a_part_is_refused(place: Path, tagrpo: CommandLine) 
         assert (done.code, str(path) in done.err, said in done.err) == (2, True, True)
 
 
+@pytest.mark.slow
 def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: CommandLine) -> None:
     own = ("train", "run", "ta_grpo", "--set", "math", *WORDS[5:])
     assert tagrpo(*own).code == 0
@@ -117,6 +119,7 @@ def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: C
     assert tagrpo(*own).code == 0
 
 
+@pytest.mark.slow
 def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrpo: CommandLine) -> None:
     good = place / "out" / "validation.parquet"
     spoiled = place / "other.parquet"
@@ -136,6 +139,7 @@ def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrp
     assert tagrpo(*WORDS, f"data.val_files={good}").code == 0
 
 
+@pytest.mark.slow
 def test_a_path_that_verl_would_not_find_is_refused(place: Path, tagrpo: CommandLine) -> None:
     (place / "my_reward.py").write_text("")
     done = tagrpo(*WORDS, "reward.custom_reward_function.path=my_reward.py")

@@ -22,6 +22,7 @@ def composed(
     return compose_run(assigned.recipe, machine or Machine(4), **given)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("texts", "low"),
     [
@@ -52,6 +53,7 @@ def test_ranks_share_a_long_sequence_and_no_reference_needs_no_room(tmp_path: Pa
     assert checking.check_configuration(shared, tmp_path) == []
 
 
+@pytest.mark.slow
 def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
     about = {"max_position_embeddings": 2048, "model_type": "qwen2"}
     (tmp_path / "config.json").write_text(json.dumps(about))

@@ -115,6 +115,7 @@ print(left.pid, flush=True)
 """
 
 
+@pytest.mark.slow
 def test_what_a_child_leaves_behind_is_ended(tmp_path: Path) -> None:
     ended, [pid] = ran(LEAVES, tmp_path)
     assert (ended.returncode, ended.left_behind) == (0, 1)

@@ -27,6 +27,7 @@ def composed(preset: str, recipe: str, *texts: str, **changes: Any) -> Compositi
 
 
 # Table 2 of arXiv 2601.22478; Sections 4.1 and C.2 of arXiv 2602.05548; Table 5 of arXiv 2605.11538.
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("preset", "recipe", "batch", "update", "response", "temperature", "responses", "kl"),
     [
@@ -70,6 +71,7 @@ def test_a_preset_names_sources_models_that_plans_know_and_where_its_words_stand
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say(name: str, recipe: str) -> None:

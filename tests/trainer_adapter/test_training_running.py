@@ -74,6 +74,7 @@ def trained(asked: Wanted, *, echo: Callable[[str], None] = lambda line: None, *
     return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
 
 
+@pytest.mark.slow
 def test_a_run_keeps_what_it_was_told_and_what_came_of_it(place: Path, model: Path) -> None:
     told: list[Prepared] = []
     lines: list[str] = []
@@ -125,6 +126,7 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
     assert [each.name for each in held.iterdir()] == ["thesis.tex"]
 
 
+@pytest.mark.slow
 def test_the_command_that_is_kept_does_what_was_done(place: Path, model: Path) -> None:
     trained(wanted(model))
     (place / "runs" / "x" / "metrics" / "1.jsonl").unlink()
@@ -132,6 +134,7 @@ def test_the_command_that_is_kept_does_what_was_done(place: Path, model: Path) -
     assert (place / "runs" / "x" / "metrics" / "1.jsonl").read_text().count("\n") == 2
 
 
+@pytest.mark.slow
 def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -161,6 +164,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     assert (again.folder / "metrics" / "1.jsonl").read_text().count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("how", "killed"), [("hang", False), ("stubborn", True)])
 def test_a_stopped_run_goes_on(
     place: Path, model: Path, monkeypatch: pytest.MonkeyPatch, how: str, killed: bool
@@ -178,6 +182,7 @@ def test_a_stopped_run_goes_on(
     assert trained(wanted(model), resume=True).attempt.step == 2
 
 
+@pytest.mark.slow
 def test_what_verl_leaves_behind_is_ended(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FAKE_VERL", "orphan")
     lines: list[str] = []
@@ -188,6 +193,7 @@ def test_what_verl_leaves_behind_is_ended(place: Path, model: Path, monkeypatch:
     assert not any(psutil.pid_exists(pid) for pid in orphans)
 
 
+@pytest.mark.slow
 def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError) as refused:
@@ -204,6 +210,7 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
     assert trained(wanted(model, "trainer.save_freq=1", set_ref="math@1"), resume=True).attempt.number == 2
 
 
+@pytest.mark.slow
 def test_one_name_is_one_run(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError, match="run 'x' exists with other settings"):
@@ -212,6 +219,7 @@ def test_one_name_is_one_run(place: Path, model: Path) -> None:
         trained(wanted(model, name="y"), resume=True)
 
 
+@pytest.mark.slow
 def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
     trained(wanted(model))
     export = place / "runs" / "x" / "data"
@@ -224,6 +232,7 @@ def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
         trained(wanted(model, name="z", set_ref=None, data=export))
 
 
+@pytest.mark.slow
 def test_workers_of_a_cluster_find_what_the_run_needs(
     place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -285,6 +294,7 @@ def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Pa
     assert not (place / "runs" / "x" / "config.json").exists()
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
     steps = "trainer.total_training_steps=2"
     first = trained(wanted(model, steps))
@@ -297,6 +307,7 @@ def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
     assert trained(wanted(model, steps), resume=True).attempt.number == 2
 
 
+@pytest.mark.slow
 def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path, model: Path) -> None:
     with pytest.raises(InputError, match="a batch has"):
         trained(replace(wanted(model, validation_share=0.5), overrides=()))
@@ -309,6 +320,7 @@ def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path,
     assert not (left / "validation.parquet").exists()
 
 
+@pytest.mark.slow
 def test_going_on_with_another_validation_share_is_refused(place: Path, model: Path) -> None:
     trained(wanted(model, validation_share=0.25))
     with pytest.raises(
@@ -337,6 +349,7 @@ def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -
     assert "pip install 'tagrpo[train]'" in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
     with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|flash-attn|no GPU is here"):
         trained(wanted(model, machine=Machine(64)))

@@ -55,6 +55,7 @@ def test_every_import_of_verl_has_a_hook() -> None:
     assert missing == []
 
 
+@pytest.mark.slow
 def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook() -> None:
     known = {(hook.used_in, hook.name.rpartition(".")[2]) for hook in HOOKS}
     own = {("cpu/drawing_batch.py", "_choose")}  # of our own sampler, not of verl

@@ -109,6 +109,7 @@ print("RESULT " + json.dumps({
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
     loaded = run_code(LOADED, tmp_path)
@@ -134,6 +135,7 @@ def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
 
 
+@pytest.mark.slow
 def test_whoever_composes_a_run_imports_no_verl_and_chooses_no_platform() -> None:
     code = (
         "import os, sys\nimport trainer_adapter.runs.running, trainer_adapter.verl.cpu.fork_server\n"

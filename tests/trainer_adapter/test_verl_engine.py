@@ -120,6 +120,7 @@ print("RESULT " + json.dumps({
 """
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_the_shared_prompts_change_no_number(tmp_path: Path) -> None:
     found = result_of(COMPARED, tmp_path)

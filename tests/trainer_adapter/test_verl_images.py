@@ -79,6 +79,7 @@ def test_positions_are_packed_by_tokens_whatever_the_lengths(lengths: tuple[int,
     assert torch.equal(texts["position_ids"], torch.arange(3)[None])
 
 
+@pytest.mark.slow
 def test_the_data_set_gives_rows_with_their_images(model: Path, exported: Path) -> None:
     pytest.importorskip("verl")
     from omegaconf import OmegaConf

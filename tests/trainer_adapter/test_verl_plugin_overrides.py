@@ -50,6 +50,7 @@ def test_log_probs_of_another_prompt_stay_out_of_verls_batch(name: str, kept: bo
     assert keeps_log_probs(RECIPES[name]) is kept
 
 
+@pytest.mark.slow
 def test_hydra_reads_every_recipe_back() -> None:
     odd = Recipe("mine", "a summary: 'quoted', {braced}, ${interpolated}, a\\'b, = and null", neighbors=1)
     numbered = compose(RECIPES["grpo"], {"name": "1e3", "summary": "null", "loss": {"dual_clip": 3.0}})

@@ -14,6 +14,7 @@ from trainer_adapter.verl.plugin import REGISTRATION, checks, registration
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 def test_verl_learns_of_the_plugin_only_where_it_needs_it_and_what_it_does_not_know_is_named(
     tmp_path: Path,
 ) -> None:

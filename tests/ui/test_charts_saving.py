@@ -30,6 +30,7 @@ def chart() -> Any:
     return curve_chart(pd.DataFrame([*rows("TA-GRPO", 0.4), *rows(HOSTILE, 0.3)]))
 
 
+@pytest.mark.slow
 def test_png_is_twice_the_size_of_the_chart_and_not_blank(chart: Any, tmp_path: Path) -> None:
     save_chart(chart, tmp_path / "c.PNG")
     content = (tmp_path / "c.PNG").read_bytes()
@@ -50,6 +51,7 @@ def test_svg_holds_labels_as_text(chart: Any, tmp_path: Path) -> None:
     assert "href" not in svg.replace("xmlns:xlink", "")
 
 
+@pytest.mark.slow
 def test_html_needs_no_network_and_labels_end_no_script(chart: Any, tmp_path: Path) -> None:
     save_chart(chart, tmp_path / "c.html")
     page = (tmp_path / "c.html").read_text()

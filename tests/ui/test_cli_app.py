@@ -167,6 +167,7 @@ def test_the_tree_has_the_commands_of_the_readme() -> None:
 WITH_GROUPS = sorted({(), *(path[:1] for path in COMMANDS), *COMMANDS})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", WITH_GROUPS, ids=lambda path: " ".join(path) or "tagrpo")
 def test_every_help_has_an_example_that_names_its_command(cli: CommandLine, path: tuple[str, ...]) -> None:
     done = cli(*path, "--help")
@@ -191,6 +192,7 @@ def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: 
             assert path[1] in done.out
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
 def test_no_help_imports_a_heavy_module() -> None:
     """Importing them takes seconds; help answers in under half a second (benchmarks/speed/cli_help.py)."""
@@ -366,6 +368,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
     }
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # db backup copies a file
 def test_json_is_one_object_and_all_that_stands_on_stdout(
     cli: CommandLine, demo: Path, tmp_path: Path

@@ -46,6 +46,7 @@ def url(cluster: Cluster, demo: Path) -> Iterator[str]:
     cluster.drop(made)
 
 
+@pytest.mark.slow
 def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> None:
     done = cli("db", "copy", url, "back.db")
     assert (done.code, "the same as in" in done.out) == (0, True), done.err
@@ -65,6 +66,7 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
     assert cli("db", "copy", demo, demo).code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

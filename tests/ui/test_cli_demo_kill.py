@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from world_runs import command
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +33,7 @@ def killed_at(folder: Path, said: str) -> list[str]:
     return lines
 
 
+@pytest.mark.slow
 def test_a_killed_demo_goes_on_with_the_step_it_was_in(tmp_path: Path) -> None:
     folder = tmp_path / "demo"
 

@@ -156,6 +156,7 @@ def test_unknown_grades_are_bounded(tagrpo: CommandLine, db: Path) -> None:
     assert "share if they are known" in tagrpo("diagnose", "zero-gradient", "unsure").out
 
 
+@pytest.mark.slow
 def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     done = tagrpo("diagnose", "forecast", "base", "--n", 3, "--json")
     result = json.loads(done.out)
@@ -179,6 +180,7 @@ def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) ->
     assert "this one has some" in words(some.err)
 
 
+@pytest.mark.slow
 def test_the_forecast_is_validated_on_visits(tagrpo: CommandLine, tmp_path: Path) -> None:
     rng = random.Random(2)
     path = tmp_path / "visits.jsonl"
@@ -195,6 +197,7 @@ def test_the_forecast_is_validated_on_visits(tagrpo: CommandLine, tmp_path: Path
     assert tagrpo("diagnose", "forecast", "base", "--validate").code == 2
 
 
+@pytest.mark.slow
 def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
     done = tagrpo("diagnose", "difficulty", "base", "--review-sheet", sheet)
@@ -214,6 +217,7 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
     assert "exists" in again.err
 
 
+@pytest.mark.slow
 def test_difficulty_as_json(tagrpo: CommandLine, db: Path) -> None:
     done = tagrpo("diagnose", "difficulty", "base", "--json")
     result = json.loads(done.out)
@@ -258,6 +262,7 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path, tmp_path: Path) -> Non
     assert "no --embedding was named" in text.out
 
 
+@pytest.mark.slow
 def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
     done = tagrpo(
         *("diagnose", "cost", "base", "--usd-per-gpu-hour", 3.6, "--tokens-per-second", 1000, "--json")
@@ -275,6 +280,7 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
     assert tagrpo("diagnose", "cost", "base", "--usd-per-gpu-hour", 3.6).code == 2
 
 
+@pytest.mark.slow
 def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     path = rollouts(tmp_path / "r.jsonl")
     done = tagrpo("diagnose", "report", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")

@@ -35,6 +35,7 @@ def test_grading_again_tells_what_another_version_changed(cli: CommandLine, serv
     assert sum(one["grades"] for one in as_json["changed_by_source"]) == 6
 
 
+@pytest.mark.slow
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server, "--answers", "boxed", "--name", "b", n=2))
     assert done.code == 0, done.err
@@ -52,6 +53,7 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
     assert (clash.code, "answers" in words(clash.err)) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_may_be_graded_by_a_function_of_the_users(
     cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -75,6 +77,7 @@ def test_a_run_may_be_graded_by_a_function_of_the_users(
     assert (missing.code, "put its folder on PYTHONPATH" in words(missing.err)) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_run_is_shown_with_its_settings_and_responses(cli: CommandLine, server: str) -> None:
     cli(*evaluate(server, "--max-tokens", "3"))
     shown = cli("runs", "show", "test-model.sums")

@@ -62,6 +62,7 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return CommandLine(monkeypatch, capsys, ("eval",))
 
 
+@pytest.mark.slow
 def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     cli: CommandLine, server: OpenAIServer
 ) -> None:

@@ -29,6 +29,7 @@ def arguments(db: str, url: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLine) -> None:
     with world_server("--latency", "0.05") as url:
         assert cli(*arguments("calm.db", url)).code == 0
@@ -46,6 +47,7 @@ def test_killed_again_and_again_a_run_ends_with_the_same_samples(cli: CommandLin
     assert rows("killed.db", "SELECT count(*) FROM sample_texts") == [(PROBLEMS * N,)]
 
 
+@pytest.mark.slow
 def test_a_signal_stores_what_is_in_flight(cli: CommandLine) -> None:
     with world_server("--latency", "0.1") as url:
         for number, code, word in (
@@ -64,6 +66,7 @@ def test_a_signal_stores_what_is_in_flight(cli: CommandLine) -> None:
         assert (stats(url)["paid"], stats(url)["paid_again"]) == (REQUESTS, 0)
 
 
+@pytest.mark.slow
 def test_two_processes_share_a_run(cli: CommandLine) -> None:
     Database.open("t.db").close()
     with world_server("--latency", "0.1") as url:

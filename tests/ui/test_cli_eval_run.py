@@ -59,6 +59,7 @@ def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
     assert (run["truncated_share"], run["usd"]) == (0.0, None)
 
 
+@pytest.mark.slow
 def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
     cli: CommandLine, server: str
 ) -> None:
@@ -73,6 +74,7 @@ def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
     assert (wrong.code, wrong.err.startswith("error: ")) == (2, True)
 
 
+@pytest.mark.slow
 def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(
     cli: CommandLine, server: str
 ) -> None:
@@ -91,6 +93,7 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
 
 
+@pytest.mark.slow
 def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
         done = cli(*evaluate(server, "--samples-per-request", 1))
@@ -117,6 +120,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert cli("runs", "show", "test-model.sums").code == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "kind", "said", "code"),
     [
@@ -175,6 +179,7 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
 
+@pytest.mark.slow
 def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLine, server: str) -> None:
     drawn = (
         "SELECT problem_id, ordinal, seed, completion_tokens FROM samples "
@@ -208,6 +213,7 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     assert "golds are not correct" in words(allowed.err)
 
 
+@pytest.mark.slow
 def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_path: Path) -> None:
     (tmp_path / "p.txt").write_text("Sum up: {question}\n")
     for name, more in {
@@ -270,6 +276,7 @@ def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server:
     assert rows("tagrpo.db", "SELECT name FROM runs") == []
 
 
+@pytest.mark.slow
 def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
     priced = ["--price", f"{MODEL}=1000,1000", "--max-tokens", "50"]
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
@@ -344,6 +351,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
     assert "first.math-1: 1 of 2 problems, 2 with neighbors" in first_only.out
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     cli: CommandLine, server: str, tmp_path: Path
 ) -> None:

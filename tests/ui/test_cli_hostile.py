@@ -49,6 +49,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
     listed = json.loads(cli("neighbors", "list", "--db", db, "--json").out)["candidates"][0]
     assert listed["text"] == CANDIDATE
@@ -98,6 +99,7 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
     assert (refused.code, COMMANDS_A_TERMINAL.findall(refused.err)) == (2, [])
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # its program has an environment of its own
 def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
     """On a terminal rich writes escapes of its own; those of a text stay spelled out."""

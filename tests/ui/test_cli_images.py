@@ -104,6 +104,7 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     os.chdir(before)
 
 
+@pytest.mark.slow
 def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
     listed = json.loads(run_here("neighbors", "list", "--run", "r", "--json").out)["candidates"]
     verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}

@@ -15,6 +15,7 @@ def solved(url: str, *more: str) -> list[str]:
     return llm(url, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--n", "2", *more)
 
 
+@pytest.mark.slow
 def test_stored_answers_are_judged_again_and_a_published_set_stays(
     cli: CommandLine, server: str, db: Path
 ) -> None:
@@ -47,6 +48,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     assert stats(server)["requests"] == asked
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -72,6 +74,7 @@ def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine)
     assert cli("neighbors", "judge", "nope").code == 2
 
 
+@pytest.mark.slow
 def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
     chosen = ["--question-samples", "16", "--looks", "4,8", "--accept", "4", "--limit", "2"]
     assert cli(*solved(server, *chosen)).code == 0
@@ -84,6 +87,7 @@ def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str,
     assert refused_again.code == 2  # the same name, another rule
 
 
+@pytest.mark.slow
 def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
     asked = solved(server, "--premises", "openai/test-model", "--premises-api-base", server)
     done = cli(*asked)

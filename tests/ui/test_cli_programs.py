@@ -23,6 +23,7 @@ def programmer() -> Iterator[str]:
         yield url
 
 
+@pytest.mark.slow
 def test_from_questions_to_rewards(
     cli: CommandLine, programmer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

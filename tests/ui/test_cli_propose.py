@@ -30,6 +30,7 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
     refused(cli, propose("--proposer", "file"), "belongs to --proposer file, which needs it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -68,6 +69,7 @@ def test_strategies_that_do_not_go_together(cli: CommandLine) -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "price", ["test-model", "openai/test-model=1", "m=1,x", "m=1,2,3", "m=-1,2", "m=nan,1"]
 )
@@ -88,6 +90,7 @@ def test_a_tokenizer_that_is_none(cli: CommandLine) -> None:
 # Models that cannot be asked
 
 
+@pytest.mark.slow
 def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: str) -> None:
     before = stats(server)["requests"]
     refused(cli, llm("http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1/models cannot be reached")
@@ -116,6 +119,7 @@ def test_a_provider_without_a_key(cli: CommandLine) -> None:
 # Runs with a model
 
 
+@pytest.mark.slow
 def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "refusing.py").write_text(
         "def answer(messages, n, seed):\n    return [\"I'm sorry, but I can't help with that.\"] * n\n"
@@ -134,6 +138,7 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
     assert (again["open_requests"], again["stopped"]) == (0, None)
 
 
+@pytest.mark.slow
 def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, server: str, db: Path) -> None:
     Path("own.txt").write_text(f"version: 3\nsummary: mine\n---\n{OWN}")
     solvers = [
@@ -200,6 +205,7 @@ def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, d
     assert rows(db, "SELECT name FROM candidate_findings") == [("variables_renamed",)]
 
 
+@pytest.mark.slow
 def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine, db: Path) -> None:
     with world_server("--model", "test-model", "--latency", "0.1") as url:
         arguments = [*llm(url, "--max-concurrency", "1"), "--db", str(db)]
@@ -219,6 +225,7 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
     assert seen["paid"] == seen["paid_distinct"]  # what was in flight was awaited and stored
 
 
+@pytest.mark.slow
 def test_a_dry_run_says_what_the_run_will_cost_and_sends_nothing(cli: CommandLine, db: Path) -> None:
     priced = ("--price", "openai/test-model=10,30", "--n", "3", "--rounds", "2")
     with world_server("--model", "test-model") as url:
@@ -257,6 +264,7 @@ def test_a_dry_run_counts_premises(cli: CommandLine, db: Path) -> None:
     assert proposing["model"] == premises["model"] == "openai/test-model"
 
 
+@pytest.mark.slow
 def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db: Path) -> None:
     with world_server("--model", "test-model") as url:
         assert json.loads(cli(*llm(url, "--limit", "2", "--json")).out)["questions"] == 2
@@ -278,6 +286,7 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
     assert (asked.code, "tagrpo questions list held --held" in asked.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_waves_are_judged_one_by_one_and_end_the_run_where_too_little_is_accepted(
     cli: CommandLine, db: Path
 ) -> None:
@@ -304,6 +313,7 @@ def test_waves_are_judged_one_by_one_and_end_the_run_where_too_little_is_accepte
     assert waved == whole
 
 
+@pytest.mark.slow
 def test_without_a_rate_the_next_wave_begins_while_slots_are_free(cli: CommandLine, db: Path) -> None:
     cells = "SELECT DISTINCT subject_id FROM cells WHERE kind = 'propose' AND round = 0"
     with world_server("--model", "test-model") as url:
@@ -320,6 +330,7 @@ def test_a_rate_needs_waves(cli: CommandLine) -> None:
     refused(cli, propose("--proposer", "rules", "--stop-below", "0.3"), "give its size too, as --wave 200")
 
 
+@pytest.mark.slow
 def test_rules_go_in_waves_too(cli: CommandLine, db: Path) -> None:
     done = cli(*propose("--proposer", "rules", "--wave", "1", "--stop-below", "0", "--json"))
     assert done.code == 0

@@ -35,6 +35,7 @@ def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: Comma
     assert "3 requests in a row failed, the last: Invalid value for 'temperature'" in words(done.err)
 
 
+@pytest.mark.slow
 def test_silence_is_told_with_endpoint_request_and_worker(cli: CommandLine) -> None:
     with running_server(latency_s=2.5) as server:
         done = cli(*evaluate(server.url, "--limit", 1, "--stall-after", 1))
@@ -45,6 +46,7 @@ def test_silence_is_told_with_endpoint_request_and_worker(cli: CommandLine) -> N
     assert "sent by process" in words(done.err)
 
 
+@pytest.mark.slow
 def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
     with world_server("--latency", "60") as url:
         process = Forked(*map(str, evaluate(url, "--grace", "0.5")))

@@ -66,6 +66,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     assert status(cli, ODD)[2] is False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from command_line import CommandLine, words
 from forked import Forked
 from world_runs import (
@@ -53,6 +54,7 @@ def paid(*urls: str) -> "Counter[str]":
     return counts
 
 
+@pytest.mark.slow
 def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums: Path) -> None:
     with two_servers("--latency", "0.02") as urls:
         assert cli(*evaluate(urls[0], db="alone.db")).code == 0
@@ -77,6 +79,7 @@ def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums
         assert cli("resume", "test-model.sums", "--api-base", url).code == 0
 
 
+@pytest.mark.slow
 def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Path) -> None:
     write_sums(tmp_path / "sums.jsonl", 12)
     with two_servers("--latency", "0.1") as urls:
@@ -99,6 +102,7 @@ def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Pat
     assert set(counts) | set(dead) == set(before)
 
 
+@pytest.mark.slow
 def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, six_sums: Path) -> None:
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli(*evaluate(first, second))
@@ -116,6 +120,7 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     assert batch.code == 0  # nothing is sent
 
 
+@pytest.mark.slow
 def test_proposers_and_solvers_have_several_servers(cli: CommandLine, tmp_path: Path) -> None:
     calm, db = tmp_path / "calm.db", tmp_path / "two.db"
     for path in (calm, db):
@@ -135,6 +140,7 @@ def test_proposers_and_solvers_have_several_servers(cli: CommandLine, tmp_path: 
         assert (wrong.code, "3 addresses for 2 solvers" in words(wrong.err)) == (2, True)
 
 
+@pytest.mark.slow
 def test_doctor_looks_at_each_server_and_at_all_of_them(cli: CommandLine) -> None:
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli("doctor", "--model", MODEL, *bases(first, second))

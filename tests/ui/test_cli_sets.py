@@ -141,6 +141,7 @@ def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: s
     assert message in " ".join(refused.err.replace("│", " ").split())
 
 
+@pytest.mark.slow
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text

@@ -188,6 +188,7 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     assert (refused.code, "[eval.runs] is no table of a command" in refused.err) == (2, True)
 
 
+@pytest.mark.slow
 def test_an_endpoint_names_the_variable_of_its_key_and_never_holds_the_key(
     command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

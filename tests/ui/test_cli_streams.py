@@ -60,6 +60,7 @@ def in_ascii() -> dict[str, str]:
     }
 
 
+@pytest.mark.slow
 def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions: str) -> None:
     call = command("questions", "list", "odd", "--db", two_questions)
     text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
@@ -79,6 +80,7 @@ def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
     assert b"Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("more", [[], ["--json"]], ids=["text", "json"])
 def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(
     two_questions: str, more: list[str]
@@ -100,6 +102,7 @@ def test_a_full_disk_behind_stdout_is_an_error_without_a_traceback(
     assert "Exception ignored" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "<&- >&- 2>&-"])
 def test_closed_streams_do_no_harm(two_questions: str, closed: str) -> None:
     call = f'exec "$0" "$@" {closed}'
@@ -112,6 +115,7 @@ def test_closed_streams_do_no_harm(two_questions: str, closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
     source = tmp_path / "many.jsonl"
     filler = "a long story that fills the pipe " * 30
@@ -136,6 +140,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
     assert (process.wait(60), errors) == (1, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", ["1", "80"])
 def test_terminals_of_any_width_show_tables(two_questions: str, columns: str) -> None:
     ours, theirs = pty.openpty()
@@ -177,6 +182,7 @@ def test_ctrl_c_ends_with_130_and_says_how_to_go_on(
     assert "run the same command again" in done.err
 
 
+@pytest.mark.slow
 def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     source, db = odd_questions(tmp_path), str(tmp_path / "t.db")
     call = command("questions", "import", str(source), "--name", "odd", "--db", db, "--json")
@@ -197,6 +203,7 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     assert "odd" in cli("questions", "list", "--db", db).out
 
 
+@pytest.mark.slow
 def test_no_home_is_needed(two_questions: str) -> None:
     environment = {key: value for key, value in os.environ.items() if key != "HOME"}
     done = subprocess.run(

@@ -23,6 +23,7 @@ def solved(url: str, *more: str, name: str) -> list[str]:
     return llm(url, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, *more, name=name)
 
 
+@pytest.mark.slow
 def test_only_what_lacks_is_proposed_and_both_runs_are_published(
     cli: CommandLine, server: str, db: Path
 ) -> None:
@@ -60,6 +61,7 @@ RUN_QUESTIONS = (
 )
 
 
+@pytest.mark.slow
 def test_the_same_command_goes_on_and_a_third_run_counts_both(
     cli: CommandLine, server: str, db: Path
 ) -> None:
@@ -77,6 +79,7 @@ def test_the_same_command_goes_on_and_a_third_run_counts_both(
     assert json.loads(cli("runs", "show", "third", "--json").out)["tops_up"] == ["first", "second"]
 
 
+@pytest.mark.slow
 def test_a_run_that_lacks_nothing_is_not_topped_up(cli: CommandLine, server: str) -> None:
     assert cli(*solved(server, "--n", "1", name="first")).code == 0
     requests = stats(server)["requests"]
@@ -100,6 +103,7 @@ def test_runs_that_cannot_be_topped_up(cli: CommandLine) -> None:
     assert runs(cli) == ["first"]
 
 
+@pytest.mark.slow
 def test_what_the_first_run_has_is_refused_as_a_sibling(cli: CommandLine, db: Path) -> None:
     questions = [row["question"] for row in map(json.loads, Path("sums.jsonl").read_text().splitlines())]
     first = [{"question": one, "candidate": f"Please tell: {one}"} for one in questions]

@@ -87,6 +87,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     assert "+tagrpo=cpu" in shown["arguments"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -174,6 +175,7 @@ def test_a_plan_compares_recipes_at_equal_responses(tagrpo: CommandLine) -> None
     assert "no recipe 'nope'" in unknown.err
 
 
+@pytest.mark.slow
 def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     tagrpo: CommandLine, place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -225,6 +227,7 @@ def test_a_plan_that_does_not_fit_says_so(tagrpo: CommandLine) -> None:
     assert re.search(r"the update needs \d+ of 40 GiB: lower .*ppo_max_token_len_per_gpu", done.err)
 
 
+@pytest.mark.slow
 def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, place: Path) -> None:
     words = ["--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot", "--json"]
     plan = json.loads(tagrpo("train", "plan", "ta_grpo", "neighbors=2", *words).out)
@@ -249,6 +252,7 @@ class TestRuns:
         model = save_tiny_tokenizer(place / "model")
         return ["train", "run", "ta_grpo", "--set", "math", "--model", model, "--cpu", "--name", "x", *SMALL]
 
+    @pytest.mark.slow
     def test_a_dry_run_prints_the_command(
         self, tagrpo: CommandLine, place: Path, words: list[object]
     ) -> None:
@@ -264,6 +268,7 @@ class TestRuns:
         as_json = json.loads(tagrpo(*words, "--dry-run", "--json").out)
         assert as_json["command"][1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
 
+    @pytest.mark.slow
     def test_a_run_shows_the_log_and_says_what_came_of_it(
         self,
         tagrpo: CommandLine,
@@ -301,6 +306,7 @@ class TestRuns:
         refused = tagrpo("neighbors", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
+    @pytest.mark.slow
     def test_what_it_draws_is_imported_meanwhile_and_what_cannot_be_is_told(
         self, tagrpo: CommandLine, place: Path, words: list[object], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -331,6 +337,7 @@ class TestRuns:
         shard.write_bytes(b"broken as well")
         assert "not all rollouts" not in tagrpo(*words, "--hide-log", "--no-import").err
 
+    @pytest.mark.slow
     def test_a_failed_run_exits_with_1_and_the_last_errors(
         self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -341,6 +348,7 @@ class TestRuns:
         assert "RuntimeError: CUDA out of memory" in done.err
         assert "the GPU's memory does not do" in done.err
 
+    @pytest.mark.slow
     def test_a_stopped_run_says_how_to_go_on(
         self, tagrpo: CommandLine, words: list[object], monkeypatch: pytest.MonkeyPatch
     ) -> None:

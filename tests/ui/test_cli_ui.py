@@ -35,6 +35,7 @@ def refused(database, *options):
     return done.err
 
 
+@pytest.mark.slow
 def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
     for number in (signal.SIGTERM, signal.SIGINT):
         process = subprocess.Popen(
@@ -51,6 +52,7 @@ def test_it_prints_its_address_answers_and_ends_on_sigterm_and_ctrl_c(database):
         assert (out, error.strip()) == ("", "ended")
 
 
+@pytest.mark.slow
 def test_a_mistyped_database_is_named_on_the_terminal(tmp_path):
     process = subprocess.Popen(tagrpo_ui(tmp_path / "nope.db"), stderr=subprocess.PIPE, text=True)
     line = process.stderr.readline()
@@ -84,6 +86,7 @@ def test_bad_usage_is_code_2_and_one_message(database, options, said):
     assert said in refused(database, "--port", "0", *options)
 
 
+@pytest.mark.slow
 def test_the_password_is_no_argument_and_in_no_output(database):
     process = subprocess.Popen(
         locked_ui(database, "--password"),
@@ -100,6 +103,7 @@ def test_the_password_is_no_argument_and_in_no_output(database):
     assert process.returncode == 0
 
 
+@pytest.mark.slow
 def test_a_password_from_the_environment_is_asked_for(database):
     with served(locked_ui(database), TAGRPO_UI_PASSWORD="correct horse") as url:
         request = urllib.request.Request(url + "/_stcore/health")
@@ -126,6 +130,7 @@ def test_a_short_password_is_refused():
         Lock("1234567")
 
 
+@pytest.mark.slow
 def test_the_printed_address_lets_in_and_the_bare_one_does_not(database):
     with served(locked_ui(database)) as printed:
         address, token = printed.split("/?token=")
@@ -171,6 +176,7 @@ def test_the_newest_demo_is_shown(tmp_path, monkeypatch):
     assert demo_database() == (Path("tagrpo-demo", "tagrpo.db"), "")
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # the shipped demo is a file
 def test_without_a_demo_the_shipped_one_is_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

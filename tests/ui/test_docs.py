@@ -34,6 +34,7 @@ from world_runs import world_server
 
 from evaluator.benchmarks import BENCHMARKS
 from service.database import Database
+from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +109,7 @@ def resolve(words: tuple[str, ...]) -> str:
     for option in {"--config", "--endpoint"} & set(rest):  # read from files that a page has written
         at = rest.index(option)
         del rest[at : at + 2]
-    found.make_context(names[-1], rest)
+    found.make_context(names[-1], rest, **SETTINGS)
     return " ".join(names)
 
 
@@ -308,6 +309,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     return adapted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
 def test_the_commands_of_a_page_run(
     page: str, servers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -334,6 +336,7 @@ def test_the_commands_of_a_page_run(
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])
 def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
     content = (ROOT / page).read_text(encoding="utf-8")

@@ -34,6 +34,7 @@ def opened(page: str) -> AppTest:
     return app
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name, _, _ in PAGES])
 def test_each_page_opens_on_a_database_without_questions(on, tmp_path, page):
     Database.open(on(tmp_path / "t.db")).close()

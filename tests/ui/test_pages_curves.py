@@ -49,6 +49,7 @@ def test_runs_without_grades_are_named_with_their_command(db):
     assert "tagrpo eval grade base.aime24" in [code.value for code in shown().code]
 
 
+@pytest.mark.slow
 def test_every_view_opens_on_methods_over_three_benchmarks(db):
     add_methods(db, "base", "tuned")
     for view in ("curves", "differences", "table", "cost"):
@@ -65,6 +66,7 @@ def test_another_tools_grades_are_named_with_the_command_that_lists_where_they_d
     assert "tagrpo eval agreement base.aime24" in said
 
 
+@pytest.mark.slow
 def test_the_address_chooses_methods_and_metric(db):
     add_methods(db, "base", "tuned", "third")
     assert "no method lost here" in shown(of="base", against="lost").warning[0].value
@@ -112,6 +114,7 @@ def test_a_k_that_a_run_has_no_samples_for_is_said(db):
     assert app.selectbox[-1].value == 8
 
 
+@pytest.mark.slow
 def test_differences_say_that_they_are_of_pass_at_k(db):
     add_methods(db, "base", "tuned")
     assert "not of pass^k" in words(shown(view="differences", metric="pass^k")).replace("\\", "")
@@ -195,6 +198,7 @@ def test_responses_of_an_evaluation_without_grades_are_read(db):
     assert set(tables(app)[-1]["grade"]) == {"not graded"}
 
 
+@pytest.mark.slow
 def test_a_person_grades_a_response_and_sees_what_that_changes(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 0, 0)], benchmark="aime24")
     path = settings.current().database
@@ -339,6 +343,7 @@ def test_only_methods_with_a_benchmark_in_common_are_compared(db):
     assert app.selectbox[0].value == "aime24"
 
 
+@pytest.mark.slow
 def test_majorities_are_counted_on_a_button(db):
     pair(db)
     app = shown(metric="maj@k", view="table")

@@ -88,6 +88,7 @@ def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
     assert sorted(order(reviewer="ada", seed="5")) == sorted(first)
 
 
+@pytest.mark.slow
 @pytest.mark.sqlite  # names the file
 def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path):
     app = opened(path, review=False)

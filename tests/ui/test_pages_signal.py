@@ -57,6 +57,7 @@ def test_a_pilot_forecasts_what_its_groups_allow(filled):
     assert len([chart for chart in charts(app) if "forecast" in chart.spec]) == 3
 
 
+@pytest.mark.slow
 def test_a_pilot_without_neighbors_forecasts_the_original_alone(tmp_path):
     path = trainings(tmp_path)
     with Database.open(path) as database:
@@ -112,6 +113,7 @@ def test_negative_covariances_stand_behind_their_button(filled):
     assert all("magnitude, negative" in chart.spec for chart in charts(app))
 
 
+@pytest.mark.slow
 def test_the_audit_is_computed_on_its_button_and_stays(filled):
     app = opened(filled, view="difficulty")
     assert not charts(app)

@@ -168,6 +168,7 @@ def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
     assert "no such file" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_the_one_that_ships_is_small_and_whole(tmp_path):
     assert SHIPPED.stat().st_size <= MOST_BYTES
     unpack(SHIPPED, tmp_path / "t.db")
@@ -178,6 +179,7 @@ def test_the_one_that_ships_is_small_and_whole(tmp_path):
     assert all(f"| {name} | {count:,} |" in page for name, count in counts.items() if count)
 
 
+@pytest.mark.slow
 def test_evaluations_of_the_shipped_demo_are_whole_and_stored_as_they_would_be_now(tmp_path):
     unpack(SHIPPED, tmp_path / "t.db")
     with Database.open(tmp_path / "t.db", read_only=True) as db, db.read() as session:

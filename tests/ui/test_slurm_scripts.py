@@ -88,6 +88,7 @@ def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> No
     assert "name the" in out
 
 
+@pytest.mark.slow
 def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_killed_goes_on(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -179,6 +180,7 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
     assert (absent.returncode, "commands has no line 3" in out) == (2, True)
 
 
+@pytest.mark.slow
 def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

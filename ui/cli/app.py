@@ -35,12 +35,15 @@ from ui.cli.train import curves, recipes, rescued, rollouts
 GO_ON = "run the same command again to go on where it stopped"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
 
+SETTINGS = {"help_option_names": ["-h", "--help"]}
+"""Of every command's context; click keeps the help option that a command's first context has."""
+
 app = typer.Typer(
     name="tagrpo",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=SETTINGS,
     help=(
         "Verified rephrasings for GRPO training: import questions, propose neighbors, check them by answers, "
         "publish immutable sets, export them.\n\n"
