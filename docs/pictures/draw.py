@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                     viewport={"width": WIDTH, "height": height}, device_scale_factor=SCALE
                 )
                 view = View(context.new_page(), url).open(view_at)
-                view.tab.wait_for_function("document.fonts.status === 'loaded'")
+                view.tab.wait_for_function("() => document.fonts.status === 'loaded'")
                 view.settled_charts()
                 view.check()
                 write(view, options.to / f"{name}.webp")

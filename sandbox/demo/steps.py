@@ -26,9 +26,12 @@ PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
 _PLAIN = (
     *("--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-    *("--max-tokens", str(LONGEST_RESPONSE)),
+    *("--max-tokens", str(LONGEST_RESPONSE), "--batch-size", "256"),
 )
-"""How responses are drawn everywhere: the bare question, at the temperature of training."""
+"""How responses are drawn everywhere: the bare question, at the temperature of training.
+
+256 at a time take a quarter less time than 64, the default, with so small a model.
+"""
 
 
 @dataclass(frozen=True)
