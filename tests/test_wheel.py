@@ -135,6 +135,7 @@ print(json.dumps({{"path": sys.path, "rooms": [room.__file__ for room in ({", ".
     assert str(ROOT) not in said.replace(str(QUESTIONS), "")
 
 
+@pytest.mark.slow
 def test_its_prompts_load_there(installed: Path, tmp_path: Path) -> None:
     script = (
         "from rephraser.proposing.strategies import SHIPPED, load_strategy\n"

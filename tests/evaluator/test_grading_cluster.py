@@ -11,6 +11,8 @@ from evaluator.grading import GradeCase, Grader, GradeValue
 from evaluator.grading.workers.cluster import ClusterGraders
 from service.errors import InputError, PrerequisiteError
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[1] / "support"
 CASES = [
     GradeCase(f"So it is \\boxed{{{answer}}}.", gold)
@@ -32,7 +34,6 @@ def ray_cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-@pytest.mark.slow
 def test_grades_are_those_of_one_machine_whoever_comes_and_goes(ray_cluster: Any) -> None:
     with Grader(workers=1) as grader:
         alone = grader.grade_many(CASES)
@@ -50,7 +51,6 @@ def test_grades_are_those_of_one_machine_whoever_comes_and_goes(ray_cluster: Any
     assert sorted(seen) == list(range(40))
 
 
-@pytest.mark.slow
 def test_a_part_that_ends_its_graders_is_unknown_and_the_others_are_graded(ray_cluster: Any) -> None:
     sys.path.append(str(SUPPORT))
     try:
@@ -86,7 +86,6 @@ def test_another_version_on_a_node_is_refused(ray_cluster: Any, monkeypatch: pyt
         list(graders.grade_parts(iter([(0, CASES)])))
 
 
-@pytest.mark.slow
 def test_no_cluster_is_one_line() -> None:
     with pytest.raises(PrerequisiteError, match=r"no Ray cluster can be reached.*ray start --head"):
         ClusterGraders("127.0.0.1:1")

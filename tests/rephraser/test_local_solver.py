@@ -154,6 +154,7 @@ def test_answers_of_a_local_policy_decide_and_cost_nothing(calm: Path, policy: P
     assert line.requests == answers / 4  # four answers a cell
 
 
+@pytest.mark.slow
 def test_every_answer_is_kept_with_its_own_seed(calm: Path) -> None:
     with Database.open(calm, read_only=True) as database, database.read() as session:
         from service.runs.cells import read_bodies
@@ -169,6 +170,7 @@ def test_every_answer_is_kept_with_its_own_seed(calm: Path) -> None:
     assert {choice["completion_tokens"] for choice in stopped} == {len("\\boxed{12}") + 1}
 
 
+@pytest.mark.slow
 def test_the_checkpoint_stands_in_the_run_and_the_evidence(calm: Path, policy: Path) -> None:
     ((stored,),) = rows(calm, "SELECT CAST(spec AS text) FROM runs")
     (solver,) = json.loads(stored)["solvers"]

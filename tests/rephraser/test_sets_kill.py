@@ -11,6 +11,8 @@ from sqlalchemy import text
 from rephraser import sets
 from service.database import Database
 
+pytestmark = pytest.mark.slow
+
 ASKED: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?")]), ("Double 8.", "16", [])]
 KILLED_AT = """
 import os, signal, sys
@@ -52,7 +54,6 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
     assert sets.publish(db, "math", run="run").header.ref == "math@1"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("function", "name"), [("export_hf", "out"), ("export_parquet", "out.parquet")])
 def test_a_killed_export_is_not_there(db: Database, tmp_path: Path, function: str, name: str) -> None:
     header = sets.publish(db, "math", run="run").header

@@ -18,7 +18,7 @@ from service.questions import make_question, store_questions
 from service.questions.images import read_image, store_images
 from ui.shipped_demo.unpacking import shipped_demo
 
-pytestmark = pytest.mark.sqlite  # from a file
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # from a file
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,6 @@ def url(cluster: Cluster, demo: Path) -> Iterator[str]:
     cluster.drop(made)
 
 
-@pytest.mark.slow
 def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> None:
     done = cli("db", "copy", url, "back.db")
     assert (done.code, "the same as in" in done.out) == (0, True), done.err
@@ -66,7 +65,6 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
     assert cli("db", "copy", demo, demo).code == 2
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [

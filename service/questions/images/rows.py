@@ -140,7 +140,9 @@ class RowImages:
 
 def _key(entry: Any) -> tuple[str, bytes] | None:
     """Return what tells an entry from others without being decoded; None for what is no image."""
-    held = (entry.get("bytes") or entry.get("path")) if isinstance(entry, Mapping) else entry
+    held = entry
+    if isinstance(entry, Mapping):
+        held = entry.get("path") if entry.get("bytes") is None else entry["bytes"]
     if isinstance(held, str) and not isinstance(held, JsonNumber):
         return "text", hashlib.sha256(held.strip().encode("utf-8", "surrogatepass")).digest()
     return ("bytes", hashlib.sha256(held).digest()) if isinstance(held, bytes) else None
