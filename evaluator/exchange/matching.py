@@ -46,7 +46,8 @@ class InBenchmark:
         self._pictured = any(problem.images for problem in problems)
         texts = [self._plain(problem.text) for problem in problems]
         copies = Counter(texts)
-        self._texts = {text: place for place, text in enumerate(texts) if copies[text] == 1}
+        # A picture alone has no words to be found by.
+        self._texts = {text: place for place, text in enumerate(texts) if text and copies[text] == 1}
         self._inside: dict[str, int | None] = {}
 
     def number(self, response: OutsideResponse) -> int | None:

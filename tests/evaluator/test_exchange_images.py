@@ -108,6 +108,13 @@ def test_an_image_that_cannot_be_used_says_where_and_the_way_out(
         survey(open_responses([path]).read(), from_file(tmp_path))
 
 
+def test_a_picture_alone_stands_inside_no_prompt(tmp_path: Path) -> None:
+    alone = make_problem("<image>", "2", images=[RED.id])
+    path = write(tmp_path, {"question": "2+2?", "response": "4"}, {"id": alone.id, "response": "2"})
+    read = survey(open_responses([path]).read(), InBenchmark("b", [alone], "inside"))
+    assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
+
+
 def test_images_of_a_benchmark_are_there_after_an_import(tmp_path: Path, db: Database) -> None:
     images = RowImages()
     images.take([RED.data, BLUE.data])
