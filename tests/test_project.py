@@ -78,7 +78,6 @@ def test_no_file_of_code_is_longer_than_the_limit() -> None:
     assert long == {}
 
 
-@pytest.mark.slow
 def test_no_name_is_defined_twice() -> None:
     twice = []
     for path in (path for path in tracked_files() if path.suffix == ".py"):
@@ -108,7 +107,6 @@ def empty_names(source: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.arg
 
 
-@pytest.mark.slow
 def test_variables_and_parameters_are_named_for_what_they_hold() -> None:
     example = "def f(one):\n    found: int = one\n    return [told for told in (found,)]\n"
     assert sorted(empty_names(example)) == [(1, "one"), (2, "found"), (3, "told")]
@@ -128,7 +126,6 @@ def test_the_patterns_find_what_they_forbid() -> None:
     assert KEYS.search("-".join(("sk", "a1" * 20)))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES, KEYS], ids=["paths", "registries", "keys"])
 def test_no_tracked_file_names_a_machine_a_registry_or_a_key(pattern: re.Pattern[str]) -> None:
     found = []
