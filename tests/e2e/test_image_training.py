@@ -71,6 +71,21 @@ def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_sa
     assert float(apart[kept["variant_B"] == 2].abs().max()) > 1e-2
 
 
+def test_replayed_groups_have_the_images_of_their_questions(
+    place: Path, trained: VerlRun, seeing: Seeing
+) -> None:
+    replayed = 0
+    for step, name in enumerate(NAMES, 1):
+        rows = verl_rows(place, "run", step)
+        for row, key in enumerate(rows["keys"]):
+            if name == "grpo_replay" and not key.startswith(f"{step}-"):
+                about = abouts(rows)[row]
+                pixels = seeing.given(about["question_id"])["pixel_values"]
+                assert torch.equal(rows["multi_modal_inputs"][row]["pixel_values"], pixels)
+                replayed += 1
+    assert replayed >= ROLLOUTS
+
+
 def test_engine_and_trainer_agree_on_every_prompt_that_was_asked(place: Path, trained: VerlRun) -> None:
     for step in STEPS:
         kept = step_of(place, "run", step)

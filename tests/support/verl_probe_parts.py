@@ -74,12 +74,13 @@ class ProbeTrainer(NeighborTrainer):
         data = tq.kv_batch_get(
             keys=batch.keys,
             partition_id=batch.partition_id,
-            select_fields=[*fields, "extra_fields", "rollout_is_weights", "uid"],
+            select_fields=[*fields, "extra_fields", "rollout_is_weights", "uid", "multi_modal_inputs"],
         )
         kept = {name: [each.clone() for each in data[name].unbind()] for name in fields}
         if "rollout_is_weights" in data:
             kept["rollout_is_weights"] = [each.clone() for each in data["rollout_is_weights"].unbind()]
-        kept["extra_fields"] = [getattr(each, "data", each) for each in data["extra_fields"]]
+        for name in {"extra_fields", "multi_modal_inputs"} & set(data.keys()):
+            kept[name] = [getattr(each, "data", each) for each in data[name]]
         kept["padding"] = [bool(tag.get("is_padding")) for tag in batch.tags]
         kept["keys"] = list(batch.keys)
         torch.save(kept, folder() / f"verl_{self.global_steps}.pt")

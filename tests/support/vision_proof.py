@@ -15,7 +15,7 @@ from service.questions.images import read_image
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.prompts import PromptTemplate
 
-NAMES = ("ta_grpo", "ta_grpo", "a_grae", "a_grae")
+NAMES = ("ta_grpo", "ta_grpo", "a_grae", "a_grae", *["grpo_replay"] * 3)
 SIDES = (40, 56, 90)
 """Of the pictures, which so take 4 and 9 tokens."""
 
@@ -72,7 +72,7 @@ def question_ids(place: Path) -> set[str]:
 
 
 def run_with_images(place: Path, name: str, *overrides: str, **environment: str) -> VerlRun:
-    """Train two steps of TA-GRPO and two of A-GRAE in one run of verl."""
+    """Train two steps of TA-GRPO, two of A-GRAE and three with replay in one run of verl."""
     return run(
         place,
         name,
@@ -103,6 +103,20 @@ class Seeing:
         """Return the log-probs of a response's tokens after the question, by one forward without padding."""
         import torch
 
+        given = self.given(question_id, image_of_another=image_of_another)
+        length = given["input_ids"].shape[1]
+        for name, tokens in (
+            ("input_ids", response),
+            ("attention_mask", torch.ones_like(response)),
+            ("mm_token_type_ids", torch.zeros_like(response)),
+        ):
+            given[name] = torch.cat([given[name], tokens[None]], dim=1)
+        with torch.no_grad():
+            log_probs = torch.log_softmax(self._model(**given).logits[0].float(), -1)
+        return log_probs[length - 1 : -1].gather(-1, response[:, None])[:, 0]
+
+    def given(self, question_id: str, *, image_of_another: bool = False) -> Any:
+        """Return what the model is given of a question: its tokens and its pixels."""
         row = self._rows[question_id]
         pixels = _opened(row["images"][0]["bytes"])
         if image_of_another:
@@ -114,17 +128,7 @@ class Seeing:
         rendered = self._processor.apply_chat_template(
             [{"role": "user", "content": content}], add_generation_prompt=True, tokenize=False
         )
-        given = self._processor(text=[rendered], images=[pixels], return_tensors="pt")
-        length = given["input_ids"].shape[1]
-        for name, tokens in (
-            ("input_ids", response),
-            ("attention_mask", torch.ones_like(response)),
-            ("mm_token_type_ids", torch.zeros_like(response)),
-        ):
-            given[name] = torch.cat([given[name], tokens[None]], dim=1)
-        with torch.no_grad():
-            log_probs = torch.log_softmax(self._model(**given).logits[0].float(), -1)
-        return log_probs[length - 1 : -1].gather(-1, response[:, None])[:, 0]
+        return self._processor(text=[rendered], images=[pixels], return_tensors="pt")
 
 
 def _opened(data: bytes) -> Any:

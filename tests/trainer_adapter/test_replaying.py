@@ -259,3 +259,22 @@ def test_what_is_kept_survives_a_checkpoint(queue: Queue, tmp_path: Path) -> Non
             assert torch.equal(rows[key][name], queue.rows[key][name])
     # No more than the rows themselves: each tensor is a copy, not a view of the step.
     assert (tmp_path / "global_step_1" / "tagrpo_mixed_groups.pt").stat().st_size < 40_000
+
+
+def test_the_images_of_a_group_are_kept_once(queue: Queue, tmp_path: Path) -> None:
+    replaying = new_memory()
+    drawn = drawn_step(queue, 1, {"a": [1, 0], "b": [0, 1]})
+    pixels = {number: torch.rand(500, 100) for number in (0, 1)}
+    for key, row in queue.rows.items():
+        number = int(key.split("-")[1].partition("_")[0])
+        row["multi_modal_inputs"] = {"pixel_values": pixels[number].clone(), "types": row["responses"]}
+    replay(replaying, 1, drawn)
+    replaying.save(tmp_path)
+    assert (tmp_path / "tagrpo_mixed_groups.pt").stat().st_size < 2.2 * 500 * 100 * 4
+    queue.rows = {}
+    replay(replaying, 2, drawn_step(queue, 2, {"c": [0, 0], "d": [1, 1]}))
+    for key, row in queue.rows.items():
+        number = int(key.split("-")[1].partition("_")[0])
+        assert torch.equal(row["multi_modal_inputs"]["pixel_values"], pixels[number])
+        assert torch.equal(row["multi_modal_inputs"]["types"], row["responses"])
+    assert len(queue.rows) == 4

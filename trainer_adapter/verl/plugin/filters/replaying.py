@@ -13,6 +13,7 @@ from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_we
 from trainer_adapter.verl.plugin.responses import StepResponses
 
 _MIXED_GROUPS = "tagrpo_mixed_groups.pt"
+_IMAGES = "multi_modal_inputs"
 
 
 class _Row(NamedTuple):
@@ -127,6 +128,8 @@ class Replaying:
         tags = dict(zip(batch.keys, batch.tags, strict=True))
         data = tq.kv_batch_get(keys=keys, partition_id=batch.partition_id)
         columns = {name: _values(column, len(keys)) for name, column in data.items()}
+        if _IMAGES in columns:
+            columns[_IMAGES] = _sharing(columns[_IMAGES])
         rows = {
             key: _Row(key, tags[key], {name: column[row] for name, column in columns.items()}, weights[key])
             for row, key in enumerate(keys)
@@ -198,3 +201,13 @@ def _values(column: Any, rows: int) -> list[Any]:
     if isinstance(column, torch.Tensor):
         return [each.clone() for each in column.unbind()]
     return [getattr(value, "data", value) for value in (column[row] for row in range(rows))]
+
+
+def _sharing(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the images of rows, each tensor that is that of the row before, as in a group, held once."""
+    shared = rows[:1]
+    for row in rows[1:]:
+        before = shared[-1]
+        same = {name for name, value in row.items() if name in before and torch.equal(value, before[name])}
+        shared.append({name: before[name] if name in same else value for name, value in row.items()})
+    return shared
