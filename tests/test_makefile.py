@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
+OF_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES")
 SPEAKING = """#!/bin/sh
 echo "RAN $(basename "$0") $*"
 """
@@ -37,7 +38,9 @@ def folder(tmp_path: Path) -> Path:
 
 def lines_of(folder: Path, *arguments: str) -> list[str]:
     """Return what `make` says and runs, in order."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MAKELEVEL")}
+    # Make exports what is set on its command line (FULL=1) to the tests that it runs.
+    settings = re.findall(r"^(\w+) \?=", (folder / "Makefile").read_text(), re.M)
+    kept = {name: value for name, value in os.environ.items() if name not in (*settings, *OF_MAKE)}
     done = subprocess.run(
         ["make", "--silent", *arguments],
         cwd=folder,
