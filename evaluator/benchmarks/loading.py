@@ -42,7 +42,7 @@ def load_benchmark(
         source = benchmark.file
     opened, origin = _open(benchmark, source)
     in_catalogue = benchmark.name in BENCHMARKS
-    images = RowImages(opened.folder, "[columns] images = ")
+    images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
     problems, references = read_problems(
         opened,
         benchmark,

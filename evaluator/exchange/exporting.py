@@ -15,7 +15,7 @@ from evaluator.evals.samples import page_samples, read_texts
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
-from service.questions.images import Image, data_address, image_loader
+from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
@@ -76,7 +76,7 @@ def export_samples(
                 file.write(json.dumps(row) + "\n")
 
     def write_table(path: Path) -> None:
-        _write_parquet(path, counted(lambda image: {"bytes": image.data, "path": image.name}))
+        _write_parquet(path, counted(parquet_cell))
 
     def write_data_set(folder: Path) -> None:
         (folder / DATA_FILE).parent.mkdir()

@@ -16,7 +16,7 @@ from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, set_hash
 from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.pushing import check_push, push_folder
-from service.questions.images import Image, LoadImages, data_address, image_loader
+from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
@@ -226,7 +226,7 @@ def _write_parquet(
             return int(table.nbytes)
 
         for entry in _reporting(entries, report):
-            held = [{"bytes": image.data, "path": image.name} for image in _images(entry, load)]
+            held = [parquet_cell(image) for image in _images(entry, load)]
             rows.append(to_row(entry, held if pictured else None))
             if len(rows) == at_once:
                 size += flush()

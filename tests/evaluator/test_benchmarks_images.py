@@ -97,5 +97,5 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
         tmp_path,
         {"question": "What colour is <image>?", "answer": "red", "images": "https://example.org/a.png"},
     )
-    with pytest.raises(InputError, match="is an address"):
+    with pytest.raises(InputError, match=r"is an address .* download the images and name their files\n"):
         load_benchmark(str(tmp_path / "rows.jsonl"))

@@ -41,7 +41,7 @@ def asked(**others: Any) -> dict[str, Any]:
 
 
 def from_file(folder: Path) -> FromFile:
-    return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images="))
+    return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images=NAME", "--column images="))
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet", "hf"])
@@ -95,7 +95,7 @@ def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
     ("cell", "message"),
     [
         ("gone.png", r'r.jsonl:1: the cell of its images names "gone.png", and there is no such file'),
-        ("https://example.org/a.png", r'or pass --column images="" to import the texts alone; a benchmark'),
+        ("https://example.org/a.png", r"or pass --column images= to import the texts alone; a benchmark"),
         (7, r"is a number, no image; name another column with --column images=NAME"),
         ([data_address(RED)] * 2, r"there are 2 images for a text with 1 <image>"),
     ],

@@ -1,6 +1,9 @@
 """`eval import`, `agreement` and `export`: what is read, said and written, and what is refused."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -69,3 +72,17 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLi
     assert "there is no eval run 'x'" in cli("agreement", "x").err
     assert "--push and --public go with --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
     assert "which format?" in cli("export", "x", "--out", "o.txt").err
+
+
+@pytest.mark.slow
+def test_as_a_module_of_python_it_grades_in_processes_of_its_own(cli: CommandLine) -> None:
+    """These import what was run; the module is also what verifiers loads, which may be absent."""
+    done = subprocess.run(
+        [sys.executable, "-m", "tagrpo", "eval", "import", "rows.jsonl", "--model", "a/b"],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 3, done.stderr  # a request got no response
+    assert "2 responses imported" in done.stdout

@@ -8,6 +8,7 @@ from service.questions.images.image import (
     Image,
     data_address,
     describe,
+    parquet_cell,
     read_image,
     read_image_file,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "load_images",
     "name_images",
     "order_numbered",
+    "parquet_cell",
     "place_images",
     "read_image",
     "read_image_file",

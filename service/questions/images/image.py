@@ -45,6 +45,11 @@ def image_id(data: bytes) -> str:
     return content_id("img", hashlib.sha256(data).hexdigest())
 
 
+def parquet_cell(image: Image) -> dict[str, object]:
+    """Return an image as `datasets` holds it in a column of the feature `Image`."""
+    return {"bytes": image.data, "path": image.name}
+
+
 def data_address(image: Image) -> str:
     """Return the image as a `data:` address in base64, as JSON holds it."""
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"

@@ -27,12 +27,17 @@ class RowImages:
     Their bytes lie in a temporary file, so that data sets larger than the memory can be read.
     """
 
-    def __init__(self, folder: Path | None = None, option: str = "--images-column ") -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        other: str = "--images-column NAME",
+        without: str | None = '--images-column ""',
+    ) -> None:
         """Set up; paths in rows are relative to `folder`, and refused where there is none.
 
-        `option` is what says in which column they stand, in messages.
+        In messages `other` is what names another column, `without` what takes the texts alone, if anything.
         """
-        self._folder, self._option = folder, option
+        self._folder, self._other, self._without = folder, other, without
         self._ids: dict[tuple[str, bytes], str] = {}
         self._places: dict[str, tuple[str, int, int, int, int]] = {}
         self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed when collected)
@@ -97,7 +102,7 @@ class RowImages:
                 return self._of_a_file(path)
         if isinstance(entry, str) and not isinstance(entry, JsonNumber):
             return self._of_a_text(entry.strip())
-        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with {self._option}NAME")
+        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with {self._other}")
 
     def _of_a_text(self, text: str) -> Image:
         if text[:5].lower() == "data:":
@@ -114,9 +119,10 @@ class RowImages:
 
     def _of_a_file(self, name: str) -> Image:
         if _ADDRESS.match(name):
+            alone = f", or pass {self._without} to import the texts alone" if self._without else ""
             raise ImageProblem(
                 f"is an address ({name[:60]}), and tagrpo fetches none: download the images and "
-                f'name their files, or pass {self._option}"" to import the texts alone'
+                f"name their files{alone}"
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}); rows of the Hub must hold their images")

@@ -201,7 +201,7 @@ def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, 
     from service.questions.images import RowImages
 
     if questions.benchmark is None:
-        images = RowImages(folder, "--column images=")
+        images = RowImages(folder, "--column images=NAME", "--column images=")
         return FromFile(_own_label(posed), AnswerKind(questions.kind), images), None
     loaded = load_benchmark(
         questions.benchmark,
