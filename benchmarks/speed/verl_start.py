@@ -3,11 +3,11 @@
 Both sides are `tagrpo train run ta_grpo --cpu` with the sandbox's policy, 2 questions and 1 step, in
 alternation; one side switches the fork server off (`TAGRPO_FORK_SERVER=`), so that each of Ray's workers
 imports verl itself, as in verl. Memory is the largest sum of the proportional set sizes (PSS) of all its
-processes, looked at four times a second.
+processes, and processor time what they had used in all, looked at four times a second.
 
     python -m benchmarks.speed.verl_start [--rounds 2]
 
-The last line is one JSON object: the median seconds and MiB of each side, and their ratios.
+The last line is one JSON object: the medians of each side, and the share that forking leaves.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from pathlib import Path
 import psutil
 
 TAGRPO = Path(sys.executable).with_name("tagrpo")
-SIDES = {"own": "", "forked": "start"}
+SIDES: dict[str, dict[str, str]] = {"own": {"TAGRPO_FORK_SERVER": ""}, "forked": {}}
 
 
 def prepare(folder: Path) -> None:
@@ -44,8 +44,8 @@ def prepare(folder: Path) -> None:
             raise SystemExit(f"{' '.join(words)}: {done.stderr}")
 
 
-def train(folder: Path, name: str, server: str) -> tuple[float, float]:
-    """Train one step; return seconds and the largest MiB."""
+def train(folder: Path, name: str, side: dict[str, str]) -> tuple[float, float, float]:
+    """Train one step; return seconds, processor seconds and the largest MiB."""
     command = [
         TAGRPO,
         "train",
@@ -61,17 +61,20 @@ def train(folder: Path, name: str, server: str) -> tuple[float, float]:
     command += ["--name", name, "--folder", name, "--db", "tagrpo.db", "data.train_batch_size=2"]
     command += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.max_response_length=40"]
     command += ["trainer.total_training_steps=1", "tagrpo_run.poll_interval_s=0.1"]
-    environment = {**os.environ, "TAGRPO_FORK_SERVER": server, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, **side, "OMP_NUM_THREADS": "1"}
     started, most = time.monotonic(), 0
+    used: dict[int, float] = {}
     with (folder / f"{name}.log").open("w") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
         looked = psutil.Process(process.pid)
         while process.poll() is None:
-            most = max(most, sum(map(pss, [looked, *looked.children(recursive=True)])))
+            there = [looked, *looked.children(recursive=True)]
+            most = max(most, sum(map(pss, there)))
+            used |= {each.pid: time_of(each) or used.get(each.pid, 0.0) for each in there}
             time.sleep(0.25)
     if process.returncode:
         raise SystemExit((folder / f"{name}.log").read_text()[-3000:])
-    return time.monotonic() - started, most / 2**20
+    return time.monotonic() - started, sum(used.values()), most / 2**20
 
 
 def pss(process: psutil.Process) -> int:
@@ -82,28 +85,34 @@ def pss(process: psutil.Process) -> int:
         return 0
 
 
+def time_of(process: psutil.Process) -> float:
+    """Return the processor time in seconds, 0 for a process that is gone."""
+    try:
+        times = process.cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(times.user + times.system)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
     rounds = parser.parse_args().rounds
-    found: dict[str, list[tuple[float, float]]] = {side: [] for side in SIDES}
+    runs: dict[str, list[tuple[float, float, float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as hidden:
         folder = Path(hidden)
         prepare(folder)
         for number in range(rounds):
-            for side, server in SIDES.items():
-                found[side].append(train(folder, f"{side}-{number}", server))
-                print(f"{side}: {found[side][-1][0]:.1f} s, {found[side][-1][1]:.0f} MiB", file=sys.stderr)
-    seconds = {side: statistics.median(each[0] for each in runs) for side, runs in found.items()}
-    memory = {side: statistics.median(each[1] for each in runs) for side, runs in found.items()}
-    result = {
-        "rounds": rounds,
-        "seconds": {side: round(value, 1) for side, value in seconds.items()},
-        "MiB": {side: round(value) for side, value in memory.items()},
-        "times_as_fast": round(seconds["own"] / seconds["forked"], 2),
-        "memory_share": round(memory["forked"] / memory["own"], 2),
-    }
+            for side, settings in SIDES.items():
+                runs[side].append(train(folder, f"{side}-{number}", settings))
+                seconds, used, most = runs[side][-1]
+                print(f"{side}: {seconds:.1f} s, {used:.1f} of processors, {most:.0f} MiB", file=sys.stderr)
+    result: dict[str, object] = {"rounds": rounds}
+    for place, figure in enumerate(("seconds", "processor_seconds", "MiB")):
+        medians = {side: statistics.median(each[place] for each in of_side) for side, of_side in runs.items()}
+        result[figure] = {side: round(value, 1) for side, value in medians.items()}
+        result[f"{figure}_share"] = round(medians["forked"] / medians["own"], 2)
     print(json.dumps(result))
 
 

@@ -82,4 +82,5 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     (package / "main_ppo.py").write_text(_MAIN)
     for name in ("FAKE_VERL", "TAGRPO_DB", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TAGRPO_FORK_SERVER", "")  # it needs none of what real workers import
     monkeypatch.setenv("PYTHONPATH", f"{folder}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from trainer_adapter.runs.composing import CPU_PLUGIN, PYTHON_KEY
 from trainer_adapter.runs.launching import MARK, end_processes, make_ray_folder
-from trainer_adapter.verl.cpu.fork_server import START, VARIABLE, python_of_workers
+from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin.overrides import hydra_arguments
 
 SUPPORT = Path(__file__).parent
@@ -35,7 +35,7 @@ def run_main_ppo(
     modules: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
 ) -> VerlRun:
-    """Run `python -m verl.trainer.main_ppo` on the CPU with `overrides` after those every user gives.
+    """Run verl's main_ppo on the CPU with `overrides` after those every user gives.
 
     `modules` are loaded by verl after the CPU platform; they may stand in tests/support.
 
@@ -45,7 +45,7 @@ def run_main_ppo(
     mark = uuid.uuid4().hex
     ray_folder = make_ray_folder()
     command = [
-        *(sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo"),
+        *(sys.executable, "-W", "ignore", "-m", "trainer_adapter.verl.cpu"),
         *("hydra.searchpath=[pkg://trainer_adapter.verl.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
         *hydra_arguments({PYTHON_KEY: python_of_workers()}),
         *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", *overrides),
@@ -60,7 +60,6 @@ def run_main_ppo(
         "RAY_TMPDIR": str(ray_folder),
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_worker_niceness": "0",  # of 15 by default, which starves a run on a machine that does more
-        VARIABLE: START,
         MARK: mark,
     }
     log = folder / "main_ppo.log"

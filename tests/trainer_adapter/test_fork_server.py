@@ -21,11 +21,13 @@ from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
 
-_SERVER = """
-import socket, sys
+_OWNER = """
+import os, sys
 from trainer_adapter.verl.cpu import fork_server
 fork_server.MODULES = (*(%s), "colorsys")
-fork_server.serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+fork_server.start()
+print(os.environ[fork_server.VARIABLE], flush=True)
+sys.stdin.read()
 """
 
 _SCRIPT = """
@@ -46,23 +48,23 @@ sys.exit(int(sys.argv[1]))
 
 
 class Forks:
-    """A server of its own process, owned by a process that can be ended."""
+    """A process that trains, which waits, and the server that it has left behind."""
 
     def __init__(self, folder: Path, imported: str = "()") -> None:
-        self.folder, self.socket = folder, folder / "s" / "socket"
-        self.socket.parent.mkdir()
-        self.owner = subprocess.Popen(["sleep", "120"])
-        with socket.socket(socket.AF_UNIX) as listening:
-            listening.bind(str(self.socket))
-            listening.listen(8)
-            self.server = subprocess.Popen(
-                [sys.executable, "-c", _SERVER % imported, str(listening.fileno()), str(self.owner.pid)],
-                pass_fds=[listening.fileno()],
-                env={**os.environ, **fork_server.WITHOUT_THREADS},
-                stderr=(folder / "server.log").open("w"),
-            )
-        self.script = folder / "script.py"
+        self.folder, self.script = folder, folder / "script.py"
         self.script.write_text(_SCRIPT)
+        environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
+        self.owner = subprocess.Popen(
+            [sys.executable, "-c", _OWNER % imported],
+            env={**environment, "RAY_TMPDIR": str(folder)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=(folder / "owner.log").open("w"),
+            text=True,
+        )
+        assert self.owner.stdout is not None
+        self.socket = Path(self.owner.stdout.readline().strip())
+        self.servers = psutil.Process(self.owner.pid).children()
 
     def worker(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
         python = shlex.split(fork_server.python_of_workers())
@@ -82,9 +84,9 @@ class Forks:
         return worker.returncode, json.loads(out.splitlines()[-1]), err
 
     def end(self) -> None:
-        for process in (self.server, self.owner):
-            process.kill()
-            process.wait()
+        self.owner.kill()
+        self.owner.communicate()
+        assert all(_gone(server.pid) for server in self.servers)
 
 
 @pytest.fixture
@@ -170,7 +172,7 @@ def test_a_fork_that_fails_says_why(forks: Forks) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", ["", "start", "/nowhere/socket"])
+@pytest.mark.parametrize("path", ["", "/nowhere/socket"])
 def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str) -> None:
     code, said, _ = forks.run("5", **{VARIABLE: path})
     assert code == 5
@@ -181,7 +183,7 @@ def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str
     "text",
     ["import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()", ""],
 )
-def test_a_server_whose_imports_are_unfit_for_forks_forks_nothing(tmp_path: Path, text: str) -> None:
+def test_imports_that_are_unfit_for_forks_leave_no_server(tmp_path: Path, text: str) -> None:
     name = "threaded" if text else "ray"
     (tmp_path / f"{name}.py").write_text(text)
     forks = Forks(tmp_path, f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]')
@@ -189,8 +191,8 @@ def test_a_server_whose_imports_are_unfit_for_forks_forks_nothing(tmp_path: Path
         code, said, _ = forks.run("6")
         assert code == 6
         assert not said["forked"]
-        assert forks.server.wait(20) == 1
-        assert "workers are not forked" in (tmp_path / "server.log").read_text()
+        assert forks.servers == []
+        assert "workers are not forked" in (tmp_path / "owner.log").read_text()
     finally:
         forks.end()
 
@@ -211,13 +213,12 @@ def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp
 
 def test_the_server_ends_with_its_owner_and_takes_its_folder_along(forks: Forks) -> None:
     assert forks.run("0")[1]["forked"]
-    forks.owner.kill()
-    forks.owner.wait()
-    assert forks.server.wait(20) == 0
+    assert len(forks.servers) == 1
+    forks.end()
     assert not forks.socket.parent.exists()
 
 
-def test_a_server_is_started_only_where_one_is_asked_for(
+def test_a_server_is_left_behind_only_where_none_is_named(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))

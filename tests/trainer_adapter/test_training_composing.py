@@ -285,6 +285,8 @@ def test_the_command_survives_a_shell(tmp_path: Path) -> None:
     assigned = assign(RECIPES["ta_grpo"], ['name=it\'s $HOME "mine"'])
     words = command(compose_run(assigned.recipe, Machine(4), model="a b"), tmp_path)
     assert words[1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
+    on_cpu = command(compose_run(assigned.recipe, Machine(cpu=True), model="a b"), tmp_path)
+    assert on_cpu[1:5] == ["-W", "ignore", "-m", "trainer_adapter.verl.cpu"]
     shown = shell_command(words, {"NAME": "x y"})
     assert shlex.split(shown.replace("\\\n", " ")) == ["NAME=x y", *words]
     script = tmp_path / "command.sh"

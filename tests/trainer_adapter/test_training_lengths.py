@@ -141,8 +141,8 @@ def test_a_tokenizer_that_is_not_there_is_said_and_keeps_a_training_from_startin
     assert "nowhere: could not be loaded" in note
     cpu = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(tmp_path / "nowhere"), data=data)
     with pytest.raises(PrerequisiteError, match="could not be loaded"):
-        check_machine(cpu)
-    check_machine(compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(model), data=data))
+        check_machine(cpu, data)
+    check_machine(compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(model), data=data), data)
 
 
 def test_a_folder_without_a_tokenizer_is_refused_by_a_dry_run_too(tmp_path: Path, model: Path) -> None:

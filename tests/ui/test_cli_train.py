@@ -258,7 +258,7 @@ class TestRuns:
     ) -> None:
         done = tagrpo(*words, "--dry-run")
         assert done.code == 0
-        assert "-m verl.trainer.main_ppo" in done.out
+        assert "-m trainer_adapter.verl.cpu" in done.out
         assert (
             "VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin"
             in done.out
@@ -266,7 +266,7 @@ class TestRuns:
         assert "12 of 12 questions have fewer than 3 neighbors" in done.err
         assert not (place / "runs").exists()
         as_json = json.loads(tagrpo(*words, "--dry-run", "--json").out)
-        assert as_json["command"][1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
+        assert as_json["command"][1:5] == ["-W", "ignore", "-m", "trainer_adapter.verl.cpu"]
 
     @pytest.mark.slow
     def test_a_run_shows_the_log_and_says_what_came_of_it(
@@ -280,7 +280,7 @@ class TestRuns:
         done = tagrpo(*words)
         assert done.code == 0
         assert re.search(r"^alarm +step 1: tagrpo/correct/mean is 0: no response", done.out, re.M)
-        assert "-m verl.trainer.main_ppo" in done.err
+        assert "-m trainer_adapter.verl.cpu" in done.err
         assert "step:2 - actor/pg_loss" in done.err
         assert re.search(r"^checkpoint +.*/runs/x/checkpoints, step 2$", done.out, re.M)
         words_of_paper = place / "words.txt"

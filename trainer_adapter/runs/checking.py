@@ -88,7 +88,7 @@ def check_formulas(recipe: Recipe) -> None:
             find_formula(axis, name)
 
 
-def check_machine(composition: Composition) -> list[str]:
+def check_machine(composition: Composition, data: TrainingData) -> list[str]:
     """Raise unless this machine has what the settings take for granted; return what a user should know.
 
     GPUs are counted where verl starts its own Ray; a cluster that runs already counts its own, and may hold
@@ -99,8 +99,10 @@ def check_machine(composition: Composition) -> list[str]:
         PrerequisiteError: too few GPUs, no rollout engine, no flash-attn, or no tokenizer to be loaded.
     """
     machine = composition.machine
-    if not machine.ray_address:
-        check_tokenizer(composition)
+    # What an export has counted with was loaded then, and transformers takes longer than all other checks.
+    loaded = _is_counted(composition, data) and Path(_tokenizer(composition) or "").is_dir()
+    if not machine.ray_address and not loaded:
+        _counter(composition, {})
     if machine.cpu:
         return []
     engine = composition.value("actor_rollout_ref.rollout.name")
@@ -291,23 +293,13 @@ class _Prompt(NamedTuple):
     messages: list[Message]
 
 
-def check_tokenizer(composition: Composition) -> None:
-    """Raise unless the model's tokenizer can be loaded here and has a chat template.
-
-    Raises:
-        InputError: it has none.
-        PrerequisiteError: it cannot.
-    """
-    _counter(composition, {})
-
-
 def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where a prompt is longer than verl takes; return what a user should know.
 
     An export that counted with the model's own tokenizer has left such prompts out and says how long its
     longest is. Any other export is read here and counted again: the questions of the training and the
     validation file, and those of their neighbors that the recipe asks. Where this machine does not reach the
-    tokenizer this is said; `check_tokenizer` keeps a training from starting there.
+    tokenizer this is said; `check_machine` keeps a training from starting there.
 
     Raises:
         InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
@@ -317,14 +309,7 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         return check_image_lengths(composition, data)
     limit = int(composition.value("data.max_prompt_length"))
     tokenizer = _tokenizer(composition)
-    counted = not data.lengths_estimated and (
-        tokenizer is None
-        or (
-            (data.tokenizer is not None and _resolved(data.tokenizer) == _resolved(tokenizer))
-            and composition.value(_TEMPLATE) is None
-        )
-    )
-    if counted:
+    if _is_counted(composition, data):
         if data.longest_prompt > limit:
             raise InputError(
                 f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
@@ -359,6 +344,15 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         )
     how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
     return [f"the export {how}; counted with {tokenizer}, the longest prompt has {longest} tokens"]
+
+
+def _is_counted(composition: Composition, data: TrainingData) -> bool:
+    """Say whether the export counted its prompts with the model's own tokenizer and chat template."""
+    tokenizer = _tokenizer(composition)
+    if data.lengths_estimated or tokenizer is None:
+        return not data.lengths_estimated
+    of_export = data.tokenizer is not None and _resolved(data.tokenizer) == _resolved(tokenizer)
+    return of_export and composition.value(_TEMPLATE) is None
 
 
 def _tokenizer(composition: Composition) -> str | None:

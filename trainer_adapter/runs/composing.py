@@ -140,9 +140,10 @@ class Composition:
 def command(
     composition: Composition, folder: Path, environment: Mapping[str, str] | None = None
 ) -> list[str]:
-    """Return the command that trains: stock verl, in this Python."""
+    """Return the command that trains: stock verl, in this Python; on the CPU by way of its fork server."""
+    module = "trainer_adapter.verl.cpu" if composition.machine.cpu else "verl.trainer.main_ppo"
     arguments = composition.arguments(folder, environment)
-    return [sys.executable, "-W", "ignore", "-m", "verl.trainer.main_ppo", *arguments]
+    return [sys.executable, "-W", "ignore", "-m", module, *arguments]
 
 
 def external_modules(machine: Machine) -> str:

@@ -21,7 +21,6 @@ from typing import IO
 import psutil
 
 from trainer_adapter.runs.composing import Machine, external_modules
-from trainer_adapter.verl.cpu.fork_server import START, VARIABLE
 
 GRACE_S = 30.0
 """Seconds between asking a training to stop and killing it; a second signal kills at once."""
@@ -321,7 +320,6 @@ def _lines(log: Path) -> Iterator[str]:
 
 _ON_THE_CPU = {
     "OMP_NUM_THREADS": "1",
-    VARIABLE: START,
     # Ray would start a Python a core in advance, which no worker of verl's uses: theirs has other variables.
     "RAY_prestart_worker_first_driver": "0",
 }

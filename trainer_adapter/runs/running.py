@@ -179,7 +179,7 @@ def train(
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
             if resume and (ended_well := _finished(prepared)) is not None:
                 return ended_well
-            of_machine = checking.check_machine(prepared.composition)
+            of_machine = checking.check_machine(prepared.composition, data)
             prepared = replace(prepared, notes=(*prepared.notes, *of_machine))
             _keep(prepared, open_database)
         except TagrpoError:

@@ -1,11 +1,11 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
 A run on the CPU starts one worker after another, and each takes time and memory to import torch, transformers
-and what else verl needs (`benchmarks.speed.verl_start`). Here the process that trains starts a server, which
-imports these packages while Ray starts. What Ray starts as "Python" (its `py_executable`) is
-`fork_worker.py`, which asks the server for a fork of itself and stays as the fork's stand-in. The server ends
-with the process that trains. Without a server, or where it cannot fork, a worker starts as it would have.
-On two idle cores a training of one step takes 44 seconds with it and 79 without.
+and what else verl needs (`benchmarks.speed.verl_start`). Here the process that trains imports these packages
+first of all, leaves a copy of itself behind, the server, and goes on to verl with what it has imported. What
+Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a fork of itself
+and stays as the fork's stand-in. The server ends with the process that trains. Without a server, or where it
+cannot fork, a worker starts as it would have.
 
 The server must not import Ray, nor verl, which imports it: Ray draws the names of its objects from a
 generator that forks would share, and then one worker gets what another one stored.
@@ -24,7 +24,6 @@ import shlex
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tempfile
 import threading
@@ -33,14 +32,14 @@ from typing import Any, NoReturn
 
 from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES, VARIABLE
 
-START = "start"
-"""Value of `VARIABLE` that asks the process that trains for a server; then it is the path of its socket."""
+MODULES = (
+    *("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "aiohttp", "uvicorn"),
+    *("hydra", "datasets"),
+)
+"""What is imported before: most of what verl and our own parts import, and nothing of Ray."""
 
-MODULES = ("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "aiohttp")
-"""What the server imports: most of what verl and our own parts import, and nothing of Ray."""
-
-WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
-"""The server's own environment: pyarrow and numpy would start threads when they are imported."""
+_WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
+"""The environment of these imports: pyarrow and numpy would start threads, which a fork would lack."""
 
 _WORKER = Path(__file__).with_name("fork_worker.py")
 _PATIENCE_S = 10.0
@@ -52,43 +51,49 @@ def python_of_workers() -> str:
 
 
 def start() -> None:
-    """Start a server where the environment asks for one, and name its socket there instead."""
-    if os.environ.get(VARIABLE) != START:
+    """Import what verl needs, leave the server behind, and name its socket in the environment.
+
+    Nothing is done where `VARIABLE` is empty or names a server, or where this is not Linux.
+    """
+    if VARIABLE in os.environ or not hasattr(os, "pidfd_open"):
         return
     os.environ[VARIABLE] = ""
-    if not hasattr(os, "pidfd_open"):
-        return  # not Linux
+    own = {name: os.environ.get(name) for name in _WITHOUT_THREADS}
+    os.environ.update(_WITHOUT_THREADS)
+    for name in MODULES:
+        importlib.import_module(name)
+    for name, value in own.items():
+        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+    if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
+        print(
+            "workers are not forked: an import has brought Ray along, or started a thread.", file=sys.stderr
+        )
+        return
     path = os.path.join(tempfile.mkdtemp(prefix="forks-", dir=os.environ.get("RAY_TMPDIR")), "socket")
+    gc.collect()
+    gc.freeze()  # so that neither writes into the pages that both share
+    watched = os.pidfd_open(os.getpid())
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(path)
-        listening.listen(64)  # who asks before the server is ready waits
-        subprocess.Popen(
-            [sys.executable, "-W", "ignore", "-m", __name__, str(listening.fileno()), str(os.getpid())],
-            env={**os.environ, **WITHOUT_THREADS},
-            stdin=subprocess.DEVNULL,
-            pass_fds=[listening.fileno()],
-            start_new_session=True,
-        )
+        listening.listen(64)
+        if os.fork() == 0:
+            code = 1
+            try:
+                _serve(listening, watched)
+                code = 0
+            finally:  # nothing of the process that trains is done by its copy
+                os._exit(code)
+    os.close(watched)
     os.environ[VARIABLE] = path
 
 
-def serve(listening: socket.socket, owner: int) -> None:
-    """Fork whoever asks at this socket, until the process `owner` ends.
-
-    Raises:
-        RuntimeError: an import has brought Ray along, or started a thread, which a fork would lack.
-    """
-    watched = os.pidfd_open(owner)
+def _serve(listening: socket.socket, watched: int) -> None:
+    """Fork whoever asks at this socket, until the process ends that the descriptor `watched` stands for."""
+    os.setsid()
+    with open(os.devnull) as nothing:
+        os.dup2(nothing.fileno(), 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
     try:
-        for name in MODULES:
-            importlib.import_module(name)
-        if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
-            raise RuntimeError(
-                "workers are not forked: an import has brought Ray along, or started a thread."
-            )
-        gc.collect()
-        gc.freeze()
         waited: list[Any] = [listening, watched]
         while watched not in select.select(waited, [], [])[0]:
             _answer(listening)
@@ -165,7 +170,4 @@ def _end_with(connection: socket.socket) -> None:
     os._exit(1)
 
 
-__all__ = ["START", "VARIABLE", "python_of_workers", "serve", "start"]
-
-if __name__ == "__main__":
-    serve(socket.socket(fileno=int(sys.argv[1])), int(sys.argv[2]))
+__all__ = ["VARIABLE", "python_of_workers", "start"]

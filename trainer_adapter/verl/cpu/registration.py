@@ -36,10 +36,9 @@ def _register() -> None:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
-    from trainer_adapter.verl.cpu import fork_server, workarounds
+    from trainer_adapter.verl.cpu import workarounds
 
     workarounds.check_verl()
-    fork_server.start()
     workarounds.apply()
     from verl.plugin.platform import PlatformRegistry
     from verl.workers.rollout import base, replica
