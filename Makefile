@@ -136,8 +136,9 @@ NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 QUICK = -m "$(if $(FULL),,not slow and )not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
 
 # What holds SQL of its own; on a server every other test runs too, but those marked `sqlite`.
-ON_POSTGRESQL = tests/service tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py \
-  tests/rephraser/test_views*.py tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
+ON_POSTGRESQL = $(filter-out tests/service/test_remote_%,$(wildcard tests/service/test_*.py)) \
+  tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py tests/rephraser/test_views*.py \
+  tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
   tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)

@@ -5,6 +5,7 @@ package: some distributions install a top-level `tests`, which would hide ours.
 """
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -122,6 +123,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             for item in items:
                 if item.get_closest_marker(marker):
                     item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    """Have no collection of garbage look through all that was imported: a tenth of the time of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(trylast=True)

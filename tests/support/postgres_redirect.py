@@ -69,9 +69,8 @@ def drop_databases(cluster: Cluster, folder: Path) -> None:
 def install_from_environment() -> None:
     """Do the same in a program that a test starts."""
     described = json.loads(os.environ["TAGRPO_TEST_CLUSTER"])
-    install(
-        Cluster(Path(described["folder"]), described["port"], Path(described["programs"]), described["user"])
-    )
+    places = {name: Path(described[name]) for name in ("folder", "programs")}
+    install(Cluster(**{**described, **places}))
 
 
 def _server(cluster: Cluster, path: Path, *, schema: bool) -> Server | None:
