@@ -6,6 +6,7 @@ a number that only limits the statement ("in 3 days", "the 5 friends", "more tha
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 
 from evaluator.grading.normal import NUMBER_WORDS, exact_number, is_measure
 
@@ -272,7 +273,8 @@ def _content(chunk: re.Match[str]) -> str:
     return next(group for group in chunk.groups() if group is not None).strip(" \n\t,;")
 
 
-def _parts(sentence: str) -> list[_Part]:
+@lru_cache(maxsize=8)  # each statement asks for its own again and again
+def _parts(sentence: str) -> tuple[_Part, ...]:
     chunks = [_Part(match.start(), match.end(), _content(match)) for match in formulas(sentence)]
     parts = list(chunks)
     for match in _EXPRESSION.finditer(sentence):
@@ -287,12 +289,12 @@ def _parts(sentence: str) -> list[_Part]:
         end = match.end() - (_GRAMS.fullmatch(text) is not None)
         parts.append(_Part(match.start(), end, text[: end - match.end() or None].strip()))
     parts.sort(key=lambda part: part.start)
-    named = [part for part in parts if not _NAME_ONLY.fullmatch(part.text)]
-    return named or parts
+    named = tuple(part for part in parts if not _NAME_ONLY.fullmatch(part.text))
+    return named or tuple(parts)
 
 
-def _ordinals(sentence: str) -> list[_Part]:
-    return [_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence)]
+def _ordinals(sentence: str) -> tuple[_Part, ...]:
+    return tuple(_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence))
 
 
 def _glued(sentence: str, match: re.Match[str]) -> bool:
