@@ -14,6 +14,7 @@ generator that forks would share, and then one worker gets what another one stor
 from __future__ import annotations
 
 import atexit
+import contextlib
 import gc
 import importlib
 import json
@@ -61,9 +62,13 @@ def start() -> None:
     own = {name: os.environ.get(name) for name in _WITHOUT_THREADS}
     os.environ.update(_WITHOUT_THREADS)
     for name in MODULES:
-        importlib.import_module(name)
+        with contextlib.suppress(ImportError):  # verl says what it lacks
+            importlib.import_module(name)
     for name, value in own.items():
-        os.environ.pop(name) if value is None else os.environ.__setitem__(name, value)
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
     if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
         print(
             "workers are not forked: an import has brought Ray along, or started a thread.", file=sys.stderr
@@ -77,12 +82,12 @@ def start() -> None:
         listening.bind(path)
         listening.listen(64)
         if os.fork() == 0:
-            code = 1
             try:
                 _serve(listening, watched)
-                code = 0
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
             finally:  # nothing of the process that trains is done by its copy
-                os._exit(code)
+                os._exit(0)
     os.close(watched)
     os.environ[VARIABLE] = path
 
