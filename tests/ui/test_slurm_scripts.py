@@ -26,7 +26,10 @@ exec "$@"
 """
 RAY = """#!/bin/bash
 echo "$@" >> "$RAY_CALLS"
-[[ $1 != start ]] || exec /bin/sleep 60
+case $1 in
+    start) exec /bin/sleep 60 ;;
+    status) grep -q "^start --head" "$RAY_CALLS" ;;
+esac
 """
 TRAINS = """#!/bin/bash
 echo "$@" >> "$ASKED"
@@ -208,7 +211,8 @@ def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
     asked = "train run ta_grpo --name second"
     process = submit("ray.sbatch", *asked.split())
     try:
-        while not (job / "second").exists() and process.poll() is None:
+        while not ((job / "second").exists() and "start --address" in (job / "ray").read_text()):
+            assert process.poll() is None
             time.sleep(0.02)
         process.send_signal(signal.SIGTERM)  # `--signal=B:` sends it to the script alone
         assert process.wait(30) == 143
