@@ -10,6 +10,7 @@ from rephraser.sets.types import Neighbor, SetEntry
 from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_fit, check_lengths, check_machine
 from trainer_adapter.runs.composing import Machine, compose_run
@@ -106,12 +107,20 @@ def test_questions_count_for_every_recipe_and_many_are_named_in_part(tmp_path: P
     assert "; neighbor c1 of question" in str(raised.value)
 
 
-def test_what_the_models_own_tokenizer_counted_is_not_counted_again(tmp_path: Path, model: Path) -> None:
+def test_what_the_models_own_tokenizer_counted_is_not_counted_again(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.", tokenizer=str(model))
     data.train_file.unlink()
     assert checked(data, model) == []
     with pytest.raises(InputError, match=r"longest prompt of .* export with --max-prompt-tokens 20"):
         checked(data, model, "data.max_prompt_length=20")
+    loaded: list[str | None] = []
+    monkeypatch.setattr(checking, "prompt_counter", lambda template, **_: loaded.append(template.tokenizer))
+    other = save_tiny_tokenizer(tmp_path / "other")
+    for path in (model, other):
+        check_machine(compose_run(RECIPES["grpo"], Machine(cpu=True), model=str(path), data=data), data)
+    assert loaded == [str(other)]
 
 
 def test_prompts_are_counted_with_the_exports_template_arguments(tmp_path: Path, model: Path) -> None:
