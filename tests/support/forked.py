@@ -1,7 +1,7 @@
 """Commands as forks of one process that has imported what they need, which takes litellm two seconds.
 
 A fork is as mortal as any process: it has its own pid and group, takes signals, ends with an exit code.
-`benchmarks.studies.soak` kills processes that nobody forked.
+`tests/e2e/test_kills.py` kills processes that nobody forked.
 """
 
 import atexit
