@@ -126,7 +126,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """Have no collection of garbage look through all that was imported: a tenth of the time of tests."""
+    """Have no collection of garbage look through all that was imported, again and again."""
     gc.collect()
     gc.freeze()
 

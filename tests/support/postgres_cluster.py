@@ -47,7 +47,7 @@ class Cluster:
     programs: Path
     user: str | None
     strategy: str = ""
-    """How a database is copied: by files where the server can, in half the time of its log."""
+    """How a database is copied: by files where the server can, which is quicker than by its log."""
     process: subprocess.Popen[bytes] | None = None
 
     def url(self, name: str, *, role: str = "tagrpo") -> str:
