@@ -1,59 +1,84 @@
-"""The sandbox's training by a plain loop, beside verl's: whether what the study finds comes from the trainer.
+"""The study's recipes trained by a plain loop: quick enough to try what verl then confirms.
 
 The policy, the questions with their neighbors and the held-out questions are those of a world of
-`sandbox_study.py`; everything else (sampling, grading, advantages, ratios, loss, optimiser) is written here
-again, in one file, without verl and without the project's own code. Where its pass@k agree with the study's
-rows of the same recipes, the trainer adapter is not the reason for what they show.
+`sandbox_study.py`; everything else (sampling, grading, advantages, ratios, weights, loss, optimiser) is
+written here again, in one file, without verl and without the project's own formulas. Where its pass@k agree
+with the study's rows of the same recipes, the trainer adapter is not the reason for what they show.
 
-    python -m benchmarks.studies.sandbox_plain STUDY --world E [--recipes grpo_matched,ta_grpo] [--seeds 2]
+`sandbox_study.py --plain` runs it, a process a training:
 
-STUDY is the folder of `sandbox_study.py`, in which the world's folder must be. Beside each recipe stand the
-study's cells of it, where there are any. `--policy` trains another policy there; `--steps`, `--rate`,
-`--betas` and `--decay` change the updates. The last line is one JSON object.
+    python -m benchmarks.studies.sandbox_plain WORLD ta_rescue --rate 1e-4 --seed 1 --points 60,120 --out R
+
+WORLD is a world's folder. R, a file, has one object a point: what was drawn until then, and the right answers
+among `SAMPLES` to each held-out question. Recipe `base` evaluates the policy that all start from.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import re
-import sys
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.studies.sandbox_study import read_results
+from benchmarks.studies.sandbox_world import SAMPLES
 
-KS = (1, 8, 32)
-SAMPLES, QUESTIONS, MINI_BATCHES, LONGEST = 64, 16, 2, 40
-CLIP, KL = 0.2, 1e-3
+QUESTIONS, GROUP, MINI_BATCHES, LONGEST = 16, 8, 2, 40
+CLIP = 0.2
+SMALL = 256
+"""Questions of a world that is not named by another number (`SCALING` of the study)."""
 _BOXED = re.compile(r"\\boxed\{(\d+)\}\s*$")
+
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True)
 class Plain:
-    """A recipe: prompts a question, responses a prompt, one group for all of them, ratios on the question."""
+    """A recipe, as a difference from GRPO.
 
-    prompts: int
-    responses: int
-    joint: bool
-    anchored: bool
+    Attributes:
+        prompts: the question and how many of its neighbors share the `GROUP` responses.
+        rescue: whether half are drawn for the question, and neighbors get the others where all are wrong.
+        anchor: what a neighbor's response is trained on: the question, with weight 1 (question), min(1, rho)
+            (tapered) or 0 (dropped) where it is no better than its group; or its own prompt (own).
+        kl: weight of the penalty.
+        divisor: of a reward above its group's mean.
+        share: of `SMALL` questions that are trained on; None: all that the world has.
+    """
+
+    prompts: int = 1
+    rescue: bool = False
+    anchor: Literal["question", "tapered", "dropped", "own"] = "question"
+    kl: float = 0.0
+    divisor: Literal["deviation", "mean"] = "deviation"
+    share: float | None = None
 
 
+_RESCUE = Plain(4, rescue=True, anchor="tapered")
 RECIPES = {
-    "grpo": Plain(1, 8, True, False),
-    "grpo_matched": Plain(1, 32, True, False),
-    "ta_grpo": Plain(4, 8, True, True),
-    "ta_grpo_star": Plain(4, 8, False, False),
-    "joint_own": Plain(4, 8, True, False),
+    "grpo": Plain(),
+    "ta_rescue": _RESCUE,
+    "ta_grpo_tapered": Plain(4, anchor="tapered"),
+    "ta_grpo_2": Plain(4),
+    "rescue_untapered": replace(_RESCUE, anchor="question"),
+    "rescue_own": replace(_RESCUE, anchor="own"),
+    "rescue_dropped": replace(_RESCUE, anchor="dropped"),
+    "rescue_kl": replace(_RESCUE, kl=1e-3),
+    "grpo_kl": Plain(kl=1e-3),
+    "max_rl": Plain(divisor="mean"),
+    **{f"grpo_{share}": Plain(share=share) for share in (1, 1.5, 2, 2.5)},
+    "ta_rescue_1": replace(_RESCUE, share=1),
 }
+"""By the study's names."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +87,15 @@ class Question:
 
     prompts: list[list[int]]
     answer: str
+
+
+@dataclass(frozen=True)
+class Response:
+    """Tokens with the one that ends them, the prompt they were drawn for (0: the question), the reward."""
+
+    tokens: list[int]
+    prompt: int
+    reward: float
 
 
 @dataclass
@@ -73,31 +107,67 @@ class Policy:
 
     def tokens(self, messages: list[dict[str, str]]) -> list[int]:
         """Return a prompt as the model reads it."""
-        found = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
-        return list(self.tokenizer(found, add_special_tokens=False)["input_ids"])
+        text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
+        return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    @torch.no_grad()
-    def draw(self, prompts: list[list[int]], each: int) -> list[list[int]]:
-        """Return `each` responses to every prompt, with the token that ends them, in the prompts' order."""
-        longest, pad = max(map(len, prompts)), self.tokenizer.pad_token_id
-        rows = torch.tensor([[pad] * (longest - len(prompt)) + prompt for prompt in prompts])
-        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        drawn = self.model.generate(
-            rows,
-            attention_mask=mask,
-            do_sample=True,
-            temperature=1.0,
-            top_k=0,
-            top_p=1.0,
-            max_new_tokens=LONGEST,
-            num_return_sequences=each,
-            pad_token_id=pad,
-        )
-        end = self.tokenizer.eos_token_id
-        responses = []
-        for row in drawn[:, longest:].tolist():
-            responses.append(row[: row.index(end) + 1] if end in row else row)
-        return responses
+    def draw(self, prompts: list[list[int]]) -> list[list[int]]:
+        """Return a response to each prompt, with the token that ends it.
+
+        A prompt that stands there several times is read once, and rows that ended are left out.
+        """
+        with torch.no_grad():
+            return self._draw(prompts)
+
+    def _draw(self, prompts: list[list[int]]) -> list[list[int]]:
+        numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        longest, pad = max(map(len, numbers)), self.tokenizer.pad_token_id
+        ids = torch.tensor([[pad] * (longest - len(prompt)) + list(prompt) for prompt in numbers])
+        mask = torch.tensor([[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in numbers])
+        places = (mask.cumsum(1) - 1).clamp(min=0)
+        read = self.model(ids, attention_mask=mask, position_ids=places, use_cache=True, logits_to_keep=1)
+        rows = torch.tensor([numbers[tuple(prompt)] for prompt in prompts])
+        cache, logits, mask = read.past_key_values, read.logits[rows, -1], mask[rows]
+        cache.batch_select_indices(rows)
+        responses: list[list[int]] = [[] for _ in prompts]
+        going = list(range(len(prompts)))
+        while True:
+            chance = torch.empty_like(logits).exponential_()
+            tokens = (torch.softmax(logits, -1) / chance).argmax(-1)
+            for row, token in zip(going, tokens.tolist(), strict=True):
+                responses[row].append(token)
+            kept = tokens != self.tokenizer.eos_token_id
+            if len(responses[going[0]]) == LONGEST or not kept.any():
+                return responses
+            if not kept.all():
+                stay = kept.nonzero()[:, 0]
+                cache.batch_select_indices(stay)
+                mask, tokens, going = mask[stay], tokens[stay], [going[at] for at in stay.tolist()]
+            places = mask.sum(1, keepdim=True)
+            mask = torch.cat([mask, torch.ones_like(mask[:, :1])], 1)
+            logits = self.model(
+                tokens[:, None],
+                attention_mask=mask,
+                position_ids=places,
+                past_key_values=cache,
+                use_cache=True,
+            ).logits[:, -1]
+
+    def answer(self, questions: list[Question], prompts: list[list[int]]) -> list[list[Response]]:
+        """Return responses to each question, one to each of its prompts that are named by number."""
+        asked = [question.prompts[n] for question, ns in zip(questions, prompts, strict=True) for n in ns]
+        drawn = iter(self.draw(asked) if asked else [])
+        answers = []
+        for question, ns in zip(questions, prompts, strict=True):
+            tokens = [next(drawn) for _ in ns]
+            answers.append(
+                [Response(t, n, self.right(t, question.answer)) for t, n in zip(tokens, ns, strict=True)]
+            )
+        return answers
+
+    def right(self, response: list[int], answer: str) -> float:
+        """Return 1 where the response ends with the answer in a box, else 0."""
+        box = _BOXED.search(self.tokenizer.decode(response, skip_special_tokens=True))
+        return float(box is not None and box[1] == answer)
 
     def log_probs(self, prompts: list[list[int]], responses: list[list[int]]) -> tuple[Tensor, Tensor]:
         """Return log-probabilities of the responses' tokens and 1 where there is one, both (rows, tokens)."""
@@ -111,71 +181,129 @@ class Policy:
             ids[row, : len(whole)] = torch.tensor(whole)
             where[row, : len(response)] = torch.arange(len(prompt), len(whole))
             mask[row, : len(response)] = 1
-        logits = self.model(ids).logits  # what is behind a response is never looked at by it
-        read = logits.gather(1, (where - 1).clamp(min=0)[..., None].expand(-1, -1, logits.shape[-1]))
+        states = self.model.model(ids).last_hidden_state  # what is behind a response is never looked at by it
+        read = states.gather(1, (where - 1).clamp(min=0)[..., None].expand(-1, -1, states.shape[-1]))
         wanted = ids.gather(1, where)[..., None]
-        return torch.log_softmax(read, -1).gather(-1, wanted)[..., 0] * mask, mask
-
-    def right(self, response: list[int], answer: str) -> float:
-        """Return 1 where the response ends with the answer in a box, else 0."""
-        found = _BOXED.search(self.tokenizer.decode(response, skip_special_tokens=True))
-        return float(found is not None and found[1] == answer)
+        return torch.log_softmax(self.model.lm_head(read), -1).gather(-1, wanted)[..., 0] * mask, mask
 
 
-def normalised(rewards: np.ndarray) -> np.ndarray:
-    """Return rewards less their mean over the last axis, divided by their (sample) standard deviation."""
-    spread = rewards.std(-1, ddof=1, keepdims=True)
-    return np.where(spread > 0, (rewards - rewards.mean(-1, keepdims=True)) / (spread + 1e-6), 0.0)
-
-
-def step(policy: Policy, reference: Policy, optimiser: Any, asked: list[Question], recipe: Plain) -> None:
-    """Draw for the questions, and update the policy in `MINI_BATCHES` parts."""
-    prompts = [prompt for question in asked for prompt in question.prompts[: recipe.prompts]]
-    responses = policy.draw(prompts, recipe.responses)
-    group = recipe.prompts * recipe.responses
-    rewards = np.array([policy.right(r, asked[row // group].answer) for row, r in enumerate(responses)])
-    shape = (len(asked), recipe.prompts, recipe.responses)
-    grouped = rewards.reshape(len(asked), group) if recipe.joint else rewards.reshape(shape)
-    advantages = torch.tensor(normalised(grouped).reshape(-1), dtype=torch.float32)
-    scored = [
-        asked[row // group].prompts[0] if recipe.anchored else prompts[row // recipe.responses]
-        for row in range(len(responses))
+def draw_groups(
+    policy: Policy, questions: list[Question], recipe: Plain, chance: np.random.Generator
+) -> list[list[Response]]:
+    """Return `GROUP` responses to each question, spread over its prompts as the recipe wants."""
+    if not recipe.rescue:
+        each = [n for n in range(recipe.prompts) for _ in range(GROUP // recipe.prompts)]
+        return policy.answer(questions, [each] * len(questions))
+    first = policy.answer(questions, [[0] * (GROUP // 2)] * len(questions))
+    neighbors = list(range(1, recipe.prompts))
+    more = [
+        [0] * (GROUP // 2)
+        if any(response.reward for response in group)
+        else sorted([*neighbors, *chance.choice(neighbors, GROUP // 2 - len(neighbors)).tolist()])
+        for group in first
     ]
+    return [a + b for a, b in zip(first, policy.answer(questions, more), strict=True)]
+
+
+def advantages(rewards: Array, recipe: Plain) -> Array:
+    """Return rewards [Q, G] above their group's mean in its (sample) deviations or means; dead groups 0."""
+    above = rewards - rewards.mean(-1, keepdims=True)
+    if recipe.divisor == "mean":
+        mean = rewards.mean(-1, keepdims=True)
+        divisor = np.where(mean > 0, mean, 1.0)
+    else:
+        divisor = rewards.std(-1, ddof=1, keepdims=True) + 1e-6
+    return np.asarray(above / divisor)
+
+
+def update(
+    policy: Policy, reference: Policy, optimiser: Any, rows: list[tuple[Question, Response, float]], kl: float
+) -> None:
+    """Descend the clipped loss of responses with their weighted advantages, in `MINI_BATCHES` parts.
+
+    A question of `rows` has the prompt first that its response is trained on.
+    """
+    size = len(rows) // MINI_BATCHES
+    parts = [rows[start : start + size] for start in range(0, len(rows), size)]
+    batches = [([q.prompts[0] for q, _, _ in part], [r.tokens for _, r, _ in part]) for part in parts]
     with torch.no_grad():
-        old, _ = policy.log_probs(scored, responses)
-        first, _ = reference.log_probs(scored, responses)
-    for part in np.array_split(np.arange(len(asked)), MINI_BATCHES):
-        rows = [row for place in part for row in range(place * group, (place + 1) * group)]
-        new, held = policy.log_probs([scored[row] for row in rows], [responses[row] for row in rows])
-        width = new.shape[1]
-        ratio = (new - old[rows, :width]).exp()
-        gain = advantages[rows][:, None]
+        old = [policy.log_probs(*batch)[0] if number else None for number, batch in enumerate(batches)]
+        first = [reference.log_probs(*batch)[0] for batch in batches] if kl else []
+    for number, (part, batch) in enumerate(zip(parts, batches, strict=True)):
+        new, held = policy.log_probs(*batch)
+        before = old[number]
+        ratio = (new - (new.detach() if before is None else before)).exp()
+        gain = torch.tensor([gain for _, _, gain in part], dtype=torch.float32)[:, None]
         kept = torch.minimum(ratio * gain, ratio.clamp(1 - CLIP, 1 + CLIP) * gain)
-        far = (first[rows, :width] - new).clamp(-20, 20)
-        kl = (far.exp() - far - 1).clamp(-10, 10)
-        loss = -(((kept - KL * kl) * held).sum(1) / held.sum(1)).mean()
+        if kl:
+            far = (first[number] - new).clamp(-20, 20)
+            kept = kept - kl * (far.exp() - far - 1).clamp(-10, 10)
+        loss = -((kept * held).sum(1) / held.sum(1)).mean()
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(policy.model.parameters(), 1.0)
         optimiser.step()
 
 
-def pass_at(correct: list[int], k: int) -> float:
-    """Return the mean over questions of 1 - C(n-c, k) / C(n, k) (arXiv 2107.03374), n = `SAMPLES`."""
-    return float(np.mean([1 - math.comb(SAMPLES - c, k) / math.comb(SAMPLES, k) for c in correct]))
+def weigh(policy: Policy, rows: list[tuple[Question, Response, float]], recipe: Plain) -> list[float]:
+    """Return advantages times the weights of responses to neighbors that are trained on the question."""
+    if recipe.anchor not in ("tapered", "dropped"):
+        return [gain for _, _, gain in rows]
+    weights = [1.0] * len(rows)
+    foreign = [at for at, (_, response, gain) in enumerate(rows) if response.prompt and gain <= 0]
+    if foreign and recipe.anchor == "tapered":
+        tokens = [rows[at][1].tokens for at in foreign]
+        with torch.no_grad():
+            on_question, _ = policy.log_probs([rows[at][0].prompts[0] for at in foreign], tokens)
+            on_own, _ = policy.log_probs([rows[at][0].prompts[rows[at][1].prompt] for at in foreign], tokens)
+        ratios = (on_question - on_own).sum(1).clamp(max=0).exp().tolist()
+    else:
+        ratios = [0.0] * len(foreign)
+    for at, ratio in zip(foreign, ratios, strict=True):
+        weights[at] = ratio
+    return [weight * gain for weight, (_, _, gain) in zip(weights, rows, strict=True)]
 
 
-def evaluate(policy: Policy, heldout: list[Question]) -> dict[str, float]:
-    """Return pass@k on the held-out questions."""
-    correct = []
-    for start in range(0, len(heldout), 16):
-        part = heldout[start : start + 16]
-        drawn = policy.draw([question.prompts[0] for question in part], SAMPLES)
-        correct += [
-            int(sum(policy.right(r, question.answer) for r in drawn[at * SAMPLES : (at + 1) * SAMPLES]))
-            for at, question in enumerate(part)
-        ]
-    return {str(k): round(pass_at(correct, k), 4) for k in KS}
+def step(
+    policy: Policy,
+    reference: Policy,
+    optimiser: Any,
+    questions: list[Question],
+    recipe: Plain,
+    chance: np.random.Generator,
+) -> dict[str, float]:
+    """Draw for the questions and update the policy; return the shares of groups that are of interest."""
+    groups = draw_groups(policy, questions, recipe, chance)
+    rewards = np.array([[response.reward for response in group] for group in groups])
+    gains = advantages(rewards, recipe)
+    rows = [
+        (question, response, float(gain))
+        for question, group, each in zip(questions, groups, gains, strict=True)
+        for response, gain in zip(group, each, strict=True)
+    ]
+    weighted = weigh(policy, rows, recipe)
+    if recipe.anchor == "own":
+        rows = [(Question([q.prompts[r.prompt]], q.answer), r, gain) for q, r, gain in rows]
+    trained = [(q, r, gain) for (q, r, _), gain in zip(rows, weighted, strict=True)]
+    update(policy, reference, optimiser, trained, recipe.kl)
+    dead = rewards.std(-1) == 0
+    asked = np.array([any(response.prompt for response in group) for group in groups])
+    shares = {"dead": float(dead.mean())}
+    if recipe.rescue:
+        shares["asked_again"] = float(asked.mean())
+        if asked.any():
+            shares["revived"] = float((asked & ~dead).sum() / asked.sum())
+    return shares
+
+
+def evaluate(policy: Policy, heldout: list[Question]) -> list[int]:
+    """Return how many of `SAMPLES` responses to each question are right."""
+    correct: list[int] = []
+    for start in range(0, len(heldout), 8):
+        part = heldout[start : start + 8]
+        answers = policy.answer(part, [[0] * SAMPLES] * len(part))
+        correct += [round(sum(response.reward for response in each)) for each in answers]
+    return correct
 
 
 def load(folder: Path) -> Policy:
@@ -199,69 +327,70 @@ def read_world(folder: Path, policy: Policy) -> tuple[list[Question], list[Quest
     ]
     lines = (folder / "questions" / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
     heldout = [
-        Question([policy.tokens([{"role": "user", "content": one["question"]}])], one["answer"])
-        for one in map(json.loads, lines)
+        Question([policy.tokens([{"role": "user", "content": row["question"]}])], row["answer"])
+        for row in map(json.loads, lines)
     ]
     return train, heldout
 
 
-def train(world: Path, name: str, seed: int, said: argparse.Namespace) -> dict[str, Any]:
-    """Train a recipe with a seed, and return pass@k and the CPU seconds of a step."""
+def batches(
+    questions: list[Question], share: float | None, chance: np.random.Generator
+) -> Iterator[list[Question]]:
+    """Yield `QUESTIONS` at a time, epoch by epoch in a new order; a part of them is chosen by chance."""
+    if share is not None:
+        questions = [questions[at] for at in chance.permutation(len(questions))[: round(share * SMALL)]]
+    while True:
+        order = chance.permutation(len(questions)).tolist()
+        for start in range(0, len(order) - QUESTIONS + 1, QUESTIONS):
+            yield [questions[at] for at in order[start : start + QUESTIONS]]
+
+
+def train(world: Path, name: str, rate: float, seed: int, points: list[int]) -> list[dict[str, Any]]:
+    """Train a recipe, and return a row for each of the `points`; minutes are of training alone."""
     torch.manual_seed(seed)
     chance = np.random.default_rng(seed)
-    policy, reference = load(said.policy), load(said.policy)
+    policy, reference = load(world / "policy"), load(world / "policy")
     questions, heldout = read_world(world, policy)
-    betas = tuple(float(part) for part in said.betas.split(","))
-    optimiser = torch.optim.AdamW(
-        policy.model.parameters(), lr=said.rate, betas=betas, weight_decay=said.decay
-    )
-    waiting: list[int] = []
-    before = time.process_time()
-    for _ in range(said.steps):
-        if len(waiting) < QUESTIONS:
-            waiting = chance.permutation(len(questions)).tolist()
-        asked, waiting = [questions[at] for at in waiting[:QUESTIONS]], waiting[QUESTIONS:]
-        step(policy, reference, optimiser, asked, RECIPES[name])
-    spent = (time.process_time() - before) / max(1, said.steps)
-    found = {"recipe": name, "seed": seed, "pass": evaluate(policy, heldout), "cpu_s_a_step": round(spent, 2)}
-    print(f"{name:14} seed {seed}  {_row(found['pass'])}   {spent:.2f} s of CPU a step", flush=True)
-    return found
-
-
-def _row(scores: dict[str, float]) -> str:
-    return "  ".join(f"@{k} {value:.3f}" for k, value in scores.items())
+    if name == "base":
+        return [{"steps": 0, "drawn": 0, "minutes": "", "correct": evaluate(policy, heldout)}]
+    recipe = RECIPES[name]
+    optimiser = torch.optim.AdamW(policy.model.parameters(), lr=rate)
+    drawn = batches(questions, recipe.share, chance)
+    rows, shares, spent = [], [], 0.0
+    for number in range(1, points[-1] + 1):
+        before = time.perf_counter()
+        shares.append(step(policy, reference, optimiser, next(drawn), recipe, chance))
+        spent += time.perf_counter() - before
+        if number in points:
+            means = {
+                key: float(np.mean([each[key] for each in shares if key in each]))
+                for key in sorted({key for each in shares for key in each})
+            }
+            rows.append(
+                {
+                    "steps": number,
+                    "drawn": number * QUESTIONS * GROUP,
+                    **means,
+                    "minutes": round(spent / 60, 2),
+                    "correct": evaluate(policy, heldout),
+                }
+            )
+    return rows
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("study", type=Path, help="the folder of sandbox_study.py")
-    parser.add_argument("--world", default="A")
-    parser.add_argument("--policy", type=Path, help="a folder, in place of the world's policy")
-    parser.add_argument("--recipes", default="grpo_matched,ta_grpo", help=", ".join(RECIPES))
-    parser.add_argument("--seeds", type=int, default=1)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("world", type=Path, help="a world's folder of sandbox_study.py")
+    parser.add_argument("recipe", choices=["base", *RECIPES])
     parser.add_argument("--rate", type=float, default=1e-4)
-    parser.add_argument("--betas", default="0.9,0.999")
-    parser.add_argument("--decay", type=float, default=0.01)
-    said = parser.parse_args()
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--points", default="60,120", help="steps after which to evaluate")
+    parser.add_argument("--out", type=Path, required=True)
+    given = parser.parse_args()
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    world = said.study / f"world-{said.world}"
-    if not (world / "verl" / "train.parquet").exists():
-        sys.exit(f"{world}: not there; sandbox_study.py STUDY --worlds {said.world} makes it")
-    said.policy = said.policy or world / "policy"
-    policy = load(said.policy)
-    base = evaluate(policy, read_world(world, policy)[1])
-    print(f"{'base':22}  {_row(base)}")
-    runs = []
-    for name in said.recipes.split(","):
-        for point, cell in read_results(said.study).items():
-            if (point.world, point.recipe, point.steps) == (said.world, name, said.steps):
-                scores = {str(k): cell[f"pass@{k}"] for k in KS}
-                print(f"{name:14} verl {point.seed} at {point.rate:g}  {_row(scores)}", flush=True)
-        runs += [train(world, name, seed, said) for seed in range(1, said.seeds + 1)]
-    settings = {key: getattr(said, key) for key in ("world", "steps", "rate", "betas", "decay")}
-    settings["policy"] = said.policy.name
-    print(json.dumps({**settings, "base": base, "runs": runs}))
+    points = sorted(int(steps) for steps in given.points.split(","))
+    rows = train(given.world, given.recipe, given.rate, given.seed, points)
+    given.out.write_text(json.dumps(rows) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

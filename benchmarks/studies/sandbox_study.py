@@ -10,8 +10,10 @@ nothing is verified here.
     python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, ablate, scale
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
 
+`--plain` trains and evaluates by `sandbox_plain.py` in place of verl, and keeps that in FOLDER/plain.
 `--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that
-stand there already, from another folder, stay. `--done FILE.csv` takes those for finished, and rates from it.
+stand there already, from another folder, stay. `--done FILE.csv` takes those for finished, and rates from it;
+`--rates FILE.csv` takes rates alone.
 
 The last line is one JSON object.
 """
@@ -26,15 +28,17 @@ import shutil
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.studies.sandbox_world import World, evaluate, tagrpo
+import numpy as np
+
+from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, run_kept, tagrpo
 from evaluator.evals.results import load_result
-from evaluator.passk.curves import curve
+from evaluator.passk.curves import values_over_k
 from sandbox.demo.steps import LONGEST_RESPONSE
 from service.database import Database
 from service.runs.store import list_runs
@@ -153,15 +157,42 @@ def best_rate(world: str, recipe: str, rows: Rows) -> float:
     return max(means, key=lambda rate: means[rate])
 
 
-def run_cell(folder: Path, cell: Cell) -> None:
+Trainer = Callable[[Path, World, Cell], list[dict[str, Any]]]
+"""Trains a cell in a folder and evaluates it; returns its rows."""
+
+
+def run_cell(kept: Path, world: World, cell: Cell, trainer: Trainer) -> None:
     """Train and evaluate, and write the cell's rows at one stroke."""
-    place = folder / "cells" / cell.name
+    place = kept / "cells" / cell.name
     result = place / "result.json"
     if result.exists():
         return
     place.mkdir(parents=True, exist_ok=True)
-    world, run = World(folder, cell.world), place / "run"
-    log = place / "commands.sh"
+    rows = trainer(place, world, cell)
+
+    def write(target: Path) -> None:
+        target.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+    write_file(result, write, overwrite=True)
+    shutil.rmtree(place / "run" / "checkpoints", ignore_errors=True)
+
+
+def train_plainly(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]:
+    """Train and evaluate by `sandbox_plain.py`."""
+    steps = ",".join(map(str, cell.points))
+    options = ("--rate", f"{cell.rate:g}", "--seed", str(cell.seed), "--points", steps)
+    out = place / "rows.json"
+    module = "benchmarks.studies.sandbox_plain"
+    command = ("python", "-m", module, str(world.folder), cell.recipe, *options, "--out", str(out))
+    run_kept(place / "commands.sh", command, [sys.executable, *command[1:]])
+    rows = json.loads(out.read_text(encoding="utf-8"))
+    points = zip(cell.rows(), rows, strict=True)
+    return [{**row, **vars(point), **_scores(row["correct"])} for point, row in points]
+
+
+def train_by_verl(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]:
+    """Train by verl and evaluate, by commands of tagrpo."""
+    run, log = place / "run", place / "commands.sh"
     first_attempt, started = not log.exists(), time.monotonic()
     if cell.recipe != BASE:
         _train(log, world, cell, run)
@@ -173,13 +204,8 @@ def run_cell(folder: Path, cell: Cell) -> None:
         evaluate(log, world, trained if point.steps else world.policy, database)
         training = _training(run, point.steps) if point.steps else {"drawn": 0}
         training = {**training, "minutes": minutes if point.steps == cell.points[-1] else ""}
-        rows.append({**vars(point), **training, **_scores(database)})
-
-    def write(target: Path) -> None:
-        target.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-    write_file(result, write, overwrite=True)
-    shutil.rmtree(run / "checkpoints", ignore_errors=True)
+        rows.append({**vars(point), **training, **_scores(_correct(database))})
+    return rows
 
 
 def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
@@ -210,13 +236,18 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
     )
 
 
-def _scores(database: Path) -> dict[str, Any]:
+def _correct(database: Path) -> list[int]:
     with Database.open(database, read_only=True) as opened, opened.read() as session:
         (run,) = list_runs(session)
-        counts = load_result(session, run).counts
+        return [int(count) for count in load_result(session, run).counts.correct]
+
+
+def _scores(correct: Sequence[int]) -> dict[str, Any]:
+    """Return pass@k and the right answers among `SAMPLES` to each question."""
+    scores = values_over_k(np.full(len(correct), SAMPLES), np.array(correct), KS).mean(1)
     return {
-        **{f"pass@{point.k}": point.value for point in curve(counts, KS).points},
-        "correct": " ".join(str(int(count)) for count in counts.correct),
+        **{f"pass@{k}": float(score) for k, score in zip(KS, scores, strict=True)},
+        "correct": " ".join(map(str, correct)),
     }
 
 
@@ -313,23 +344,26 @@ def main() -> int:
     parser.add_argument("--points", help="steps after which to evaluate, in place of the stage's")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     parser.add_argument("--done", type=Path, help="a summary whose rows are not made again")
+    parser.add_argument("--rates", type=Path, help="a summary to take rates from, and nothing else")
+    parser.add_argument("--plain", action="store_true", help="by sandbox_plain.py in place of verl")
     parser.add_argument("--summary", type=Path, help="write the finished rows as CSV, and run nothing")
     given = parser.parse_args()
     if (given.stage is None) == (given.summary is None):
         parser.error("name a stage to run, or say --summary FILE.csv to write what is finished")
-    failed = [] if given.summary else _run(given)
+    kept, trainer = (given.folder / "plain", train_plainly) if given.plain else (given.folder, train_by_verl)
+    failed = [] if given.summary else _run(given, kept, trainer)
     for text in failed:
         print(text, file=sys.stderr)
-    rows = read_results(given.folder)
+    rows = read_results(kept)
     if given.summary:
         write_summary(rows, given.summary)
-        write_commands(given.folder, given.summary.with_suffix(".sh"))
+        write_commands(kept, given.summary.with_suffix(".sh"))
     minutes = round(sum(float(row.get("minutes") or 0) for row in rows.values()), 1)
     print(json.dumps({"rows": len(rows), "minutes": minutes, "failed": len(failed)}))
     return 1 if failed else 0
 
 
-def _run(given: argparse.Namespace) -> list[str]:
+def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
     """Run what is missing of a stage; return what failed."""
     stage = STAGES[given.stage]
     worlds = given.worlds.split(",") if given.worlds else list(stage.worlds)
@@ -339,22 +373,27 @@ def _run(given: argparse.Namespace) -> list[str]:
         stage.seeds[: given.seeds],
         tuple(int(steps) for steps in given.points.split(",")) if given.points else stage.points,
     )
-    done = {**(read_summary(given.done) if given.done else {}), **read_results(given.folder)}
-    wanted = [cell for cell in cells(stage, worlds, done) if not done.keys() >= set(cell.rows())]
-    for name in worlds:
-        World(given.folder, name).prepare()
+    done = {
+        **(read_summary(given.done) if given.done else {}),
+        **read_results(kept),
+    }
+    tuned = {**(read_summary(given.rates) if given.rates else {}), **done}
+    wanted = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]
+    folders = {name: World(given.folder, name) for name in worlds}
+    for world in folders.values():
+        world.prepare()
+
+    def attempt(cell: Cell) -> str:
+        started = time.monotonic()
+        try:
+            run_cell(kept, folders[cell.world], cell, trainer)
+        except (RuntimeError, OSError) as error:
+            return f"{cell.name}: {error}"
+        print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
+        return ""
+
     with ThreadPoolExecutor(given.jobs) as pool:
-        return [text for text in pool.map(lambda cell: _attempt(given.folder, cell), wanted) if text]
-
-
-def _attempt(folder: Path, cell: Cell) -> str:
-    started = time.monotonic()
-    try:
-        run_cell(folder, cell)
-    except (RuntimeError, OSError) as error:
-        return f"{cell.name}: {error}"
-    print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
-    return ""
+        return [text for text in pool.map(attempt, wanted) if text]
 
 
 if __name__ == "__main__":

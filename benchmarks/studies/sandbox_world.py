@@ -6,6 +6,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from sandbox.demo.steps import LONGEST_PROMPT, LONGEST_RESPONSE
@@ -56,14 +57,19 @@ class World:
 
 def tagrpo(log: Path, *arguments: str) -> None:
     """Run a command of tagrpo, keep it in the log, and raise where it fails."""
+    python = [sys.executable, "-c", "from ui.cli.app import main; main()"]
+    run_kept(log, ("tagrpo", *arguments), [*python, *arguments])
+
+
+def run_kept(log: Path, shown: Sequence[str], command: Sequence[str]) -> None:
+    """Run a command on one thread, keep it in the log as it is shown, and raise where it fails."""
     with log.open("a", encoding="utf-8") as file:
-        file.write(f"tagrpo {shlex.join(arguments)}\n")
-    command = [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]
+        file.write(f"{shlex.join(shown)}\n")
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with log.with_suffix(".log").open("a", encoding="utf-8") as output:
-        found = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
-    if found.returncode:
-        raise RuntimeError(f"exit code {found.returncode}, see {output.name}: tagrpo {shlex.join(arguments)}")
+        done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}, see {output.name}: {shlex.join(shown)}")
 
 
 def evaluate(log: Path, world: World, model: Path, database: Path) -> None:
