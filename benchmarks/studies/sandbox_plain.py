@@ -206,14 +206,10 @@ def draw_groups(
 
 
 def advantages(rewards: Array, recipe: Plain) -> Array:
-    """Return rewards [Q, G] above their group's mean in its (sample) deviations or means; dead groups 0."""
+    """Return rewards [Q, G] above their group's mean, in its standard deviations or means; dead groups 0."""
     above = rewards - rewards.mean(-1, keepdims=True)
-    if recipe.divisor == "mean":
-        mean = rewards.mean(-1, keepdims=True)
-        divisor = np.where(mean > 0, mean, 1.0)
-    else:
-        divisor = rewards.std(-1, ddof=1, keepdims=True) + 1e-6
-    return np.asarray(above / divisor)
+    divisor = getattr(rewards, "std" if recipe.divisor == "deviation" else "mean")(-1, keepdims=True)
+    return np.asarray(above / np.where(divisor > 0, divisor, 1.0))
 
 
 def update(

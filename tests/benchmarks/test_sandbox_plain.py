@@ -1,0 +1,149 @@
+"""The plain loop of the study: its formulas beside the project's, and a training as the study starts it."""
+
+import json
+import math
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+pytest.importorskip("transformers")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+
+from benchmarks.studies import sandbox_plain as plain
+from benchmarks.studies import sandbox_study as study
+from benchmarks.studies.sandbox_plain import RECIPES, Policy, Question, Response
+from benchmarks.studies.sandbox_study import Cell
+from benchmarks.studies.sandbox_world import World
+from sandbox.policy import write_shipped_policy
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
+from trainer_adapter.methods.recipes import find_recipe
+from trainer_adapter.methods.response_weights import anchor_weights
+
+QUESTIONS = [Question([[5, 6], [7], [8], [9]], "1"), Question([[10], [11], [12], [13]], "2")]
+
+
+class Scripted(Policy):
+    """Responds with the prompt itself and is right where that is in a list; likes a prompt's own tokens."""
+
+    def __init__(self, right: list[list[int]]) -> None:
+        super().__init__(model=None, tokenizer=None)
+        self._right = right
+
+    def draw(self, prompts: list[list[int]]) -> list[list[int]]:
+        return [list(prompt) for prompt in prompts]
+
+    def right(self, response: list[int], answer: str) -> float:
+        return float(response in self._right)
+
+    def log_probs(
+        self, prompts: list[list[int]], responses: list[list[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        own = torch.tensor([[-0.5 if p == r else -2.0] for p, r in zip(prompts, responses, strict=True)])
+        return own, torch.ones_like(own)
+
+
+def test_every_recipe_of_the_study_is_there() -> None:
+    assert list(RECIPES) == list(study.ALL)
+    for name, (base, *_) in study.ALL.items():
+        recipe = find_recipe(base)
+        assert RECIPES[name].prompts == recipe.neighbors + 1
+        assert RECIPES[name].rescue == (recipe.sampling == "rescue")
+
+
+def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> None:
+    policy = Scripted(right=[[5, 6], [12]])
+    groups = plain.draw_groups(policy, QUESTIONS, RECIPES["ta_rescue"], np.random.default_rng(0))
+    assert [response.prompt for response in groups[0]] == [0] * 8
+    assert [response.prompt for response in groups[1][:4]] == [0] * 4
+    assert {1, 2, 3} == {response.prompt for response in groups[1][4:]}
+    assert [len(group) for group in groups] == [8, 8]
+    for group, question in zip(groups, QUESTIONS, strict=True):
+        assert all(response.tokens == question.prompts[response.prompt] for response in group)
+    split = plain.draw_groups(policy, QUESTIONS, RECIPES["ta_grpo_2"], np.random.default_rng(0))
+    assert [response.prompt for response in split[0]] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_advantages_and_weights_are_those_of_the_project() -> None:
+    rewards = np.array([[1.0, 0, 0, 1, 0, 0, 0, 0], [0.0] * 8, [1.0] * 8, [0.0, 0, 0, 0, 0, 1, 0, 1]])
+    groups = np.repeat(np.arange(4), 8).tolist()
+    for recipe, formula in (("grpo", grpo_advantages), ("max_rl", max_rl_advantages)):
+        ours = plain.advantages(rewards, RECIPES[recipe]).reshape(-1)
+        np.testing.assert_allclose(ours, formula(rewards.reshape(-1), groups).numpy(), atol=1e-5)
+    drawn = [Response([5, 6], 0, 0.0), Response([7], 1, 0.0), Response([8], 2, 1.0)]
+    rows = [(QUESTIONS[0], response, gain) for response, gain in zip(drawn, (-0.5, -0.4, 0.9), strict=True)]
+    gains, foreign = torch.tensor([-0.5, -0.4, 0.9]), torch.tensor([False, True, True])
+    for name, anchor in (("ta_rescue", "tapered"), ("rescue_dropped", "dropped")):
+        log_ratio = torch.tensor([0.0, -1.5, -1.5])
+        weights = anchor_weights(anchor, gains, foreign, log_ratio)  # type: ignore[arg-type]
+        assert weights is not None
+        weighed = plain.weigh(Scripted([]), rows, RECIPES[name])
+        assert weighed == pytest.approx((weights * gains).tolist(), abs=1e-6)
+    assert plain.weigh(Scripted([]), rows, RECIPES["rescue_untapered"]) == [-0.5, -0.4, 0.9]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world of 17 questions to train on and two held-out ones, with the shipped policy."""
+    world = World(tmp_path_factory.mktemp("study"), "A")
+    write_shipped_policy(world.policy)
+    world.export.mkdir()
+    world.heldout.parent.mkdir()
+
+    def asked(number: int) -> list[dict[str, str]]:
+        return [{"role": "user", "content": f"Ann buys {number} pens at 3 dollars each."}]
+
+    rows = [
+        {
+            "prompt": asked(number),
+            "neighbors": [asked(number + 20 * n) for n in (1, 2, 3)],
+            "reward_model": {"ground_truth": str(3 * number)},
+        }
+        for number in range(2, 19)
+    ]
+    pq.write_table(pa.Table.from_pylist(rows), world.export / "train.parquet")
+    lines = [json.dumps({"question": asked(n)[0]["content"], "answer": str(3 * n)}) for n in (30, 31)]
+    world.heldout.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return world
+
+
+@pytest.mark.slow
+def test_a_training_starts_from_the_policy_and_is_the_same_again(world: World, tmp_path: Path) -> None:
+    base, trained = Cell("A", "base", 0.0, 0, (0,)), Cell("A", "ta_rescue", 1e-2, 1, (1, 2))
+    for cell in (base, trained):
+        study.run_cell(tmp_path, world, cell, study.train_plainly)
+    rows = study.read_results(tmp_path)
+    assert sorted((point.recipe, point.steps) for point in rows) == [
+        ("base", 0),
+        ("ta_rescue", 1),
+        ("ta_rescue", 2),
+    ]
+    for point, row in rows.items():
+        assert len(row["correct"].split()) == 2
+        assert row["drawn"] == 128 * point.steps
+    again = plain.train(world.folder, "ta_rescue", 1e-2, 1, [1, 2])
+    first = [rows[point] for point in trained.rows()]
+    assert [" ".join(map(str, row["correct"])) for row in again] == [row["correct"] for row in first]
+    assert [row["dead"] for row in again] == [row["dead"] for row in first]
+
+
+@pytest.mark.slow
+def test_responses_come_as_often_as_they_are_trained_to_be_likely(world: World) -> None:
+    policy = plain.load(world.policy)
+    torch.manual_seed(0)
+    prompts = [policy.tokens([{"role": "user", "content": text}]) for text in ("Ann buys 3 pens.", "4")]
+    drawn, times = policy.draw(prompts * 600), 600
+    for prompt in (0, 1):
+        counts = Counter(map(tuple, drawn[prompt::2]))
+        common = [response for response, count in counts.items() if count >= 30]
+        assert common
+        with torch.no_grad():
+            log_probs, _ = policy.log_probs([prompts[prompt]] * len(common), [list(each) for each in common])
+        for response, share in zip(common, log_probs.sum(1).exp().tolist(), strict=True):
+            assert abs(counts[response] / times - share) < 4 * math.sqrt(share * (1 - share) / times)
