@@ -114,23 +114,17 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.mark.slow
-def test_a_training_starts_from_the_policy_and_is_the_same_again(world: World, tmp_path: Path) -> None:
-    base, trained = Cell("A", "base", 0.0, 0, (0,)), Cell("A", "ta_rescue", 1e-2, 1, (1, 2))
-    for cell in (base, trained):
-        study.run_cell(tmp_path, world, cell, study.train_plainly)
+def test_a_training_is_kept_by_its_points_and_is_the_same_again(world: World, tmp_path: Path) -> None:
+    cell = Cell("A", "ta_rescue", 1e-2, 1, (1, 2))
+    study.run_cell(tmp_path, world, cell, study.train_plainly)
     rows = study.read_results(tmp_path)
-    assert sorted((point.recipe, point.steps) for point in rows) == [
-        ("base", 0),
-        ("ta_rescue", 1),
-        ("ta_rescue", 2),
-    ]
-    for point, row in rows.items():
-        assert len(row["correct"].split()) == 2
-        assert row["drawn"] == 128 * point.steps
+    assert list(rows) == cell.rows()
     again = plain.train(world.folder, "ta_rescue", 1e-2, 1, [1, 2])
-    first = [rows[point] for point in trained.rows()]
-    assert [" ".join(map(str, row["correct"])) for row in again] == [row["correct"] for row in first]
-    assert [row["dead"] for row in again] == [row["dead"] for row in first]
+    for row, second in zip(rows.values(), again, strict=True):
+        assert row["correct"] == " ".join(map(str, second["correct"]))
+        assert (row["drawn"], row["dead"]) == (128 * row["steps"], second["dead"])
+    (base,) = plain.train(world.folder, "base", 0.0, 1, [0])
+    assert len(base["correct"]) == 2
 
 
 @pytest.mark.slow
