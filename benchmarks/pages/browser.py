@@ -1,6 +1,6 @@
 """How long the pages take in a browser: from the key or the click to the last change on the screen.
 
-How times are taken stands in `ui_tab`. Of a page that is opened both are told: when its title and something
+How times are taken stands in `tab.py`. Of a page that is opened both are told: when its title and something
 to read or use are on the screen (*paint*), and when all of it is. A fresh page counts from the navigation, in
 a tab without cookies or cache.
 

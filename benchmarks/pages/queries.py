@@ -1,41 +1,38 @@
-"""Every query of the pages at random places, and other ways to ask for the same."""
+"""Every query of the pages at random places."""
 
 import random
 from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import func, or_, select, union
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.pages.places import World
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.results import load_result
 from evaluator.evals.samples import page_samples, read_texts
-from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.reports.contrast import contrast_runs, contrast_texts
 from rephraser.reviews import audit as audits
 from rephraser.reviews import queue as reviews
 from rephraser.reviews.agreement import run_agreement
 from rephraser.reviews.rates import growing_false_accepts
-from rephraser.reviews.status import current_statuses, standing_counts
+from rephraser.reviews.status import standing_counts
 from rephraser.sets import changes as set_changes
 from rephraser.sets.counts import accept_rates, count_proposals
 from rephraser.sets.store import list_sets, load_entries, member_ids
 from rephraser.sets.wordings import wordings
-from rephraser.tables import CandidateRow, ReviewRow, StandingRow
+from rephraser.tables import ReviewRow
 from rephraser.views import questions as search
 from rephraser.views.candidates import CandidateFilters, page_candidates, read_cards
 from rephraser.views.evidence import page_answers, read_answer_texts
 from service.questions import browsing as questions
 from service.questions.browsing import count_labels
-from service.questions.tables import QuestionRow
 from service.runs import progress
 from trainer_adapter.record import browsing as rollouts
 from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record import series
 from trainer_adapter.record.joint_groups import KINDS
-from trainer_adapter.record.tables import RolloutGroupRow, RolloutRow, RolloutShardRow
 
 Ask = Callable[[Session, random.Random], object]
 PAGE = 25
@@ -270,87 +267,4 @@ def _curves(world: World) -> dict[str, Ask]:
         "curves: who solves what at k": contrast,
         "curves: samples with texts": samples,
         "curves: cost axis": lambda s, c: series.drawn_by_step(s, c.choice(world.train_runs).id),
-    }
-
-
-def other_ways(world: World) -> dict[str, tuple[Ask, Ask]]:
-    """Return pairs (ours, the other way) by name: paging by OFFSET, counting rows when asked."""
-    run = world.neighbor_run.id
-    train = world.train_runs[-1].id
-
-    def our_rollouts(session: Session, chance: random.Random) -> object:
-        step = chance.randrange(1, world.steps + 1)
-        after = (step, chance.choice(world.trained))
-        return groups.page_groups(session, train, after=after, limit=PAGE)
-
-    def offset_rollouts(session: Session, chance: random.Random) -> object:
-        row = RolloutGroupRow
-        total = world.steps * 128
-        query = select(row).where(row.run_id == train).order_by(row.step, row.question_id)
-        return session.execute(query.limit(PAGE).offset(chance.randrange(total))).all()
-
-    def our_questions(session: Session, chance: random.Random) -> object:
-        wanted = search.QuestionFilters(status="accepted")
-        return search.page_questions(session, wanted, after=chance.choice(world.question_ids), limit=PAGE)
-
-    def offset_questions(session: Session, chance: random.Random) -> object:
-        query = (
-            select(StandingRow.question_id)
-            .where(StandingRow.status == "accepted")
-            .group_by(StandingRow.question_id)
-            .order_by(StandingRow.question_id)
-        )
-        found = session.scalars(query.limit(PAGE).offset(chance.randrange(len(world.question_ids)))).all()
-        return session.scalars(select(QuestionRow).where(QuestionRow.id.in_(found))).all()
-
-    def counted_evals(session: Session, chance: random.Random) -> object:
-        samples = (
-            select(RunProblemRow.run_id, func.count())
-            .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
-            .group_by(RunProblemRow.run_id)
-        )
-        grades = (
-            select(RunProblemRow.run_id, GradeRow.grader_id, GradeRow.value, func.count())
-            .join(GradeRow, GradeRow.run_problem_id == RunProblemRow.id)
-            .group_by(RunProblemRow.run_id, GradeRow.grader_id, GradeRow.value)
-        )
-        return session.execute(samples).all(), session.execute(grades).all()
-
-    def counted_steps(session: Session, chance: random.Random) -> object:
-        query = (
-            select(RolloutShardRow.step, RolloutRow.grade, func.count(), func.sum(RolloutRow.tokens))
-            .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
-            .where(RolloutShardRow.run_id == train)
-            .group_by(RolloutShardRow.step, RolloutRow.grade)
-        )
-        return session.execute(query).all()
-
-    def searched(words: str) -> Ask:
-        return lambda s, c: search.page_questions(s, search.QuestionFilters(text=words), limit=PAGE)
-
-    def read_through(words: str) -> Ask:
-        def ask(session: Session, chance: random.Random) -> object:
-            questions = select(QuestionRow.id).where(
-                or_(QuestionRow.text.icontains(words), QuestionRow.answer.icontains(words))
-            )
-            candidates = select(CandidateRow.question_id).where(CandidateRow.text.icontains(words))
-            return session.scalars(union(questions, candidates).order_by("id").limit(PAGE)).all()
-
-        return ask
-
-    return {
-        "search, nothing found, texts read through": (
-            searched("no such words"),
-            read_through("no such words"),
-        ),
-        "search, a formula, texts read through": (searched("417x +"), read_through("417x +")),
-        "search, frequent word, texts read through": (searched("tangent"), read_through("tangent")),
-        "groups of a run, OFFSET": (our_rollouts, offset_rollouts),
-        "questions with an accepted candidate, OFFSET": (our_questions, offset_questions),
-        "all evaluations, rows counted": (lambda s, c: runs_overview(s), counted_evals),
-        "steps of a training, rows counted": (lambda s, c: groups.page_steps(s, train), counted_steps),
-        "candidates by verdict, looked up": (
-            lambda s, c: standing_counts(s, run),
-            lambda s, c: current_statuses(s, run),
-        ),
     }
