@@ -1,12 +1,10 @@
-"""Samples per second of the samplers: the local one against `generate`, the remote one against bare litellm.
+"""Samples per second of the local sampler, against transformers' `generate`.
 
-Local: a random Llama of some 14 million parameters (32,000 tokens, an end token about every hundred) draws
+A random Llama of some 14 million parameters (32,000 tokens, an end token about every hundred) draws
 the same problems by the same settings, each side in a process of its own, in alternation: naive is `generate`
 with a cache for one sample after the other; batched is `generate` over batches of 64 rows with padding, which
 wait for their longest row; the sampler leases cells from a database and stores every text. Naive draws one
 sample of each problem, as its speed does not depend on how many there are.
-
-Remote: as `sampling_remote` prints it, with fewer problems.
 
     python -m benchmarks.speed.sampling [--problems 64] [--samples 8] [--tokens 192] [--rounds 1]
 
@@ -31,7 +29,6 @@ BATCH = 64
 TEMPERATURE, TOP_P = 0.6, 0.95
 VOCABULARY = 32_000
 SIDES = ("naive", "batched", "sampler")
-REMOTE_PROBLEMS, REMOTE_SAMPLES = 200, 64
 
 
 def texts(count: int) -> list[str]:
@@ -178,7 +175,7 @@ def sampled(folder: Path, problems: int, samples: int, tokens: int) -> dict[str,
 
 
 def measure(problems: int, samples: int, tokens: int, rounds: int) -> dict[str, Any]:
-    """Return the local part of the last line; each round measures all sides in turn."""
+    """Return what the last line holds; each round measures all sides in turn."""
     found: dict[str, list[dict[str, float]]] = {side: [] for side in SIDES}
     with tempfile.TemporaryDirectory() as folder:
         parameters = save_model(Path(folder))
@@ -221,7 +218,6 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=8, help="of each problem")
     parser.add_argument("--tokens", type=int, default=192, help="most tokens of a response")
     parser.add_argument("--rounds", type=int, default=1, help="how often all sides are measured")
-    parser.add_argument("--no-remote", action="store_true", help="measure the local sampler only")
     parser.add_argument("--side", choices=SIDES, help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -230,14 +226,7 @@ def main() -> None:
         result["peak_mb"] = peak_mb()
         print(json.dumps(result))
         return
-    found = measure(options.problems, options.samples, options.tokens, options.rounds)
-    if not options.no_remote:
-        import sampling_remote
-
-        remote = sampling_remote.measure(REMOTE_PROBLEMS, REMOTE_SAMPLES, options.rounds)
-        found["remote_ratio"] = remote.pop("ratio")
-        found["remote"] = remote
-    print(json.dumps(found))
+    print(json.dumps(measure(options.problems, options.samples, options.tokens, options.rounds)))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
     "speed.cli_help": "--repeats 1",
     "speed.passk": "--pairs 1000 --loop-pairs 100",
-    "speed.remote_client": "--cells 64 --rounds 1",
     "speed.rollouts": "--rollouts 4000",
     "speed.sampling_remote": "--problems 8 --samples 2 --rounds 1",
     "speed.scale": "--samples 4000 --problems 20",
@@ -37,7 +36,7 @@ ON_DATA = {
     "studies.structural_checks": "--rows 5",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1 --no-remote"}
+ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1"}
 ON_VERL = {
     "speed.advantages": "--tokens 64 --repeats 1",
     "speed.reward": "--rows 8 --repeats 1 --skip-processes",
