@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from service.errors import InputError
@@ -27,7 +26,7 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
         neighbor(8, 0, "too easy"),
         neighbor(0, 8, "too hard", group_id="q_2"),
     ]
-    spec = difficulty_chart(pd.DataFrame(rows)).to_dict()
+    spec = difficulty_chart(rows).to_dict()
     diagonal, circles, *texts = spec["layer"]
     assert [(row["original"], row["neighbor"]) for row in values(diagonal)] == [(0, 0), (1, 1)]
     places = {(row["original"], row["neighbor"]): row for row in values(circles)}
@@ -48,7 +47,7 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
 
 
 def test_difficulty_without_flags_names_the_sides_only() -> None:
-    frame = pd.DataFrame([neighbor(2, 4), neighbor(1, 1)])
+    frame = [neighbor(2, 4), neighbor(1, 1)]
     spec = difficulty_chart(frame).to_dict()
     assert len(spec["layer"]) == 4
     assert spec["title"]["subtitle"][1] == "Mean difference −12.5 points"
@@ -64,7 +63,7 @@ def test_difficulty_without_flags_names_the_sides_only() -> None:
 )
 def test_rates_that_are_none_are_refused(row: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        difficulty_chart(pd.DataFrame([row]))
+        difficulty_chart([row])
 
 
 def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
@@ -74,7 +73,7 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
         for series, height in (("original", 1.0), ("neighbors", 2.0))
         for x in range(11)
     ]
-    spec = density_chart(pd.DataFrame(points)).to_dict()
+    spec = density_chart(points).to_dict()
     assert [panel["title"]["text"] for panel in spec["concat"]] == ["step 0", "step 200"]
     area, line, names = spec["concat"][0]["layer"]
     assert area["encoding"]["y"]["stack"] is None
@@ -85,7 +84,7 @@ def test_densities_are_overlaid_by_series_with_a_panel_a_checkpoint() -> None:
     assert pixels[1] - pixels[0] >= 13
     assert len(values(line)) == 22
     with pytest.raises(InputError, match="a density below 0"):
-        density_chart(pd.DataFrame([{**points[0], "density": -1.0}]))
+        density_chart([{**points[0], "density": -1.0}])
 
 
 def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
@@ -94,16 +93,16 @@ def test_a_panel_of_one_checkpoint_is_as_wide_as_its_place():
         for name in ("original, G", "neighbors, N*G")
         for x in range(5)
     ]
-    spec = density_panel(pd.DataFrame(points), title="Diversity").to_dict()
+    spec = density_panel(points, title="Diversity").to_dict()
     assert spec["width"] == "container"
     assert spec["layer"][1]["encoding"]["color"]["scale"]["domain"] == ["original, G", "neighbors, N*G"]
     with pytest.raises(InputError, match="one checkpoint"):
-        density_panel(pd.DataFrame([*points, {**points[0], "checkpoint": "other"}]), title="Diversity")
+        density_panel([*points, {**points[0], "checkpoint": "other"}], title="Diversity")
 
 
 def test_on_a_page_the_difficulty_says_its_sides_above_the_square():
     rows = [neighbor(3, 1, "too easy")]
-    spec = difficulty_chart(pd.DataFrame(rows), page=True).to_dict()
+    spec = difficulty_chart(rows, page=True).to_dict()
     assert "1 flagged too easy" in spec["title"]["subtitle"]
     assert any("above the dashes" in line for line in spec["title"]["subtitle"])
     assert not [layer for layer in spec["layer"] if layer["mark"]["type"] == "text"]

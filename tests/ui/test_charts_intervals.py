@@ -1,6 +1,5 @@
 """Dots with intervals: rates by name, scores over cost, paired differences over k."""
 
-import pandas as pd
 import pytest
 
 from service.errors import InputError
@@ -14,7 +13,7 @@ POINTS = [
 
 
 def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost():
-    chart = cost_points(pd.DataFrame(POINTS), title="T", x_title="responses", y_title="pass@32").to_dict()
+    chart = cost_points(POINTS, title="T", x_title="responses", y_title="pass@32").to_dict()
     rows = next(iter(chart["datasets"].values())) if "datasets" in chart else chart["data"]["values"]
     places = {row["label"]: row["place"] for row in rows}
     assert places["a"] < 1000 < places["b"]
@@ -22,7 +21,7 @@ def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost():
     assert places["c"] == 200
     assert [row["cost"] for row in rows] == [1000, 1000, 200]
     assert chart["title"]["subtitle"] == SET_APART
-    alone = cost_points(pd.DataFrame(POINTS[1:]), title="T", x_title="responses", y_title="pass@32").to_dict()
+    alone = cost_points(POINTS[1:], title="T", x_title="responses", y_title="pass@32").to_dict()
     assert SET_APART not in str(alone)  # nothing was moved
 
 
@@ -31,12 +30,12 @@ def test_differences_are_drawn_in_points_around_zero():
         {"k": k, "difference": 0.1, "low": -0.05, "high": 0.25, "wins": 3, "losses": 1, "benchmark": "b"}
         for k in (1, 2, 4)
     ]
-    chart = difference_chart(pd.DataFrame(rows), title="b", reach=0.5).to_dict()
+    chart = difference_chart(rows, title="b", reach=0.5).to_dict()
     dots = chart["layer"][2]
     assert dots["encoding"]["y"]["scale"]["domain"] == [-52.5, 52.5]
     assert dots["encoding"]["x"]["axis"]["values"] == [1, 2, 4]
     with pytest.raises(InputError):
-        difference_chart(pd.DataFrame(rows).drop(columns="low"), title="b")
+        difference_chart([{name: row[name] for name in row if name != "low"} for row in rows], title="b")
 
 
 def test_rows_keep_their_order_and_the_scale_holds_all_intervals():
@@ -44,7 +43,7 @@ def test_rows_keep_their_order_and_the_scale_holds_all_intervals():
         {"name": "rename", "rate": 0.5, "low": 0.31, "high": 0.69, "of": 20},
         {"name": "all", "rate": 0.6, "low": 0.52, "high": 0.68, "of": 120},
     ]
-    bars, dots = rate_dots(pd.DataFrame(rows), title="T", x_title="accepted").to_dict()["layer"]
+    bars, dots = rate_dots(rows, title="T", x_title="accepted").to_dict()["layer"]
     assert dots["encoding"]["y"]["scale"]["domain"] == ["rename", "all"]
     low, high = dots["encoding"]["x"]["scale"]["domain"]
     assert low <= 0.31
@@ -54,6 +53,4 @@ def test_rows_keep_their_order_and_the_scale_holds_all_intervals():
 
 def test_a_share_beyond_one_is_refused():
     with pytest.raises(InputError):
-        rate_dots(
-            pd.DataFrame([{"name": "a", "rate": 1.5, "low": 0, "high": 1, "of": 1}]), title="T", x_title="x"
-        )
+        rate_dots([{"name": "a", "rate": 1.5, "low": 0, "high": 1, "of": 1}], title="T", x_title="x")

@@ -7,7 +7,6 @@ import struct
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from service.errors import InputError, PrerequisiteError
@@ -27,7 +26,7 @@ def rows(label: str, value: float) -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def chart() -> Any:
-    return curve_chart(pd.DataFrame([*rows("TA-GRPO", 0.4), *rows(HOSTILE, 0.3)]))
+    return curve_chart([*rows("TA-GRPO", 0.4), *rows(HOSTILE, 0.3)])
 
 
 @pytest.mark.slow
@@ -112,4 +111,4 @@ def test_missing_packages_say_how_to_install_them(
     save_chart(chart, tmp_path / "c.json")  # needs no converter
     absent.add("altair")
     with pytest.raises(PrerequisiteError, match=f"charts need altair; {how}"):
-        curve_chart(pd.DataFrame(rows("A", 0.4)))
+        curve_chart(rows("A", 0.4))

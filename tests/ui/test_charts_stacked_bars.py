@@ -1,6 +1,5 @@
 """Stacked bars: parts in order, sums at the ends, empty parts left out."""
 
-import pandas as pd
 import pytest
 
 from service.errors import InputError
@@ -15,7 +14,7 @@ ROWS = [
 
 
 def drawn(rows):
-    chart = stacked_bars(pd.DataFrame(rows), title="T", colours=VERDICT_COLOURS, unit="candidates")
+    chart = stacked_bars(rows, title="T", colours=VERDICT_COLOURS, unit="candidates")
     return chart.to_dict()
 
 

@@ -1,6 +1,5 @@
 """Charts over training steps: averaging, colours by method, scales, the forecast, kinds of groups."""
 
-import pandas as pd
 import pytest
 
 from service.errors import InputError
@@ -9,14 +8,12 @@ from ui.charts.theme import PALETTE
 from ui.charts.training_steps import POINT, averaged, method_colours, most_steps, step_chart, window_for
 
 
-def frame(*labels, values=(0.5, 0.25, 0.75)):
-    return pd.DataFrame(
-        [
-            {"label": label, "step": step, "value": value}
-            for label in labels
-            for step, value in enumerate(values, 1)
-        ]
-    )
+def lines(*labels, values=(0.5, 0.25, 0.75)):
+    return [
+        {"label": label, "step": step, "value": value}
+        for label in labels
+        for step, value in enumerate(values, 1)
+    ]
 
 
 def layers(spec, mark):
@@ -61,7 +58,7 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
 def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
     palette = {"s1": PALETTE[1], "s2": PALETTE[1]}
     spec = step_chart(
-        frame("s1", "s2"), title="t", y_title="v", palette=palette, methods={"s1": "ta", "s2": "ta"}
+        lines("s1", "s2"), title="t", y_title="v", palette=palette, methods={"s1": "ta", "s2": "ta"}
     ).to_dict()
     (line,) = layers(spec, "line")
     assert line["encoding"]["color"]["scale"]["range"] == [PALETTE[1], PALETTE[1]]
@@ -69,9 +66,9 @@ def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
 
 
 def test_shares_are_drawn_on_one_axis_with_the_forecast():
-    forecast = pd.DataFrame([{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}])
+    forecast = [{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}]
     spec = step_chart(
-        frame("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, span=(0, 1)
+        lines("a"), title="t", y_title="share", scale="share", forecast=forecast, window=5, span=(0, 1)
     ).to_dict()
     (band,) = layers(spec, "area")
     assert [row["low"] for row in band["data"]["values"]] == [0.2, 0.2]
@@ -81,7 +78,7 @@ def test_shares_are_drawn_on_one_axis_with_the_forecast():
 
 
 def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
-    rows = pd.concat([frame("a.b", values=(0.5, 0.25, None)), frame("c", values=(1.0,))])
+    rows = [*lines("a.b", values=(0.5, 0.25, None)), *lines("c", values=(1.0,))]
     spec = step_chart(rows, title="t", y_title="share", scale="share").to_dict()
     (stripes,) = layers(spec, "rect")
     assert stripes["data"]["values"] == [
@@ -104,20 +101,20 @@ def test_a_stripe_for_each_step_tells_the_values_of_all_lines():
 
 
 def test_a_log_scale_leaves_out_what_has_no_logarithm():
-    wide = step_chart(frame("a", values=(0.2, 0.04, 70.0)), title="t", y_title="v", scale="log").to_dict()
+    wide = step_chart(lines("a", values=(0.2, 0.04, 70.0)), title="t", y_title="v", scale="log").to_dict()
     axis = wide["layer"][0]["encoding"]["y"]
     assert axis["axis"]["values"] == [0.1, 1.0, 10.0]
     assert axis["scale"]["domain"] == pytest.approx([0.04 / 1.15, 70 * 1.15])
-    spec = step_chart(frame("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
+    spec = step_chart(lines("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
     (line,) = layers(spec, "line")
     assert [row["value"] for row in line["data"]["values"]] == [0.1, 10.0]
     with pytest.raises(InputError, match="t: there is no value to draw"):
-        step_chart(frame("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
+        step_chart(lines("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
 
 
 def test_values_outside_a_share_are_refused():
     with pytest.raises(InputError, match=r"value is 1\.5, outside 0 to 1"):
-        step_chart(frame("a", values=(0.1, 1.5)), title="t", y_title="v", scale="share")
+        step_chart(lines("a", values=(0.1, 1.5)), title="t", y_title="v", scale="share")
 
 
 def kinds(step, last, *numbers):
@@ -129,7 +126,7 @@ def kinds(step, last, *numbers):
 
 def test_bars_stack_the_kinds_of_groups_to_one():
     chart = group_kinds_chart(
-        pd.DataFrame([*kinds(1, 2, 6, 1, 3, 0), *kinds(3, 4, 0, 0, 5, 0)]), title="t", window=2, chosen=4
+        [*kinds(1, 2, 6, 1, 3, 0), *kinds(3, 4, 0, 0, 5, 0)], title="t", window=2, chosen=4
     )
     spec = chart.to_dict()
     rows = spec["data"]["values"]
@@ -147,9 +144,9 @@ def test_bars_stack_the_kinds_of_groups_to_one():
 
 def test_kinds_that_are_none_and_empty_steps_are_refused():
     with pytest.raises(InputError, match="'odd' is no kind of group"):
-        group_kinds_chart(pd.DataFrame([{"step": 1, "last": 1, "kind": "odd", "questions": 1}]), title="t")
+        group_kinds_chart([{"step": 1, "last": 1, "kind": "odd", "questions": 1}], title="t")
     with pytest.raises(InputError, match="no step has a group"):
-        group_kinds_chart(pd.DataFrame(kinds(1, 1, 0, 0, 0, 0)), title="t")
+        group_kinds_chart(kinds(1, 1, 0, 0, 0, 0), title="t")
 
 
 def test_seeds_have_a_band_that_the_axis_holds_and_the_subtitle_explains():
@@ -158,7 +155,7 @@ def test_seeds_have_a_band_that_the_axis_holds_and_the_subtitle_explains():
         for step in (1, 2)
     ]
     rows.append({"label": "alone", "step": 1, "value": 0.5, "low": None, "high": None, "n": None})
-    spec = step_chart(pd.DataFrame(rows), title="t", y_title="share", scale="share", seeds=3).to_dict()
+    spec = step_chart(rows, title="t", y_title="share", scale="share", seeds=3).to_dict()
     (band,) = layers(spec, "area")
     held = band["data"]["values"]
     assert [(row["step"], row["low"], row["high"]) for row in held] == [(1, 0.4, 0.6), (2, 0.3, 0.7)]

@@ -16,14 +16,8 @@ def test_a_chart_is_built_once_for_its_rows_and_options(monkeypatch):
         return stacked_bars(data, **options)
 
     first = charts.kept_chart(make, ROWS, **OPTIONS)
-    assert first == charts.kept_chart(make, ROWS, **OPTIONS) == stacked_bars(*_frame(), **OPTIONS).to_dict()
+    assert first == charts.kept_chart(make, ROWS, **OPTIONS) == stacked_bars(ROWS, **OPTIONS).to_dict()
     assert built == [1]
     assert charts.kept_chart(make, [*ROWS, {**ROWS[0], "name": "rename"}], **OPTIONS) != first
     assert charts.kept_chart(make, ROWS, **{**OPTIONS, "unit": "neighbors"}) != first
     assert built == [1, 2, 1]
-
-
-def _frame():
-    import pandas as pd
-
-    return (pd.DataFrame(ROWS),)

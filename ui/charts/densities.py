@@ -7,7 +7,7 @@ from service.errors import InputError
 from ui.charts.building import data_of, framed
 from ui.charts.drawing.labels import wrap_label
 from ui.charts.drawing.panels import Size, panel_size, titled
-from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
+from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
 
 if TYPE_CHECKING:
@@ -17,18 +17,14 @@ _SUBTITLE = "Densities over questions of the mean distance among responses"
 _X_TITLE = "mean distance among responses"
 
 
-def density_chart(frame: Frame, *, title: str | None = None) -> "ConcatChart":
+def density_chart(data: Rows) -> "ConcatChart":
     """Return densities of distances between responses, one panel a checkpoint, one colour a series.
 
     Args:
-        frame: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
+        data: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
             (original against neighbors, ...); distance; density (0 or more).
-
-    Raises:
-        InputError: columns or values that cannot be drawn.
-        PrerequisiteError: altair is not installed.
     """
-    rows = _read(frame)
+    rows = _read(data)
     palette = colours(in_order([row["series"] for row in rows]))
     checkpoints = in_order([row["checkpoint"] for row in rows])
     size = panel_size(len(checkpoints))
@@ -43,25 +39,23 @@ def density_chart(frame: Frame, *, title: str | None = None) -> "ConcatChart":
         drawn.append(alt.layer(*areas, names).properties(width=size.width, height=size.height))
     if len(checkpoints) > 1:
         drawn = titled(drawn, checkpoints, ["" for _ in checkpoints])
-    heading = title or "Diversity: distances between responses"
     return themed(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
-            title=alt.TitleParams(heading, subtitle=_SUBTITLE)
+            title=alt.TitleParams("Diversity: distances between responses", subtitle=_SUBTITLE)
         )
     )
 
 
-def density_panel(frame: Frame, *, title: str, height: int = 300) -> "LayerChart":
+def density_panel(data: Rows, *, title: str, height: int = 300) -> "LayerChart":
     """Return the densities of one checkpoint, as wide as their place, with the names in a legend.
 
     Args:
-        frame: as `density_chart` takes it, of one checkpoint.
+        data: as `density_chart` takes it, of one checkpoint.
 
     Raises:
         InputError: as there, or several checkpoints.
-        PrerequisiteError: altair is not installed.
     """
-    rows = _read(frame)
+    rows = _read(data)
     checkpoints = in_order([row["checkpoint"] for row in rows])
     if len(checkpoints) > 1:
         raise InputError(f"one panel shows one checkpoint, not {' and '.join(checkpoints)}.")
@@ -70,15 +64,12 @@ def density_panel(frame: Frame, *, title: str, height: int = 300) -> "LayerChart
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
-    scale = alt.Scale(domain=list(palette), range=list(palette.values()))
-    layers = _areas(
-        rows, alt.Color("series:N", scale=scale, legend=legend), alt.Scale(nice=False), alt.Undefined
-    )
+    layers = _areas(rows, colour_by("series", palette, legend), alt.Scale(nice=False), alt.Undefined)
     return framed(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
 
 
-def _read(frame: Frame) -> list[Row]:
-    rows = read_rows(frame, texts=("checkpoint", "series"), numbers=("distance", "density"))
+def _read(data: Rows) -> list[Row]:
+    rows = read_rows(data, texts=("checkpoint", "series"), numbers=("distance", "density"))
     if any(row["density"] < 0 for row in rows):
         raise InputError("the chart's table holds a density below 0.")
     return rows

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from ui.charts.building import data_of, percents
-from ui.charts.drawing.tables import Frame, Row, read_rows
+from ui.charts.drawing.tables import Row, Rows, read_rows
 from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, themed
 
 if TYPE_CHECKING:
@@ -20,23 +20,22 @@ _AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor,
 _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
-def difficulty_chart(frame: Frame, *, title: str | None = None, page: bool = False) -> "LayerChart":
+def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False) -> "LayerChart":
     """Return each neighbor's success rate against its original's; equal places are one larger circle.
 
     A circle can be clicked (see `DOT`).
 
     Args:
         page: say above the square what stands right of it otherwise, so that a phone has room for it.
-        frame: one row a neighbor, as `evaluator.signal.difficulty.NeighborRow`: group_id (of the
+        data: one row a neighbor, as `evaluator.signal.difficulty.NeighborRow`: group_id (of the
             question); correct, known (graded responses to the neighbor); original_correct, original_known;
             flag ("too easy", "too hard", or missing).
 
     Raises:
         InputError: columns or values that cannot be drawn, or a rate of no responses.
-        PrerequisiteError: altair is not installed.
     """
     rows = read_rows(
-        frame,
+        data,
         texts=("group_id", "flag"),
         numbers=("correct", "known", "original_correct", "original_known"),
         optional=("flag",),

@@ -17,7 +17,7 @@ from ui.charts.drawing.panels import (
     panel_size,
     titled,
 )
-from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
+from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.saving import save_chart
 from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
 
@@ -40,20 +40,17 @@ MEANINGS = {
 }
 
 
-def curve_chart(
-    frame: Frame, *, metric: str = "pass@k", title: str | None = None, confidence: float = 0.95
-) -> "ConcatChart":
+def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> "ConcatChart":
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
     Args:
-        frame: one row for each method, benchmark and k, as `evaluator.reports.records.curve_rows` gives them:
+        data: one row for each method, benchmark and k, as `evaluator.reports.records.curve_rows` gives them:
             run; label (of the method: its colour and the name at its line); benchmark (its panel); k;
             value and value_high (unknown grades counted wrong and right; drawn dashed where they differ);
             low, high (of the band, missing where undefined); interval (what question the band answers);
             problems (that the point stands on); samples (a problem, at least).
         metric: what `value` is; it names the axis.
         title: instead of the metric with its meaning.
-        confidence: of the intervals, as said in the subtitle.
 
     Methods keep the order of their first rows, and so do panels. The vertical scale is shared by all panels
     unless one would lose half of its height by that.
@@ -61,9 +58,8 @@ def curve_chart(
     Raises:
         InputError: columns or values that cannot be drawn, several intervals in one chart, two runs under one
             label, a line whose points stand on different numbers of problems, or more methods than colours.
-        PrerequisiteError: altair is not installed.
     """
-    curves = _read(frame)
+    curves = _read(data)
     several = len(curves.panels) > 1
     size = panel_size(len(curves.panels))
     rows = [row for panel in curves.panels.values() for row in panel]
@@ -81,18 +77,17 @@ def curve_chart(
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
             title=alt.TitleParams(
                 title or _title(metric, curves.ks),
-                subtitle=[*subtitle, *_legend(rows, len(curves.ks) == 1, confidence)],
+                subtitle=[*subtitle, *_legend(rows, len(curves.ks) == 1)],
             )
         )
     )
 
 
 def panel_charts(
-    frame: Frame,
+    data: Rows,
     *,
     metric: str = "pass@k",
     palette: Mapping[str, str] | None = None,
-    confidence: float = 0.95,
     height: int = 230,
 ) -> "dict[str, LayerChart]":
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
@@ -104,7 +99,7 @@ def panel_charts(
         palette: a colour for each label, so that a method keeps its colour whatever else is drawn.
         height: of each chart's plot, in pixels.
     """
-    curves = _read(frame)
+    curves = _read(data)
     labels = curves.labels
     chosen = {name: palette[name] for name in labels} if palette else colours(labels)
     alt = altair()
@@ -131,7 +126,7 @@ def panel_charts(
             autosize=alt.AutoSizeParams(type="fit", contains="padding"),
             title=alt.TitleParams(
                 name,
-                subtitle=[_population(part), *_legend(part, dots, confidence)],
+                subtitle=[_population(part), *_legend(part, dots)],
                 **PANEL_TITLE,
             ),
         ).configure(**{**CONFIG, "padding": padding})
@@ -171,9 +166,9 @@ class _Curves:
     ks: list[int]
 
 
-def _read(frame: Frame) -> _Curves:
+def _read(data: Rows) -> _Curves:
     rows = read_rows(
-        frame,
+        data,
         texts=("run", "label", "benchmark", "interval"),
         shares=("value", "value_high", "low", "high"),
         numbers=("k", "problems", "samples"),
@@ -236,12 +231,12 @@ def _range(numbers: Sequence[int]) -> str:
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
 
 
-def _legend(rows: Sequence[Row], dots: bool, confidence: float) -> list[str]:
+def _legend(rows: Sequence[Row], dots: bool) -> list[str]:
     """Say what bands and dashes mean, where there are any."""
     words = []
     if any(map(has_interval, rows)):
         what = "Bars" if dots else "Bands"
-        words.append(f"{what}: {confidence * 100:g}% interval for {rows[0]['interval']}")
+        words.append(f"{what}: 95% interval for {rows[0]['interval']}")
     if any(map(is_unsure, rows)):
         words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted right")
     return [". ".join(words)] if words else []

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from ui.charts.building import data_of, framed, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
-from ui.charts.drawing.tables import Frame, Row, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colours
+from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colour_by, colours
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -21,18 +21,14 @@ _ROW, _AROUND = 30, 100
 
 
 def rate_dots(
-    frame: Frame, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
+    data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
 ) -> "LayerChart":
     """Return one row a name, in the order of the table: a dot on the bar of its interval.
 
     Args:
-        frame: name, rate, low, high (shares from 0 to 1), of (what the rate stands on, a number).
-
-    Raises:
-        InputError: no rows, or values that cannot be drawn.
-        PrerequisiteError: altair is not installed.
+        data: name, rate, low, high (shares from 0 to 1), of (what the rate stands on, a number).
     """
-    rows = read_rows(frame, texts=("name",), shares=("rate", "low", "high"), numbers=("of",))
+    rows = read_rows(data, texts=("name",), shares=("rate", "low", "high"), numbers=("of",))
     ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
     alt = altair()
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
@@ -63,21 +59,20 @@ def rate_dots(
 
 
 def cost_points(
-    frame: Frame, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
+    data: Rows, *, title: str, x_title: str, y_title: str, palette: Mapping[str, str] | None = None
 ) -> "LayerChart":
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
     Methods of (nearly) one cost, as with matched budgets, stand beside each other around it.
 
     Args:
-        frame: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
+        data: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
         palette: a colour for each label.
 
     Raises:
         InputError: no rows, values that cannot be drawn, or more labels than colours.
-        PrerequisiteError: altair is not installed.
     """
-    rows = read_rows(frame, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
+    rows = read_rows(data, texts=("label", "run"), numbers=("cost",), shares=("value", "low", "high"))
     names = in_order([row["label"] for row in rows])
     chosen = {name: palette[name] for name in names} if palette else colours(names)
     most = max(row["cost"] for row in rows) or 1
@@ -98,10 +93,7 @@ def cost_points(
     legend = alt.Legend(
         orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
     )
-    colour = alt.Color(
-        "label:N", scale=alt.Scale(domain=list(chosen), range=list(chosen.values())), legend=legend
-    )
-    base = alt.Chart(data_of(rows)).encode(x=x, color=colour)
+    base = alt.Chart(data_of(rows)).encode(x=x, color=colour_by("label", chosen, legend))
     tooltip = [
         alt.Tooltip("label:N"),
         alt.Tooltip("cost:Q", title=x_title, format=",d"),
@@ -127,19 +119,15 @@ def _shifts(rows: Sequence[Row], most: float) -> list[float]:
 
 
 def difference_chart(
-    frame: Frame, *, title: str, subtitle: str = "", reach: float | None = None, colour: str = PALETTE[0]
+    data: Rows, *, title: str, subtitle: str = "", reach: float | None = None, colour: str = PALETTE[0]
 ) -> "LayerChart":
     """Return differences over k on a log scale, as wide as its place; above 0 the first method is better.
 
     Args:
-        frame: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
+        data: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
         reach: of the vertical scale to both sides of 0, for charts that are compared.
-
-    Raises:
-        InputError: no rows, or values that cannot be drawn.
-        PrerequisiteError: altair is not installed.
     """
-    rows = read_rows(frame, numbers=("k", "difference", "low", "high", "wins", "losses"))
+    rows = read_rows(data, numbers=("k", "difference", "low", "high", "wins", "losses"))
     alt = altair()
     points = [{**row, **{key: 100 * row[key] for key in ("difference", "low", "high")}} for row in rows]
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))

@@ -36,7 +36,6 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
 
     Raises:
         InputError: no points.
-        PrerequisiteError: altair is not installed.
     """
     if not points:
         raise InputError("nothing was reviewed yet, so there is no rate to draw.")

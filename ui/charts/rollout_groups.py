@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from service.errors import InputError
 from ui.charts.building import data_of, framed
-from ui.charts.drawing.tables import Frame, Row, read_rows
-from ui.charts.theme import MUTED, PALETTE, altair
+from ui.charts.drawing.tables import Row, Rows, read_rows
+from ui.charts.theme import MUTED, PALETTE, altair, colour_by
 
 if TYPE_CHECKING:
     from altair import Chart
@@ -19,18 +19,17 @@ WIDTH, HEIGHT = 720, 150
 """In pixels: the width that the chart has outside of a page, the height of the plot alone."""
 
 
-def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int | None = None) -> "Chart":
+def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> "Chart":
     """Return stacked bars, one a step (or a stretch of `window` steps), of the kinds of its groups.
 
     Args:
-        frame: step (the first of its stretch), last (of the stretch), kind, questions.
+        data: step (the first of its stretch), last (of the stretch), kind, questions.
         chosen: a step whose bar stands out.
 
     Raises:
         InputError: columns or values that cannot be drawn, or a kind that is none.
-        PrerequisiteError: altair is not installed.
     """
-    rows = read_rows(frame, texts=("kind",), numbers=("step", "last", "questions"))
+    rows = read_rows(data, texts=("kind",), numbers=("step", "last", "questions"))
     if strange := next((row["kind"] for row in rows if row["kind"] not in KIND_COLOURS), None):
         raise InputError(f"{strange!r} is no kind of group; they are {', '.join(KIND_COLOURS)}.")
     bars: dict[float, list[Row]] = {}
@@ -61,10 +60,10 @@ def group_kinds_chart(frame: Frame, *, title: str, window: int = 1, chosen: int 
             ),
             y2="above:Q",
             opacity=alt.condition("datum.stands_out", alt.value(0.9), alt.value(0.35)),
-            color=alt.Color(
-                "kind:N",
-                scale=alt.Scale(domain=list(KIND_COLOURS), range=list(KIND_COLOURS.values())),
-                legend=alt.Legend(orient="top", title=None, columns=4, symbolType="square"),
+            color=colour_by(
+                "kind",
+                KIND_COLOURS,
+                alt.Legend(orient="top", title=None, columns=4, symbolType="square"),
             ),
             tooltip=[
                 alt.Tooltip("step:Q", format=",d"),

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from ui.charts.building import data_of, framed, percents
 from ui.charts.drawing.axes import count_axis
-from ui.charts.drawing.tables import Frame, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair
+from ui.charts.drawing.tables import Rows, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -26,20 +26,16 @@ _LEGEND_COLUMNS = 2
 
 
 def stacked_bars(
-    frame: Frame, *, title: str, colours: Mapping[str, str], unit: str, subtitle: str = ""
+    data: Rows, *, title: str, colours: Mapping[str, str], unit: str, subtitle: str = ""
 ) -> "LayerChart":
     """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
 
     Args:
-        frame: name, part, count (0 or more); the rows of a name and part are added.
+        data: name, part, count (0 or more); the rows of a name and part are added.
         colours: of the parts.
         unit: what is counted, for the axis.
-
-    Raises:
-        InputError: no rows, or values that cannot be drawn.
-        PrerequisiteError: altair is not installed.
     """
-    table = read_rows(frame, texts=("name", "part"), numbers=("count",))
+    table = read_rows(data, texts=("name", "part"), numbers=("count",))
     names = in_order([row["name"] for row in table])
     counts: dict[tuple[str, str], int] = {}
     for row in table:
@@ -91,10 +87,8 @@ def stacked_bars(
         .encode(
             x=alt.X("count:Q", title=unit, scale=scale, axis=axis, stack="zero"),
             y=y,
-            color=alt.Color(
-                "part:N",
-                scale=alt.Scale(domain=parts, range=[colours[part] for part in parts]),
-                legend=legend if len(parts) > 1 else None,
+            color=colour_by(
+                "part", {part: colours[part] for part in parts}, legend if len(parts) > 1 else None
             ),
             order=alt.Order("place:Q"),
             tooltip=[

@@ -1,5 +1,6 @@
 """How charts and pages look: a light theme that also prints, a dark one, one palette in both."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
@@ -122,11 +123,11 @@ def colours(names: list[str]) -> dict[str, str]:
     return dict(zip(names, PALETTE, strict=False))
 
 
-def colour_by(field: str, palette: dict[str, str]) -> Any:
-    """Return the encoding of a field's colours, without a legend: lines are labelled where they end."""
+def colour_by(field: str, palette: Mapping[str, str], legend: Any = None) -> Any:
+    """Return the encoding of a field's colours; without a legend where lines are labelled at their ends."""
     alt = altair()
     return alt.Color(
-        f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=None
+        f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=legend
     )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from service.errors import InputError
 from ui.charts.building import data_of, framed
 from ui.charts.drawing.axes import share_axis, share_ticks
-from ui.charts.drawing.tables import Frame, in_order, read_rows
-from ui.charts.theme import MUTED, PALETTE, RULE, altair, colours
+from ui.charts.drawing.tables import Rows, in_order, read_rows
+from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by, colours
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -32,14 +32,14 @@ Scale = Literal["share", "linear", "log"]
 
 
 def step_chart(
-    frame: Frame,
+    data: Rows,
     *,
     title: str,
     y_title: str,
     scale: Scale = "linear",
     palette: Mapping[str, str] | None = None,
     methods: Mapping[str, str] | None = None,
-    forecast: Frame | None = None,
+    forecast: Rows | None = None,
     zero_line: bool = False,
     window: int = 1,
     steps: tuple[float, float] | None = None,
@@ -50,7 +50,7 @@ def step_chart(
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
     Args:
-        frame: label (of the line), step, value; rows without a value are gaps that the line bridges. Where
+        data: label (of the line), step, value; rows without a value are gaps that the line bridges. Where
             lines are means over seeds also low, high and n: the band, and how many they are.
         y_title: what the values are, with their unit.
         scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (the others are left
@@ -66,11 +66,10 @@ def step_chart(
 
     Raises:
         InputError: columns or values that cannot be drawn, or more lines than colours.
-        PrerequisiteError: altair is not installed.
     """
-    values_in = ("value", *(name for name in ("low", "high") if name in frame.columns))
+    values_in = ("value", *(name for name in ("low", "high") if any(name in row for row in data)))
     rows = read_rows(
-        frame,
+        data,
         texts=("label",),
         numbers=("step", *(() if scale == "share" else values_in)),
         shares=values_in if scale == "share" else (),
@@ -82,7 +81,7 @@ def step_chart(
     names = in_order([row["label"] for row in rows])
     chosen = dict(palette or {})
     chosen = {name: chosen[name] for name in names} if chosen else colours(names)
-    predicted = _forecast(forecast)
+    predicted = read_rows(forecast, texts=("label",), shares=("share", "low", "high")) if forecast else []
     alt = altair()
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
@@ -105,11 +104,7 @@ def step_chart(
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=170, symbolType="stroke", symbolOpacity=1
     )
-    colour = alt.Color(
-        "label:N",
-        scale=alt.Scale(domain=list(chosen), range=list(chosen.values())),
-        legend=legend,
-    )
+    colour = colour_by("label", chosen, legend)
     dash = _dashes(names, methods or {})
     base = alt.Chart(data_of(rows)).encode(x=x("step"), y=y("value"), color=colour)
     layers = []
@@ -178,12 +173,6 @@ def most_steps(runs: Sequence[Sequence[int]]) -> tuple[float, float] | None:
     return (min(every), max(every)) if every else None
 
 
-def _forecast(frame: Frame | None) -> list[dict[str, Any]]:
-    if frame is None:
-        return []
-    return read_rows(frame, texts=("label",), shares=("share", "low", "high"))
-
-
 def _predicted(
     rows: Sequence[dict[str, Any]], ends: tuple[float, float], x: Any, y: Any, chosen: Mapping[str, str]
 ) -> list[Any]:
@@ -210,7 +199,10 @@ def _steps(
     alt = altair()
     steps = sorted({row["step"] for row in rows})
     borders = [ends[0], *((left + right) / 2 for left, right in pairwise(steps)), ends[1]]
-    values = {(row["step"], row["label"]): _spelled(row["value"], scale) for row in rows}
+    values = {
+        (row["step"], row["label"]): format(row["value"], ".1%" if scale == "share" else ".4g")
+        for row in rows
+    }
     stripes = [
         {
             "step": step,
@@ -233,10 +225,6 @@ def _steps(
         tooltip=tooltip,
     )
     return encoded.add_params(picked)
-
-
-def _spelled(value: float, scale: Scale) -> str:
-    return f"{value:.1%}" if scale == "share" else f"{value:.4g}"
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:

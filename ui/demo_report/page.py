@@ -6,9 +6,6 @@ import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
-
-import pandas as pd
 
 from evaluator.evals.sources import BOX
 from evaluator.reports.comparison_layout import ahead
@@ -159,7 +156,7 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
         Picture(
             "difficulty",
             "Success rate of each neighbor against that of its original",
-            difficulty_chart(_frame(audit.neighbors)).to_dict(),
+            difficulty_chart(list(map(vars, audit.neighbors))).to_dict(),
         ),
     ]
 
@@ -232,12 +229,12 @@ def _left_out(there: int, what: str) -> list[Block]:
 
 def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
     labels = findings.report.labels[:LINES_SHOWN]
-    frame = pd.DataFrame([row for row in curve_rows(findings.report) if row["label"] in labels])
+    rows_drawn = [row for row in curve_rows(findings.report) if row["label"] in labels]
     blocks: list[Block] = [
         Picture(
             "passk",
             "pass@k of all models on the held-out questions",
-            curve_chart(frame, title="pass@k on held-out questions").to_dict(),
+            curve_chart(rows_drawn, title="pass@k on held-out questions").to_dict(),
         ),
         *_left_out(len(findings.report.labels), "models"),
         _scores(findings, KS),
@@ -297,13 +294,11 @@ def _signal(findings: Findings) -> list[Block]:
         )
         costs.append((label, {row.method: row for row in cost.rows}))
     methods = list(dict.fromkeys(method for _, by_method in costs for method in by_method))
-    frame = pd.DataFrame(
-        [
-            {**vars(row), "checkpoint": label}
-            for label, result in zip(findings.labels, findings.diversities, strict=True)
-            for row in densities(result)
-        ]
-    )
+    curves = [
+        {**vars(row), "checkpoint": label}
+        for label, result in zip(findings.labels, findings.diversities, strict=True)
+        for row in densities(result)
+    ]
     return [
         Text(
             "On the training questions and their neighbors. Shares of questions whose responses all get one "
@@ -316,7 +311,7 @@ def _signal(findings: Findings) -> list[Block]:
         Picture(
             "diversity",
             "Densities of distances between responses, by model",
-            density_chart(frame).to_dict(),
+            density_chart(curves).to_dict(),
         ),
         Text(
             "Responses drawn for one question with mixed rewards, by the forecast of each model, with 95% "
@@ -365,7 +360,3 @@ def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
         ),
         Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
     ]
-
-
-def _frame(rows: Sequence[Any]) -> pd.DataFrame:
-    return pd.DataFrame([vars(row) for row in rows])

@@ -1,27 +1,17 @@
 """Reading the tables that charts are drawn from."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from service.errors import InputError
 
-Row = dict[str, Any]
-
-
-class Frame(Protocol):
-    """A pandas DataFrame, as far as charts need it."""
-
-    @property
-    def columns(self) -> Any: ...
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, columns: list[str], /) -> Any: ...
+Row: TypeAlias = dict[str, Any]
+Rows: TypeAlias = Sequence[Mapping[str, Any]]
 
 
 def read_rows(
-    frame: Frame,
+    data: Rows,
     *,
     texts: Sequence[str] = (),
     shares: Sequence[str] = (),
@@ -40,20 +30,19 @@ def read_rows(
         InputError: no rows, a missing column, or a value that is missing, no number or out of range; the
             message names row and column.
     """
+    if not data:
+        raise InputError("the chart's table has no rows; there is nothing to draw.")
     columns = [*texts, *shares, *numbers]
-    if absent := [name for name in columns if name not in frame.columns]:
+    if absent := [name for name in columns if not any(name in record for record in data)]:
         raise InputError(
             f"the chart's table has no column {', '.join(absent)}; it needs {', '.join(columns)}."
         )
-    if not len(frame):
-        raise InputError("the chart's table has no rows; there is nothing to draw.")
     rows = []
-    for place, record in enumerate(frame[columns].to_dict("records")):
+    for place, record in enumerate(data):
         row: Row = {}
         for name in columns:
-            value = record[name]
-            # Neither None nor pandas' own NA can be compared; a NaN differs from itself.
-            missing = value is None or type(value).__name__ == "NAType" or value != value
+            value = record.get(name)
+            missing = value is None or value != value  # NaN
             if missing and name in optional:
                 row[name] = None
             elif missing:

@@ -95,13 +95,10 @@ def _print(rows: "Sequence[dict[str, Any]]") -> None:
 
 
 def _draw(rows: "Sequence[dict[str, Any]]", metric: str, seeds: int, chart: Path) -> None:
-    import pandas as pd
-
     from ui.charts.saving import save_chart
     from ui.charts.training_steps import step_chart
 
-    frame = pd.DataFrame(rows)
-    if seeds == 1 and len(frame):
-        frame = frame.drop(columns=["low", "high"])
-    save_chart(step_chart(frame, title=metric, y_title="as logged", seeds=seeds), chart)
+    if seeds == 1:
+        rows = [{name: row[name] for name in ("label", "step", "value")} for row in rows]
+    save_chart(step_chart(rows, title=metric, y_title="as logged", seeds=seeds), chart)
     output.note(f"curves drawn in {chart}")

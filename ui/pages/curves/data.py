@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem
@@ -75,7 +74,7 @@ def make_report(
         curves = curve_rows(report)
         runs = [result.run for line in report.lines for result in line.entry.results]
         charts = panel_charts(
-            pd.DataFrame(curves),
+            curves,
             metric=metric,
             palette=dict(palette),
             height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,

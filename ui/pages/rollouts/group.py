@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -76,7 +75,7 @@ def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict
             rows.append({"label": "neighbors", "step": group.step, "value": share})
     spec = build_spec(
         step_chart,
-        pd.DataFrame(rows),
+        rows,
         title="This question over training",
         y_title="share of correct responses",
         scale="share",

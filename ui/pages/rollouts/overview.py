@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -59,7 +58,7 @@ def kinds_chart(
             rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
     spec = build_spec(
         group_kinds_chart,
-        pd.DataFrame(rows),
+        rows,
         title=f"Groups of {name} by step",
         window=window,
         chosen=chosen,

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -98,7 +97,7 @@ def draw(
         seeds = max((len(line.runs) for line in panel.lines), default=1)
         spec = build_spec(
             step_chart,
-            pd.DataFrame(rows),
+            rows,
             title=panel.title,
             y_title=panel.y_title,
             scale=panel.scale,
@@ -106,7 +105,7 @@ def draw(
             methods=dict(methods),
             forecast=None
             if band is None
-            else pd.DataFrame([{"label": "forecast", "share": band[0], "low": band[1], "high": band[2]}]),
+            else [{"label": "forecast", "share": band[0], "low": band[1], "high": band[2]}],
             zero_line=panel.zero_line,
             window=width,
             steps=steps,

@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-import pandas as pd
 import streamlit as st
 
 from ui.charts import saving
@@ -33,7 +32,7 @@ def show_chart(
     key: str,
     *,
     on_select: Callable[[], None] | None = None,
-    rows: Sequence[Mapping[str, Any]] | Any = None,
+    rows: Sequence[Mapping[str, Any]] | None = None,
     alt: str | None = None,
     stretch: bool = True,
 ) -> Any:
@@ -48,7 +47,7 @@ def show_chart(
         key: unique on the page.
         on_select: called after a click; the chart's parameters name what can be selected, and
             `st.session_state[key]` holds the selection.
-        rows: the data as they are downloaded (mappings, or a DataFrame); None for no CSV.
+        rows: the data as they are downloaded; None for no CSV.
         alt: the chart in words, for screen readers; its title without it.
         stretch: let a chart of one panel be as wide as its place; False for one whose shape says something.
     """
@@ -73,15 +72,10 @@ def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) ->
     Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
 
     Args:
-        make: takes a DataFrame of the rows, or the rows themselves where they are no mappings.
+        make: takes the rows.
     """
     key = (make.__module__, make.__qualname__, repr(rows), repr(sorted(options.items())))
-
-    def build() -> Spec:
-        data = pd.DataFrame(rows) if rows and isinstance(rows[0], Mapping) else rows
-        return build_spec(make, data, **options)
-
-    return _built.get(key, build)
+    return _built.get(key, lambda: build_spec(make, rows, **options))
 
 
 def _for_page(spec: Spec) -> Spec:
@@ -111,7 +105,7 @@ def _with_width(spec: Spec) -> Spec:
     return {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
 
 
-def _downloads(spec: Spec, name: str, key: str, rows: Any) -> None:
+def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
     """Show one button a chart: the browser draws what is behind it once it is pressed."""
     written = json.dumps(_with_width(spec), sort_keys=True)
     with st.popover("Download", icon=":material/download:", type="tertiary"):

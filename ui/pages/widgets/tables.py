@@ -157,13 +157,13 @@ def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
 
 def download(
     name: str,
-    rows: Sequence[Mapping[str, Any]] | Any,
+    rows: Sequence[Mapping[str, Any]],
     columns: Sequence[str] | None = None,
     *,
     key: str,
     label: str = "CSV",
 ) -> None:
-    """Offer rows (mappings, or a DataFrame) as a CSV file; it is written when it is asked for."""
+    """Offer rows as a CSV file; it is written when it is asked for."""
     st.download_button(
         escaped(label),
         lambda: csv_bytes(rows, columns),
@@ -176,14 +176,11 @@ def download(
     )
 
 
-def csv_bytes(rows: Sequence[Mapping[str, Any]] | Any, columns: Sequence[str] | None = None) -> bytes:
+def csv_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> bytes:
     """Return rows as CSV in UTF-8 that no spreadsheet takes for formulas.
 
     Texts that begin like a formula get a leading apostrophe; numbers, also those written as text, stay.
     """
-    if not isinstance(rows, Sequence):
-        columns = columns or [str(column) for column in rows.columns]
-        rows = rows.to_dict("records")
     names = list(columns or (rows[0].keys() if rows else ()))
     out = io.StringIO()
     writer = csv.writer(out)
