@@ -9,7 +9,7 @@ from pathlib import Path
 from service.errors import InputError
 
 
-def write_file(target: Path, write: Callable[[Path], None], *, overwrite: bool | None) -> None:
+def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool | None) -> None:
     """Let `write` make a file and put it at `target`; until then the target stays as it was.
 
     Args:

@@ -211,15 +211,8 @@ def _number(condition: ColumnElement[bool] | InstrumentedAttribute[bool]) -> Col
     return func.sum(case((condition, 1), else_=0))
 
 
-def page_steps(
-    session: Session,
-    run_id: str,
-    filters: GroupFilters | None = None,
-    *,
-    after: int | None = None,
-    limit: int | None = None,
-) -> list[StepGroups]:
-    """Return the steps of a run with rollouts behind the step `after`, in order; None returns all.
+def page_steps(session: Session, run_id: str, filters: GroupFilters | None = None) -> list[StepGroups]:
+    """Return the steps of a run with rollouts, in order.
 
     With filters they are counted over the groups that these leave, and steps without any are left out.
     """
@@ -234,14 +227,9 @@ def page_steps(
             *(func.sum(column) for column in sums),
             func.sum(row.reward_sum) / func.sum(row.responses),
         )
-        .where(
-            row.run_id == run_id,
-            row.step > (-1 if after is None else after),
-            *_conditions(filters or GroupFilters()),
-        )
+        .where(row.run_id == run_id, *_conditions(filters or GroupFilters()))
         .group_by(row.step)
         .order_by(row.step)
-        .limit(limit)
     )
     return [StepGroups(*row) for row in session.execute(query)]
 
@@ -331,17 +319,10 @@ def read_joint_group(session: Session, run_id: str, step: int, question_id: str)
     )
 
 
-def question_history(
-    session: Session, run_id: str, question_id: str, *, after: int = -1, limit: int | None = None
-) -> list[RolloutGroup]:
-    """Return a question's groups over training behind the step `after`; two of them make a comparison."""
+def question_history(session: Session, run_id: str, question_id: str) -> list[RolloutGroup]:
+    """Return a question's groups over training; two of them make a comparison."""
     row = RolloutGroupRow
-    query = (
-        select(*_columns())
-        .where(row.run_id == run_id, row.question_id == question_id, row.step > after)
-        .order_by(row.step)
-        .limit(limit)
-    )
+    query = select(*_columns()).where(row.run_id == run_id, row.question_id == question_id).order_by(row.step)
     return [RolloutGroup(*row) for row in session.execute(query)]
 
 

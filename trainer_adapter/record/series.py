@@ -56,10 +56,8 @@ def metric_names(session: Session, run_ids: Sequence[str]) -> dict[str, list[str
     return names
 
 
-def metric_series(
-    session: Session, run_ids: Sequence[str], names: Sequence[str], *, after: int = -1
-) -> list[MetricSeries]:
-    """Return metrics of runs at all steps behind `after`, by one query that reads the chosen names alone.
+def metric_series(session: Session, run_ids: Sequence[str], names: Sequence[str]) -> list[MetricSeries]:
+    """Return metrics of runs at all steps, by one query that reads the chosen names alone.
 
     A name that a run has not logged has no values. Runs without metrics have no steps.
 
@@ -76,7 +74,7 @@ def metric_series(
     values: dict[str, list[list[float | None]]] = {run_id: [] for run_id in run_ids}
     rows = session.execute(
         select(TrainStepRow.run_id, TrainStepRow.step, chosen)
-        .where(TrainStepRow.run_id.in_(run_ids), TrainStepRow.step > after)
+        .where(TrainStepRow.run_id.in_(run_ids))
         .order_by(TrainStepRow.run_id, TrainStepRow.step)
     )
     for run_id, step, text in rows:

@@ -1,6 +1,5 @@
 """What a user writes as `key=value`: an axis of the recipe, a setting of the plug-in, or one of verl's."""
 
-import dataclasses
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields
@@ -42,7 +41,6 @@ class Assigned:
 def assign(
     recipe: Recipe,
     texts: Iterable[str],
-    settings: RunSettings | None = None,
     *,
     preset: Preset = PRESETS[DEFAULT],
 ) -> Assigned:
@@ -79,9 +77,7 @@ def assign(
         if key in taken:
             raise InputError(f"{text}: {name} is given twice.")
         taken[key] = override if taken is overrides else override.value
-    return Assigned(
-        _changed(recipe, axes, loss, preset), _run_settings(settings, run), tuple(overrides.values())
-    )
+    return Assigned(_changed(recipe, axes, loss, preset), _run_settings(run), tuple(overrides.values()))
 
 
 def _parse(text: str) -> Override:
@@ -122,8 +118,7 @@ def _spelled(value: Any) -> str:
     return "none" if value is None else str(value)
 
 
-def _run_settings(settings: RunSettings | None, values: dict[str, Any]) -> RunSettings:
-    settings = settings or RunSettings()
+def _run_settings(values: dict[str, Any]) -> RunSettings:
     names = {each.name for each in fields(RunSettings)} - {"record"}
     unknown = sorted(set(values) - names)
     if unknown:
@@ -132,7 +127,7 @@ def _run_settings(settings: RunSettings | None, values: dict[str, Any]) -> RunSe
             "stands in the run's folder)."
         )
     try:
-        return dataclasses.replace(settings, **values)
+        return RunSettings(**values)
     except TypeError as error:
         listed = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
         raise InputError(f"{listed}: a number is needed ({error}).") from error

@@ -3,7 +3,7 @@
 import math
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
-from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
+from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
 
 IMAGE_DATASET = "trainer_adapter.verl.plugin.images.dataset"
 CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
@@ -316,13 +316,14 @@ def cpu_settings() -> list[tuple[str, Any]]:
     """Return the keys and values of `configs/tagrpo/cpu.yaml`."""
     import yaml  # type: ignore[import-untyped]
 
-    return list(_leaves(yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))))
+    return list(leaves(yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))))
 
 
-def _leaves(value: Any, path: str = "") -> Any:
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings with their paths, dots between the keys."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
+            yield from leaves(inner, f"{path}.{key}" if path else str(key))
     else:
         yield path, value
 
@@ -383,18 +384,3 @@ def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting
             Setting("trainer.logger", ["console", "file"], "run", "metrics stand in the run's folder"),
         ]
     return settings
-
-
-__all__ = [
-    "RECIPE_KEY",
-    "SETTINGS_KEY",
-    "Composition",
-    "Machine",
-    "bare",
-    "command",
-    "compose_run",
-    "cpu_settings",
-    "external_modules",
-    "shell_command",
-    "template_arguments",
-]

@@ -1,6 +1,5 @@
 """The training files of a run: an export of a neighbor set, as its manifest describes it."""
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from trainer_adapter.verl.export import (
     TRAIN_NAME,
     VALIDATION_NAME,
     export_verl,
+    file_sha256,
     validation_size,
 )
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema
@@ -140,7 +140,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
             continue
         # What is wrong says more than a checksum does, so it is looked for first.
         check_parquet(file, schema(data.layout).names, way_out)
-        if _checksum(file) != expected:
+        if file_sha256(file) != expected:
             raise InputError(
                 f"{file}: changed since the export (its checksum is not the manifest's); {way_out}."
             )
@@ -254,8 +254,3 @@ def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
         raise InputError(f"{path}: has no column {named}; {way_out}.")
     if not rows:
         raise InputError(f"{path}: holds no row; {way_out}.")
-
-
-def _checksum(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ from evaluator.grading.workers.own import own_version
 from service.errors import InputError
 from service.writing import write_file
 from trainer_adapter.methods.registry import own_sources
-from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.composing import Composition, leaves
 from trainer_adapter.runs.data import TrainingData
 
 _FREE = {
@@ -109,7 +109,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specifications differ, as `key: old there, new now`."""
-    there, now = dict(_leaves(old)), dict(_leaves(new))
+    there, now = _flat(old), _flat(new)
     return [
         f"{key}: {_value(there, key)} there, {_value(now, key)} now"
         for key in sorted({*there, *now})
@@ -120,12 +120,11 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
 _NONE = object()
 
 
-def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{path}.{key}" if path else str(key))
-    else:
-        yield path.removeprefix("settings."), list(value) if isinstance(value, tuple) else value
+def _flat(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        path.removeprefix("settings."): list(value) if isinstance(value, tuple) else value
+        for path, value in leaves(spec)
+    }
 
 
 def _value(settings: Mapping[str, Any], key: str) -> str:
@@ -180,7 +179,7 @@ def mend(folder: Path) -> str | None:
     fault = "does not say which" if step is None else f"names step {step}, which is not whole"
     steps = whole_steps(folder)
     if steps:
-        write_file(tracker, lambda place: _write(place, str(steps[-1])), overwrite=True)
+        write_file(tracker, lambda place: place.write_text(str(steps[-1]), encoding="utf-8"), overwrite=True)
         return f"{tracker.name} {fault}; training goes on from the checkpoint of step {steps[-1]}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()
@@ -189,7 +188,3 @@ def mend(folder: Path) -> str | None:
         f"{folder}: {tracker.name} {fault}, and no other checkpoint is whole; put the files back, or remove "
         "the folder to begin at step 1 again."
     )
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")

@@ -382,6 +382,3 @@ def _start(
         tuple(last_errors(log)) if failed else (),
         tuple(hints(log)) if failed else (),
     )
-
-
-__all__ = ["TRAIN", "Prepared", "Trained", "Wanted", "dry_run", "train"]

@@ -168,7 +168,7 @@ def export_verl(
             _write_parquet(folder / name, members, layout, template, place, load_images)
         origin = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
         described = _manifest(
-            report, template, answers, origin, {name: _sha256(folder / name) for name in splits}
+            report, template, answers, origin, {name: file_sha256(folder / name) for name in splits}
         )
         text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
@@ -302,6 +302,6 @@ def _manifest(
     }
 
 
-def _sha256(path: Path) -> str:
+def file_sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -38,7 +38,7 @@ def save_chart(chart: Any, path: str | Path) -> None:
     if make is None:
         raise InputError(f"{path}: charts are written as {', '.join(_MAKERS)}; end the name in one of these.")
     content = make(chart.to_dict())
-    write_file(path, lambda hidden: _write(hidden, content), overwrite=True)
+    write_file(path, lambda hidden: hidden.write_bytes(content), overwrite=True)
 
 
 def draw(spec: dict[str, Any], suffix: str) -> bytes:
@@ -52,10 +52,6 @@ def draw(spec: dict[str, Any], suffix: str) -> bytes:
     if make is None:
         raise InputError(f"{suffix}: charts are written as {', '.join(_MAKERS)}.")
     return make(spec)
-
-
-def _write(path: Path, content: bytes) -> None:
-    path.write_bytes(content)
 
 
 def _png(spec: dict[str, Any]) -> bytes:

@@ -180,12 +180,8 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     if code == exits.Code.ATTENTION and step.attention:
         output.say(f"(This exit code {code:d} is expected here: {step.attention}.)")
     elif code:
-        raise _stopped(where, int(code))
-
-
-def _stopped(where: str, code: int) -> typer.Exit:
-    output.note(_go_on(where))
-    return typer.Exit(code)
+        output.note(_go_on(where))
+        raise typer.Exit(int(code))
 
 
 def _go_on(where: str) -> str:

@@ -15,10 +15,11 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from service.database import Place, Server
+    from service.database import Place
     from service.models.remote import Endpoint
 
 State = Literal["ok", "missing", "problem"]
+MARKS: dict[State, str] = {"ok": "ok", "missing": "-", "problem": "!"}
 
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "pages in the browser": (("streamlit", "altair"), "pip install 'tagrpo[ui]'"),
@@ -71,15 +72,11 @@ def doctor(
         {"checks": [asdict(check) for check in checks]},
         output.table,
         ["", "what", "found", "how to get it"],
-        [[_mark(check), check.what, check.detail, check.way_out] for check in checks],
+        [[MARKS[check.state], check.what, check.detail, check.way_out] for check in checks],
     )
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
     if wrong:
         raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
-
-
-def _mark(check: Check) -> str:
-    return {"ok": "ok", "missing": "-", "problem": "!"}[check.state]
 
 
 def _python() -> Check:
@@ -147,53 +144,28 @@ def _contract() -> list[Check]:
 
 
 def _database(place: "Place") -> Check:
-    return _file(place) if isinstance(place, Path) else _server(place)
-
-
-def _server(place: "Server") -> Check:
-    from service.database import Database
-    from service.errors import DatabaseError
-
-    try:
-        with Database.open(place, read_only=True) as database:
-            problems = database.integrity_report()
-            size = database.size() / 1e6
-    except DatabaseError as error:
-        return Check("database", "problem", str(error), needed=True)
-    if problems:
-        return Check("database", "problem", f"{place}: {'; '.join(problems[:3])}", needed=True)
-    return Check("database", "ok", f"{place}, {size:.1f} MB, sound")
-
-
-def _file(path: Path) -> Check:
     from service.database import Database
     from service.database.filesystem import check_place, network_file_system
     from service.errors import DatabaseError
 
-    kind = network_file_system(path)
+    where = way_out = ""
     try:
-        check_place(path)
-    except DatabaseError as error:
-        return Check("database", "problem", str(error), needed=True)
-    if not path.exists():
-        return Check(
-            "database", "missing", f"{path}: not there yet", "tagrpo questions import FILE --name NAME"
-        )
-    try:
-        with Database.open(path, read_only=True) as database:
+        if isinstance(place, Path):
+            if kind := network_file_system(place):
+                where = f", on {kind}, by one process at a time"
+            check_place(place)
+            if not place.exists():
+                start = "tagrpo questions import FILE --name NAME"
+                return Check("database", "missing", f"{place}: not there yet", start)
+            way_out = "tagrpo db check, then go back to a backup"
+        with Database.open(place, read_only=True) as database:
             problems = database.integrity_report()
+            size = place.stat().st_size if isinstance(place, Path) else database.size()
     except DatabaseError as error:
         return Check("database", "problem", str(error), needed=True)
     if problems:
-        return Check(
-            "database",
-            "problem",
-            f"{path}: {'; '.join(problems[:3])}",
-            "tagrpo db check, then go back to a backup",
-            needed=True,
-        )
-    where = f", on {kind}, by one process at a time" if kind else ""
-    return Check("database", "ok", f"{path}, {path.stat().st_size / 1e6:.1f} MB, sound{where}")
+        return Check("database", "problem", f"{place}: {'; '.join(problems[:3])}", way_out, needed=True)
+    return Check("database", "ok", f"{place}, {size / 1e6:.1f} MB, sound{where}")
 
 
 def _disk(place: "Place") -> Check:

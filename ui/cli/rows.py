@@ -49,7 +49,7 @@ class RowsFile:
         text = (render_csv if self._form(self.out) == "csv" else render_json_lines)(rows)
         write_file(
             self.out,
-            lambda path: _put(path, text),
+            lambda path: path.write_text(text, encoding="utf-8", newline=""),
             overwrite=self.overwrite,
         )
         output.note(f"{output.plural(len(rows), 'row')} written to {self.out}")
@@ -61,10 +61,6 @@ class RowsFile:
         if form is not None:
             return form
         raise InputError(f"{path}: which format? End it in .jsonl or .csv, or give --format.")
-
-
-def _put(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8", newline="")
 
 
 CHART_SUFFIXES = (".png", ".svg", ".html", ".json")

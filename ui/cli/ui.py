@@ -18,46 +18,27 @@ DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
-DemoOption = Annotated[
-    bool,
-    Option(
-        "--demo", help="Show a demo's results: those in this folder, or else the ones shipped with tagrpo."
-    ),
-]
-ReviewOption = Annotated[
-    bool, Option("--review", help="Allow reviews to be written; nothing else is ever written.")
-]
-HostOption = Annotated[
-    str, Option("--host", help="Address to listen on; the default admits only this machine's users.")
-]
-PortOption = Annotated[int, Option("--port", help="Port to listen on; 0 picks a free one.")]
-NamesOption = Annotated[
-    list[str] | None, Option("--allow-host", help="Another host name under which the server is reached.")
-]
-PasswordOption = Annotated[
-    bool, Option("--password", help="Ask for a password now (or read a line from a pipe).")
-]
-PasswordFileOption = Annotated[
-    Path | None, Option("--password-file", help="Read the password from a file's first line.")
-]
-NoTokenOption = Annotated[bool, Option("--no-token", help="Admit anyone who can reach the address.")]
-NoBrowserOption = Annotated[
-    bool, Option("--no-browser", help="Only print the address; do not open a browser.")
-]
-
-
 def ui(
     *,
     db: Db,
-    demo: DemoOption = False,
-    review: ReviewOption = False,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8501,
-    allow_host: NamesOption = None,
-    password: PasswordOption = False,
-    password_file: PasswordFileOption = None,
-    no_token: NoTokenOption = False,
-    no_browser: NoBrowserOption = False,
+    demo: Annotated[
+        bool,
+        Option(help="Show a demo's results: those in this folder, or else the ones shipped with tagrpo."),
+    ] = False,
+    review: Annotated[
+        bool, Option(help="Allow reviews to be written; nothing else is ever written.")
+    ] = False,
+    host: Annotated[
+        str, Option(help="Address to listen on; the default admits only this machine's users.")
+    ] = "127.0.0.1",
+    port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8501,
+    allow_host: Annotated[
+        list[str] | None, Option(help="Another host name under which the server is reached.")
+    ] = None,
+    password: Annotated[bool, Option(help="Ask for a password now (or read a line from a pipe).")] = False,
+    password_file: Annotated[Path | None, Option(help="Read the password from a file's first line.")] = None,
+    no_token: Annotated[bool, Option(help="Admit anyone who can reach the address.")] = False,
+    no_browser: Annotated[bool, Option(help="Only print the address; do not open a browser.")] = False,
 ) -> None:
     """Open the pages in a browser: questions, neighbors, sets, rollouts, curves.
 

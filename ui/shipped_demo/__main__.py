@@ -51,7 +51,8 @@ def main(arguments: list[str] | None = None) -> int:
             unpack(options.to, Path(folder, "tagrpo.db"))
             seconds = time.perf_counter() - start
             page = _page(options.to, Path(folder, "tagrpo.db"))
-        write_file(options.to.with_name("README.md"), lambda path: _put(path, page), overwrite=True)
+        readme = options.to.with_name("README.md")
+        write_file(readme, lambda path: path.write_text(page, encoding="utf-8"), overwrite=True)
     except TagrpoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -82,10 +83,6 @@ def count_rows(database: Path) -> dict[str, int]:
             for name in table_names(connection)
         }
     return dict(sorted(counts.items(), key=lambda entry: -entry[1]))
-
-
-def _put(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

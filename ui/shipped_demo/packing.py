@@ -58,7 +58,7 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
             f"{database}: packed it takes {len(data):,} bytes, and {most_bytes:,} are the most to ship. "
             "Nothing is left out of a pack; make a demo with fewer steps, seeds or recipes."
         )
-    write_file(target, lambda path: _put(path, data), overwrite=True)
+    write_file(target, lambda path: path.write_bytes(data), overwrite=True)
 
 
 def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
@@ -141,7 +141,3 @@ def _placeless(value: Any, folder: Path, where: str) -> Any:
             "folder in which the demo ran with --folder."
         )
     return text
-
-
-def _put(path: Path, data: bytes) -> None:
-    path.write_bytes(data)

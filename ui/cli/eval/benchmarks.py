@@ -1,6 +1,5 @@
 """`tagrpo benchmarks`: list, check."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +30,7 @@ def list_(*, terminal: Terminal) -> None:
 
 
 def _row(benchmark: "Benchmark") -> dict[str, Any]:
+    after = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
     return {
         "name": benchmark.name,
         "title": benchmark.title,
@@ -38,13 +38,7 @@ def _row(benchmark: "Benchmark") -> dict[str, Any]:
         "kind": benchmark.kind.value,
         "from": benchmark.hub_id,
         "configs": list(benchmark.configs),
-        "split": benchmark.split,
-        "revision": benchmark.revision,
-        "content_hash": benchmark.content_hash,
-        "gated": benchmark.gated,
-        "licence": benchmark.licence,
-        "citation": benchmark.citation,
-        "note": benchmark.note,
+        **{name: getattr(benchmark, name) for name in after},
     }
 
 
@@ -103,7 +97,7 @@ def check(
             bar.update(count, len(wanted), name)
             results.append(_check(name, source, options_seed, allow_changed, grader))
         bar.update(len(wanted), len(wanted))
-    terminal.emit({"benchmarks": [_json(result) for result in results]}, _print, results)
+    terminal.emit({"benchmarks": [_json(result) for result in results]}, lambda: [*map(_print, results)])
     off = [result.name for result in results if not result.fine]
     if off:
         raise exits.needs_attention(f"not as they should be: {', '.join(off)}")
@@ -122,12 +116,7 @@ def _check(
     return _Checked(name, loaded, failures=tuple(check_golds(loaded, grader)))
 
 
-def _print(results: Sequence[_Checked]) -> None:
-    for result in results:
-        _print_one(result)
-
-
-def _print_one(result: _Checked) -> None:
+def _print(result: _Checked) -> None:
     from evaluator.benchmarks import describe_failure, source_name
 
     loaded = result.loaded

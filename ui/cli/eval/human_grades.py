@@ -139,19 +139,11 @@ def _effect(session: "Session", run: "Run") -> dict[str, Any]:
 
 
 def _print_list(record: dict[str, Any]) -> None:
+    fields = ("value", "reviewer", "comment", "created_at", "withdrawn_at")
     output.table(
         ["problem", "sample", "grader", "person", "by", "comment", "when", "withdrawn"],
         [
-            [
-                row["position"],
-                row["ordinal"],
-                row["grader"] or "not graded",
-                row["value"],
-                row["reviewer"],
-                row["comment"],
-                row["created_at"],
-                row["withdrawn_at"],
-            ]
+            [row["position"], row["ordinal"], row["grader"] or "not graded", *(row[name] for name in fields)]
             for row in record["grades"]
         ],
         empty=f"run {record['run']}: nobody has graded a response of it",

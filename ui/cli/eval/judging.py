@@ -17,7 +17,7 @@ from ui.cli.eval.settings import (
     check_grader,
     open_sampler,
 )
-from ui.cli.neighbors.estimates import print_cap, print_estimate
+from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import print_ledger
 from ui.cli.runs.resuming import keep
@@ -26,7 +26,6 @@ from ui.cli.settings import Db, SettingsFile
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
     from evaluator.judging.running import Judged
-    from service.models.estimate import Estimate
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
@@ -94,7 +93,14 @@ def judge(
                 chosen = find_eval_run(session, run)
             base = _base(chosen, own_grader, answers)
             estimate = estimate_judging(database, chosen, spec, base, requests.prices_in_force())
-        terminal.emit({"run": chosen.name, **estimate.to_json()}, _print_estimate, estimate, requests.max_usd)
+        terminal.emit(
+            {"run": chosen.name, **estimate.to_json()},
+            print_estimates,
+            {"": estimate},
+            "response",
+            "the verdict alone to replies as long as --max-tokens allows",
+            requests.max_usd,
+        )
         return
     with closing(open_sampler("remote", model, requests, Engine())) as sampler, db.open() as database:
         with database.read() as session:
@@ -181,12 +187,6 @@ def _record(
         "judged": None if after is None or after.judged is None else asdict(after.judged),
         "ledger": [asdict(line) for line in ledger],
     }
-
-
-def _print_estimate(estimate: "Estimate", max_usd: float | None) -> None:
-    print_estimate(estimate, "response", "the verdict alone to replies as long as --max-tokens allows")
-    print_cap([estimate], max_usd)
-    output.say("Nothing was sent or stored.")
 
 
 _COUNTS = {

@@ -98,12 +98,10 @@ class ReportFile:
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:
-            write_file(self.out, lambda path: _write_text(path, text), overwrite=self.overwrite)
+            write_file(
+                self.out, lambda path: path.write_text(text, encoding="utf-8"), overwrite=self.overwrite
+            )
             output.note(f"written to {self.out}")
-
-
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
 
 
 def report(

@@ -1,6 +1,6 @@
 """`--dry-run` of commands that ask models: what the run will ask and cost."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ui.cli import output
@@ -10,14 +10,19 @@ if TYPE_CHECKING:
     from service.models.estimate import Estimate, Range
 
 
-def print_proposals(estimate: "Estimate", max_usd: float | None) -> None:
-    """Print what a run of proposals is expected to take."""
-    print_estimate(estimate, "question", "one round to all rounds for all")
-    print_cap([estimate], max_usd)
+def print_estimates(
+    estimates: "Mapping[str, Estimate]", unit: str, spread: str, max_usd: float | None
+) -> None:
+    """Print what runs are expected to take, each below its name where several may be meant."""
+    for name, estimate in estimates.items():
+        if name:
+            output.heading(name)
+        _print_estimate(estimate, unit, spread)
+    _print_cap(list(estimates.values()), max_usd)
     output.say("Nothing was sent or stored.")
 
 
-def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
+def _print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
     """Print requests, tokens, money and hours, least to most; `spread`: what both are, from lengths alone."""
     from service.models.estimate import IMAGE_TOKENS
 
@@ -55,7 +60,7 @@ def print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
         )
 
 
-def print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
+def _print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
     """Say where a cap stops runs that are expected to take more, all together."""
     ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
     if max_usd is None or not ranges or sum(high for _, high in ranges) <= max_usd:

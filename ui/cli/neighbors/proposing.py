@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import Engine, EngineUse
-from ui.cli.neighbors.estimates import print_proposals
+from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
@@ -142,7 +142,10 @@ def propose(
             return
         if dry_run:
             estimate = _estimate(database, name, spec, requests, limit)
-            terminal.emit(estimate.to_json(), print_proposals, estimate, requests.max_usd)
+            spread = "one round to all rounds for all"
+            terminal.emit(
+                estimate.to_json(), print_estimates, {"": estimate}, "question", spread, requests.max_usd
+            )
             return
         before = 0
         if known is not None:

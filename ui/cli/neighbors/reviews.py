@@ -137,16 +137,12 @@ def _print_reviews(rows: Sequence[dict[str, Any]]) -> None:
         [
             row["candidate"][: output.ID_SHOWN],
             *(row[name] for name in REVIEW_COLUMNS[1:-1]),
-            _yes(row["counts"]),
+            "yes" if row["counts"] else "no",
         ]
         for row in rows
     ]
     headings = [name.replace("_at", "").replace("created", "when") for name in REVIEW_COLUMNS]
     output.table(headings, cells, empty="nobody has decided anything here")
-
-
-def _yes(value: bool) -> str:
-    return "yes" if value else "no"
 
 
 def _record_one(

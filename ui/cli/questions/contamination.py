@@ -111,7 +111,7 @@ def contamination(
     from evaluator.benchmarks import load_benchmark
     from evaluator.grading import Grader
     from service.questions.contamination import Settings, store_check
-    from service.writing import check_file_target
+    from service.writing import check_file_target, write_file
 
     if source is not None and len(source) != len(benchmark):
         raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
@@ -150,7 +150,8 @@ def contamination(
                 )
     pairs = [pair for result in results for pair in result.pairs()]
     if out is not None:
-        _write(out, pairs, overwrite=overwrite)
+        lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
+        write_file(out, lambda path: path.write_text(lines, encoding="utf-8"), overwrite=overwrite)
     terminal.emit(
         {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
         _print,
@@ -160,17 +161,6 @@ def contamination(
     repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
     if repeated:
         raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
-
-
-def _write(out: Path, pairs: Sequence[dict[str, Any]], *, overwrite: bool) -> None:
-    from service.writing import write_file
-
-    text = "".join(json.dumps(pair) + "\n" for pair in pairs)
-
-    def write(path: Path) -> None:
-        path.write_text(text, encoding="utf-8")
-
-    write_file(out, write, overwrite=overwrite)
 
 
 def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_Side]:

@@ -1,5 +1,6 @@
 """`tagrpo rollouts curves`: any logged metric of trainings over their steps, seeds as mean and band."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,19 +74,10 @@ def _rows(group: "Sequence[Run]", series: "dict[str, MetricSeries]", name: str) 
         for steps, values in logged
         if any(value is not None for value in values)
     ]
-    points = over_seeds(of_runs)
     label = " + ".join(run.name for run in group)
     return [
-        {
-            "label": label,
-            "metric": name,
-            "step": int(point.step),
-            "value": point.value,
-            "low": point.low,
-            "high": point.high,
-            "n": point.n,
-        }
-        for point in points
+        {"label": label, "metric": name, **asdict(point), "step": int(point.step)}
+        for point in over_seeds(of_runs)
     ]
 
 

@@ -27,37 +27,11 @@ def loss_in_words(loss: "Loss") -> str:
 
 
 def print_recipes(recipes: Sequence["Recipe"]) -> None:
-    output.table(
-        [
-            "recipe",
-            "N",
-            "G",
-            "sampling",
-            "group",
-            "advantage",
-            "weights",
-            "anchor",
-            "loss",
-            "filter",
-            "reward",
-        ],
-        [
-            [
-                recipe.name,
-                recipe.neighbors,
-                recipe.responses,
-                recipe.sampling,
-                recipe.group,
-                recipe.advantage,
-                recipe.weights,
-                recipe.anchor,
-                loss_in_words(recipe.loss),
-                recipe.filter,
-                recipe.reward,
-            ]
-            for recipe in recipes
-        ],
-    )
+    columns = {"recipe": "name", "N": "neighbors", "G": "responses"}
+    axes = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
+    columns |= {axis: axis for axis in axes}
+    rows = [{**vars(recipe), "loss": loss_in_words(recipe.loss)} for recipe in recipes]
+    output.table(list(columns), [[row[name] for name in columns.values()] for row in rows])
 
 
 def print_composition(composition: "Composition") -> None:

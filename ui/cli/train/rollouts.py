@@ -313,9 +313,13 @@ def show(
 
 
 def _print_page(run: str, page: "Sequence[RolloutHeader]", after: int | None) -> None:
-    columns = ["rollout", "step", "question", "variant", "session", "grade", "reward", "advantage"]
-    columns += ["tokens", "answer"]
-    output.table(columns, [_row(header) for header in page], title=run, empty="no such rollouts")
+    fields = ("id", "step", "question_id", "variant", "session", "grade", "reward", "advantage", "tokens")
+    rows = [
+        [*(getattr(header, name) for name in fields), header.extracted and header.extracted[:40]]
+        for header in page
+    ]
+    columns = ["rollout", "step", "question", *fields[3:], "answer"]
+    output.table(columns, rows, title=run, empty="no such rollouts")
     if after is not None:
         output.say(f"more: --after {after}")
 
@@ -373,22 +377,6 @@ def chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str
             raise InputError(f"the run has no metric {pattern!r}; near it: {near}.")
         names += [name for name in matches if name not in names]
     return names
-
-
-def _row(header: "RolloutHeader") -> list[object]:
-    answer = None if header.extracted is None else header.extracted[:40]
-    return [
-        header.id,
-        header.step,
-        header.question_id,
-        header.variant,
-        header.session,
-        header.grade,
-        header.reward,
-        header.advantage,
-        header.tokens,
-        answer,
-    ]
 
 
 def _number(value: float | None) -> str:

@@ -21,7 +21,7 @@ ChangesArgument = Annotated[
     ),
 ]
 PresetOption = Annotated[
-    Literal["ta", "a_grae", "cw"],
+    Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"],
     Option(help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO; what you say yourself wins."),
 ]
 DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --format verl`.")]

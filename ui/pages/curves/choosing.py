@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import RunOverview
 from evaluator.reports.methods import MethodChoice, method_choices
@@ -71,10 +70,7 @@ class Choice:
         return next(method for method in self.methods if method.label == label)
 
 
-@cached
-def read_methods(session: Session) -> list[MethodChoice]:
-    """Return all methods that were evaluated."""
-    return method_choices(session)
+read_methods = cached(method_choices)
 
 
 def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -6,10 +6,9 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import RunProblem
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.contrast import Contrast, Contrasts, contrast_runs, contrast_texts
+from evaluator.reports.contrast import Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
@@ -114,7 +113,4 @@ def contrasted(session: Session, first_id: str, second_id: str, k: int) -> Contr
     return contrast_runs(session, first_id, second_id, k, originals=True)
 
 
-@cached
-def texts_of(session: Session, contrasts: tuple[Contrast, ...]) -> dict[int, RunProblem]:
-    """Return the problems of a page with their texts."""
-    return contrast_texts(session, contrasts)
+texts_of = cached(contrast_texts)

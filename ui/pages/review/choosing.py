@@ -51,10 +51,7 @@ def neighbor_runs(session: Session) -> list[Run]:
     return [run for run in reversed(list_runs(session)) if run.kind == KIND]
 
 
-@cached
-def audits_of(session: Session, run_id: str) -> list[AuditHeader]:
-    """Return the audits of a run."""
-    return list_audits(session, run_id)
+audits_of = cached(list_audits)
 
 
 @cached

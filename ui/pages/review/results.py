@@ -9,7 +9,6 @@ from sqlalchemy.orm import Session
 from rephraser.reviews.agreement import Agreement, RunAgreement, run_agreement
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
 from rephraser.reviews.queue import (
-    ReviewItem,
     ReviewProgress,
     audit_progress,
     read_decisions,
@@ -282,6 +281,4 @@ def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> 
     }
 
 
-@cached
-def _items(session: Session, ids: tuple[str, ...]) -> list[ReviewItem]:
-    return read_items(session, ids)
+_items = cached(read_items)

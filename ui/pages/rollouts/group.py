@@ -11,7 +11,6 @@ from service.errors import InputError, TagrpoError
 from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
 from trainer_adapter.record.joint_groups import GroupColumn, GroupFilters, JointGroup, RolloutGroup
-from trainer_adapter.record.rollout import TokenRatios
 from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
@@ -37,28 +36,15 @@ class PromptResponses:
     key: str
 
 
-@cached
-def joint_group(session: Session, run_id: str, step: int, question_id: str) -> JointGroup:
-    """Return a question's group at a step."""
-    return groups.read_joint_group(session, run_id, step, question_id)
-
-
-@cached
-def history(session: Session, run_id: str, question_id: str) -> list[RolloutGroup]:
-    """Return a question's groups over training."""
-    return groups.question_history(session, run_id, question_id)
+joint_group = cached(groups.read_joint_group)
+history = cached(groups.question_history)
+token_ratios = cached(read_token_ratios)
 
 
 @cached
 def response(session: Session, rollout_id: int) -> str:
     """Return the text of a response."""
     return read_rollout_texts(session, [rollout_id]).get(rollout_id, "")
-
-
-@cached
-def token_ratios(session: Session, rollout_id: int) -> TokenRatios | None:
-    """Return the log-ratios of a response's tokens."""
-    return read_token_ratios(session, rollout_id)
 
 
 @cached

@@ -29,10 +29,7 @@ RECORDED = "tagrpo/record/share"  # a step has it where its record holds some of
 _TEXT = 160
 
 
-@cached
-def run_steps(session: Session, run_id: str, filters: GroupFilters | None = None) -> list[StepGroups]:
-    """Return the steps of a run in numbers, of all its groups or of those that filters leave."""
-    return groups.page_steps(session, run_id, filters)
+run_steps = cached(groups.page_steps)
 
 
 @cached

@@ -1,7 +1,6 @@
 """Which version is looked at: the names, the versions of the chosen one, its numbers."""
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
@@ -23,10 +22,7 @@ _COLUMNS = [
 ]
 
 
-@cached
-def read_versions(session: Session) -> list[SetHeader]:
-    """Return all versions, by name and version."""
-    return list_sets(session)
+read_versions = cached(list_sets)
 
 
 def choose_version(headers: list[SetHeader]) -> SetHeader:

@@ -51,10 +51,7 @@ class Drawn:
     rows: list[Record]
 
 
-@cached
-def logged(session: Session, run_ids: tuple[str, ...]) -> dict[str, list[str]]:
-    """Return the names of what each run has logged."""
-    return metric_names(session, run_ids)
+logged = cached(metric_names)
 
 
 @cached
