@@ -14,8 +14,7 @@ from runs import add_run, open_empty
 from rephraser.reviews.store import record_changes
 from service.database import Database
 from service.runs.store import Run
-from ui.pages.review.keys import DECIDING
-from ui.pages.review.ledger import Event, Ledger
+from ui.pages.review.ledger import DECIDING, Event, Ledger
 
 
 @pytest.fixture

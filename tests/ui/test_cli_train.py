@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from command_line import CommandLine, words
@@ -25,6 +25,8 @@ from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.tables import RolloutRow
 from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.presets import PRESETS
+from ui.cli.train.settings import PresetOption
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipes.md"
@@ -365,6 +367,10 @@ class TestRuns:
         assert done.code == 130
         assert done.err.count("go on") == 1  # and not once more by whoever sees the exit code
         assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with" in done.err
+
+
+def test_every_preset_can_be_named() -> None:
+    assert get_args(get_args(PresetOption)[0]) == tuple(PRESETS)
 
 
 def test_the_page_of_recipes_names_every_axis_and_setting() -> None:

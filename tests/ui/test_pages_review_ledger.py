@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review.keys import DECIDING, LOOKING
-from ui.pages.review.ledger import CLIENTS_KEPT, Event, Ledger, read_events
+from ui.pages.review.ledger import CLIENTS_KEPT, DECIDING, LOOKING, Event, Ledger, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
 

@@ -3,10 +3,10 @@
 import contextlib
 import importlib.util
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from service.errors import InputError, PrerequisiteError
 from service.own_code import is_own
@@ -16,10 +16,11 @@ from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
+from trainer_adapter.verl.export_rows import prompts_of, read_rows
 from trainer_adapter.verl.fitting import check_sequences, has_flash_attention, memory_note
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
-from trainer_adapter.verl.prompts import CountPrompts, Message, PromptTemplate, prompt_counter
+from trainer_adapter.verl.prompts import CountPrompts, PromptTemplate, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -288,11 +289,6 @@ _ROWS_AT_ONCE = 500
 _NAMED = 5
 
 
-class _Prompt(NamedTuple):
-    name: str
-    messages: list[Message]
-
-
 def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where a prompt is longer than verl takes; return what a user should know.
 
@@ -326,12 +322,13 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
-        for prompts in _prompts(file, composition.recipe.neighbors):
-            lengths = count([prompt.messages for prompt in prompts])
+        for rows in read_rows(file, _ROWS_AT_ONCE):
+            prompts = [prompt for row in rows for prompt in prompts_of(row, composition.recipe.neighbors)]
+            lengths = count([messages for _, messages in prompts])
             longest = max(longest, *lengths)
             over += [
-                f"{prompt.name} in {file.name} has {length}"
-                for prompt, length in zip(prompts, lengths, strict=True)
+                f"{name} in {file.name} has {length}"
+                for (name, _), length in zip(prompts, lengths, strict=True)
                 if length > limit
             ]
     if over:
@@ -363,27 +360,6 @@ def _tokenizer(composition: Composition) -> str | None:
 def _counter(composition: Composition, arguments: Mapping[str, Any]) -> CountPrompts:
     prompt = PromptTemplate(tokenizer=_tokenizer(composition), chat_template_kwargs=arguments)
     return prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
-
-
-def _prompts(file: Path, neighbors: int) -> Iterator[Sequence[_Prompt]]:
-    """Yield the prompts of some rows at a time; a flat file has no column of neighbors."""
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file) as opened:
-        there = set(opened.schema_arrow.names)
-        columns = [name for name in ("prompt", "neighbors", "neighbor_ids", "extra_info") if name in there]
-        for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=columns):
-            yield [prompt for row in batch.to_pylist() for prompt in _of_row(row, neighbors)]
-
-
-def _of_row(row: dict[str, Any], neighbors: int) -> Iterator[_Prompt]:
-    about = row.get("extra_info") or {}
-    question = f"question {about.get('question_id')}"
-    own = about.get("neighbor_id")
-    yield _Prompt(question if own is None else f"neighbor {own} of {question}", row["prompt"])
-    around = zip(row.get("neighbors") or (), row.get("neighbor_ids") or (), strict=True)
-    for _, (messages, identity) in zip(range(neighbors), around, strict=False):
-        yield _Prompt(f"neighbor {identity} of {question}", messages)
 
 
 def _resolved(model: str) -> str:

@@ -7,6 +7,7 @@ is to be normalised together has to be one row ("grouped").
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.grading import AnswerKind, GradeValue
@@ -15,7 +16,7 @@ from rephraser.sets.types import SetEntry
 from rephraser.verdict.successes import COUNTS, to_json
 from service.errors import InputError
 from service.questions.images import Image
-from trainer_adapter.verl.prompts import PromptTemplate
+from trainer_adapter.verl.prompts import Message, PromptTemplate
 
 Layout = Literal["grouped", "flat"]
 Row = dict[str, Any]
@@ -89,6 +90,28 @@ ROWS: dict[Layout, Callable[[SetEntry, PromptTemplate, Mapping[str, str | None]]
     "grouped": grouped_rows,
     "flat": flat_rows,
 }
+
+
+def read_rows(file: Path, at_once: int, *, images: bool = False) -> Iterator[list[Row]]:
+    """Yield what the rows of a file ask, some at a time; a flat file has no column of neighbors."""
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(file) as opened:
+        names = ("prompt", "neighbors", "neighbor_ids", "extra_info", *(("images",) if images else ()))
+        columns = [name for name in names if name in opened.schema_arrow.names]
+        for batch in opened.iter_batches(at_once, columns=columns):
+            yield batch.to_pylist()
+
+
+def prompts_of(row: Row, neighbors: int) -> Iterator[tuple[str, list[Message]]]:
+    """Yield name and messages of a row's prompts: its own, and those of so many neighbors."""
+    about = row.get("extra_info") or {}
+    question = f"question {about.get('question_id')}"
+    own = about.get("neighbor_id")
+    yield question if own is None else f"neighbor {own} of {question}", row["prompt"]
+    around = zip(row.get("neighbors") or (), row.get("neighbor_ids") or (), strict=True)
+    for _, (messages, identity) in zip(range(neighbors), around, strict=False):
+        yield f"neighbor {identity} of {question}", messages
 
 
 def held(image: Image) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError, PrerequisiteError
 from service.models.processors import open_held, open_processor, takes_images
+from trainer_adapter.verl.export_rows import prompts_of, read_rows
 from trainer_adapter.verl.plugin.images.placing import with_images
-from trainer_adapter.verl.prompts import Message
 
 if TYPE_CHECKING:
     from trainer_adapter.runs.composing import Composition
@@ -83,10 +83,10 @@ def prompt_lengths(
     Raises:
         InputError: a prompt with more or fewer places than images.
     """
-    for row in _rows(file):
+    for row in (row for rows in read_rows(file, _ROWS_AT_ONCE, images=True) for row in rows):
         images = [open_held(held) for held in row.get(COLUMN) or ()]
         of_images: int | None = None
-        for name, messages in _prompts(row, neighbors):
+        for name, messages in prompts_of(row, neighbors):
             try:
                 content = with_images(messages, images)
             except ValueError as error:
@@ -137,23 +137,3 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
         f"images made smaller: with +{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 it takes at most "
         "256 tokens in Qwen 2.5 VL."
     )
-
-
-def _rows(file: Path) -> Iterator[dict[str, Any]]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(file) as opened:
-        names = ("prompt", "neighbors", "neighbor_ids", "extra_info", COLUMN)
-        columns = [name for name in names if name in set(opened.schema_arrow.names)]
-        for batch in opened.iter_batches(_ROWS_AT_ONCE, columns=columns):
-            yield from batch.to_pylist()
-
-
-def _prompts(row: Mapping[str, Any], neighbors: int) -> Iterator[tuple[str, list[Message]]]:
-    about = row.get("extra_info") or {}
-    question = f"question {about.get('question_id')}"
-    own = about.get("neighbor_id")
-    yield question if own is None else f"neighbor {own} of {question}", row["prompt"]
-    around = zip(row.get("neighbors") or (), row.get("neighbor_ids") or (), strict=True)
-    for _, (messages, identity) in zip(range(neighbors), around, strict=False):
-        yield f"neighbor {identity} of {question}", messages

@@ -61,10 +61,13 @@ def backup(
     from service.database import upkeep
     from service.errors import InputError
 
-    try:
-        copied = upkeep.back_up(
-            db.file("tagrpo db backup", f"`pg_dump --file {target} URL` copies this"), target
+    if not isinstance(db.place, Path):
+        raise InputError(
+            f"{db.place}: `tagrpo db backup` is for a database in a file; `pg_dump --file {target} URL` "
+            "copies this."
         )
+    try:
+        copied = upkeep.back_up(db.place, target)
     except FileExistsError:
         raise InputError(f"{target}: is there already; name another file, or remove it first.") from None
     record = {"database": str(db.place), "backup": str(target), "bytes": copied}

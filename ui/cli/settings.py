@@ -127,18 +127,6 @@ class Db:
 
         return locate_database(self.db_file)
 
-    def file(self, command: str, way_out: str) -> Path:
-        """The file, for a command that knows files alone.
-
-        Raises:
-            InputError: the database is one of a server; the way out is named.
-        """
-        from service.errors import InputError
-
-        if not isinstance(self.place, Path):
-            raise InputError(f"{self.place}: `{command}` is for a database in a file; {way_out}.")
-        return self.place
-
     def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
         """Open the database.
 

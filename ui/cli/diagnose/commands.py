@@ -1,10 +1,13 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import BadParameter, Option
 
+from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Seed, Windows
 from ui.cli.output import Terminal
@@ -12,6 +15,7 @@ from ui.cli.settings import Db, command_group
 
 if TYPE_CHECKING:
     from evaluator.signal.diagnosis import Diagnosis
+    from evaluator.signal.difficulty import NeighborRow
 
 
 def zero_gradient(
@@ -117,19 +121,61 @@ def difficulty(
     Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
     """
     from evaluator.signal.diagnosis import Settings, diagnose
-    from ui.cli.diagnose.sheet import write_review_sheet
 
     with responses.opened(db) as source:
         diagnosis = diagnose(source, ["difficulty"], Settings(fdr=fdr, seed=seed))
     flagged, written = diagnosis.flagged, None
     if review_sheet is not None and flagged:
-        written = write_review_sheet(review_sheet, flagged, db)
+        written = _write_sheet(review_sheet, flagged, db)
     _deliver(diagnosis, rows, terminal, limit=limit, review_sheet_rows=written)
     if written is not None and not terminal.as_json:
         output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
         output.say(f"  tagrpo neighbors review --sheet {review_sheet}")
     if flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
+
+
+def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
+    """Write a row for each flagged neighbor that is a candidate of the database; return their number.
+
+    `candidate`, the texts, what was seen of it, and `decision` and `reason` to be filled in.
+
+    Raises:
+        InputError: the file exists (it may be filled in), or none of them is a candidate.
+    """
+    from rephraser.reviews.queue import read_item
+    from rephraser.tables import CandidateRow
+    from service.writing import write_file
+
+    rows, foreign = {}, 0
+    with db.reading() as session:
+        for row in flagged:
+            if row.source_id is None or session.get(CandidateRow, row.source_id) is None:
+                foreign += 1
+                continue
+            item = read_item(session, row.source_id)
+            rows[row.source_id] = {
+                "candidate": item.candidate_id,
+                "question": item.question,
+                "answer": item.answer,
+                "candidate_text": item.candidate,
+                "flag": row.flag,
+                "correct": f"{row.correct} of {row.known}",
+                "original_correct": f"{row.original_correct} of {row.original_known}",
+                "p_value": row.p_value,
+                "decision": "",
+                "reason": "",
+            }
+    if not rows:
+        raise InputError(
+            f"none of the {len(flagged)} flagged neighbors is a candidate of this database, so there is "
+            "nothing to review here; name the database they were proposed in with --db."
+        )
+    if foreign:
+        output.note(f"{foreign:,} flagged neighbors are no candidates of this database and are left out")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
+    write_file(path, lambda made: made.write_text(text, encoding="utf-8", newline="\n"), overwrite=None)
+    return len(rows)
 
 
 def diversity(

@@ -1,18 +1,23 @@
-"""What `tagrpo eval run` asks: benchmarks, or a published neighbor set."""
+"""What `tagrpo eval run` asks: benchmarks, or a published neighbor set; what that will cost (`--dry-run`)."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from ui.cli import output
+from ui.cli.neighbors.estimates import print_estimates
+from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
+    from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
     from service.database import Database
+    from service.models.estimate import PriceOf
     from service.questions.images import RowImages
 
 
@@ -139,3 +144,24 @@ def _note_failures(loaded: "LoadedBenchmark", failures: int) -> None:
         )
     if loaded.content == "changed":
         output.note(f"{loaded.name}: not the content it is known by; scores cannot be compared with others")
+
+
+def show_estimates(
+    database: "Database | None",
+    named: "Sequence[tuple[str, ProblemSet, EvalSpec]]",
+    n: int,
+    price_of: "PriceOf",
+    max_usd: float | None,
+    terminal: Terminal,
+) -> None:
+    """Print what runs of these names will take; without a database there is no trial to scale."""
+    from evaluator.evals.running import estimate_eval
+
+    with nullcontext() if database is None else database.read() as session:
+        estimates = {
+            name: estimate_eval(session, name, spec, problems.taken, n, price_of)
+            for name, problems, spec in named
+        }
+    record = {"runs": [{"run": name, **estimate.to_json()} for name, estimate in estimates.items()]}
+    spread = "short responses to ones as long as --max-tokens allows"
+    terminal.emit(record, print_estimates, estimates, "problem", spread, max_usd)

@@ -10,8 +10,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
-from ui.cli.eval.estimates import show_estimates
-from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors
+from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors, show_estimates
 from ui.cli.eval.settings import (
     AnswersName,
     Drawing,

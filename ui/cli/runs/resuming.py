@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer import Argument
 
-from service.errors import InputError
+from service.errors import InputError, NotFoundError
 from ui.cli.settings import Db, with_settings
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
     from service.database import Database
     from service.runs.store import Run
 
@@ -65,7 +67,6 @@ def resume(
     Example: tagrpo resume math-gpt4 --max-usd 100
     """
     from service.runs.commands import read_command
-    from ui.cli.runs.choosing import choose
 
     if run.startswith("-"):
         raise typer.BadParameter("name the run first, then the options: tagrpo resume NAME --max-usd 5")
@@ -90,6 +91,40 @@ def resume(
     words = {name: each for name, each in given.items() if taken is None or name in taken}
     leading = _leading(chosen)
     _run(command, leading, words, ["--db", where, *context.args], f"tagrpo resume {chosen.name}")
+
+
+def choose(session: "Session", reference: str | None) -> "Run":
+    """Return the run of any kind that is named, or the only one there is.
+
+    NAME also stands for the eval run NAME.BENCHMARK, where there is one of them.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: none is named and there are several, or none at all; or several are called so.
+    """
+    from evaluator.evals.runs import list_eval_runs, matching_runs
+    from service.runs.store import find_run, list_runs
+
+    if reference is None:
+        runs = list_runs(session)
+        if len(runs) != 1:
+            names = ", ".join(sorted(run.name for run in runs))
+            raise InputError(f"name a run; there are: {names}." if runs else "there is no run yet.")
+        return runs[0]
+    try:
+        return find_run(session, reference)
+    except NotFoundError:
+        try:
+            matching = matching_runs(list_eval_runs(session), reference)
+        except NotFoundError:
+            matching = []
+        if not matching:
+            raise
+    if len(matching) > 1:
+        raise InputError(
+            f"{reference} stands for {', '.join(run.name for run in matching)}; name one of them."
+        )
+    return matching[0]
 
 
 def _leading(run: "Run") -> list[str]:

@@ -34,7 +34,7 @@ def show(
     from evaluator.evals.runs import IMPORTED
     from ui.cli.eval import reports
     from ui.cli.neighbors import summary
-    from ui.cli.runs.choosing import choose
+    from ui.cli.runs.resuming import choose
     from ui.cli.train import rollouts
 
     needed = ""

@@ -1,4 +1,4 @@
-"""Small multiples: a chart for each benchmark, whose points lead to the problems behind them."""
+"""The report as small multiples, whose points lead to the problems behind them, and as a table."""
 
 from typing import Any
 
@@ -6,16 +6,20 @@ import streamlit as st
 
 from ui.charts.eval_curves import MEANINGS, POINT
 from ui.pages.curves.choosing import OF_A_POINT, Choice
-from ui.pages.curves.data import Reported
+from ui.pages.curves.data import Reported, reported
 from ui.pages.state import links
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import show_chart
+from ui.pages.widgets.choices import choose
+from ui.pages.widgets.documents import show_document, show_table
+from ui.pages.widgets.tables import download
 
 
 def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
-    st.caption(escaped(f"{choice.metric}: {_meaning(choice.metric)}. A click on a point shows its problems."))
+    meaning = MEANINGS.get(choice.metric, "share of problems of whose k samples at least half are right")
+    st.caption(escaped(f"{choice.metric}: {meaning}. A click on a point shows its problems."))
     for note in report.graded:
         st.caption(with_commands(note))  # safe
     layout.hand_over()
@@ -31,10 +35,6 @@ def show_panels(choice: Choice, report: Reported) -> None:
                 rows=[row for row in report.curves if row["benchmark"] == benchmark],
                 alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
             )
-
-
-def _meaning(metric: str) -> str:
-    return MEANINGS.get(metric, "share of problems of whose k samples at least half are right")
 
 
 def _clicked(choice: Choice, key: str, benchmark: str) -> None:
@@ -57,3 +57,35 @@ def picked(state: Any) -> tuple[str, int] | None:
         return str(point["label"]), int(point["k"])
     except (KeyError, IndexError, TypeError, ValueError):
         return None
+
+
+def show_report(choice: Choice, report: Reported) -> None:
+    """Show the report at a k that is chosen as a document, and a link to its values at full precision."""
+    at_k = report if choice.metric == "maj@k" else _at_k(choice, report)
+    if at_k.document is None:
+        return
+    show_document(at_k.document, "report")
+    download("report", list(at_k.records), key="report-csv", label="CSV, full precision")
+
+
+def _at_k(choice: Choice, report: Reported) -> Reported:
+    curves: dict[tuple[str, str], set[int]] = {}
+    for row in report.curves:
+        curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
+    ks = sorted(set.intersection(*curves.values()))
+    k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
+    return (
+        report
+        if k == report.k
+        else reported(choice.references, choice.metric, choice.interval, choice.palette, k)
+    )
+
+
+def show_sources(report: Reported) -> None:
+    """Show where the answers behind the scores were found, with what has to be said of it."""
+    if report.sources is None:
+        return
+    with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):
+        show_table(report.sources, "sources")
+    for note in report.sources_notes:
+        st.caption(with_commands(note))  # safe

@@ -7,8 +7,7 @@ from ui.pages.curves.behind import show_behind
 from ui.pages.curves.cost import show_cost
 from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
-from ui.pages.curves.panels import show_panels
-from ui.pages.curves.published_table import show_report, show_sources
+from ui.pages.curves.panels import show_panels, show_report, show_sources
 from ui.pages.curves.samples import drawn_runs, show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import reading

@@ -1,4 +1,4 @@
-"""The queue on the screen: some items drawn ahead, of which the browser shows one, and the keys below."""
+"""The queue on the screen: some items drawn ahead, of which the browser shows one, the keys, and mending."""
 
 import secrets
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import get_audit
+from rephraser.reviews.mending import mend_candidate
 from rephraser.reviews.queue import (
     ReviewItem,
     ReviewProgress,
@@ -25,9 +26,7 @@ from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
-from ui.pages.review.keys import DECIDING, LOOKING
-from ui.pages.review.ledger import Ledger, read_events
-from ui.pages.review.mending import show_mending
+from ui.pages.review.ledger import DECIDING, LOOKING, Ledger, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
@@ -40,7 +39,8 @@ BEHIND, AT_FIRST, DRAWN = 2, 12, 24
 """Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
 (it asks for the others itself): twenty keys a second are ahead of the server by about six."""
 
-_OPENED = "review-opened"
+_OPENED, _MENDED = "review-opened", "review-mended"
+_FIELD_HEIGHT = 160
 _HERE = Path(__file__).parent
 _STYLE = """<style>
 html:not([data-review-ready]) [class*="st-key-review-slot-"] { display: none; }
@@ -265,3 +265,35 @@ def _end(opened: Opened) -> None:
 def _component() -> Any:
     html, css, js = ((_HERE / f"queue.{kind}").read_text(encoding="utf-8") for kind in ("html", "css", "js"))
     return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)
+
+
+def show_mending(choice: Choice, item: ReviewItem) -> None:
+    """Show a field with the candidate's text, and store what it holds as another candidate."""
+    outcome = st.session_state.pop(_MENDED, None)
+    with st.expander("Mend the text", icon=":material/edit:", expanded=outcome is not None):
+        if outcome is not None:
+            identity, problem = outcome
+            if problem:
+                layout.error_box("The text was not stored.", problem)
+            else:
+                st.caption(escaped(f"Stored as {identity}. {choice.run} has it checked and judged by:"))
+                st.code(f"tagrpo resume {choice.run}", language=None)
+        key = f"mended-{item.candidate_id}"
+        st.text_area(
+            escaped(f"Text of {item.candidate_id}; the one above stays as it is"),
+            item.candidate,
+            key=key,
+            height=_FIELD_HEIGHT,
+        )
+        st.button("Store as a new candidate", on_click=_store_mended, args=(choice, item.candidate_id, key))
+
+
+def _store_mended(choice: Choice, candidate_id: str, key: str) -> None:
+    text = str(st.session_state.get(key, ""))
+    try:
+        with review_writer() as session:
+            mended = mend_candidate(session, candidate_id, text, reviewer=choice.reviewer, run=choice.run_id)
+    except TagrpoError as error:
+        st.session_state[_MENDED] = ("", str(error))
+    else:
+        st.session_state[_MENDED] = (mended.candidate_id, "")

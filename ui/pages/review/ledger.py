@@ -1,8 +1,10 @@
-"""The queue of one reviewer on one page: an order, a place in it, and the keys heard so far. No I/O.
+"""The queue of one reviewer on one page: its keys, an order, a place in it, the keys heard so far. No I/O.
 
 The browser says which item was on the screen when a key was pressed. A key that was pressed on another item
 than the ledger's is refused, so no decision can reach the wrong item; the browser repeats keys until they are
 acknowledged, and numbers them, so none is lost and none counts twice.
+
+Keys are letters only: C and R belong to Streamlit, others collide with text areas.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +12,43 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review.keys import MAX_REASON, Key
+
+Act = Literal["accept", "accept in words", "reject", "reject in words", "skip", "undo"]
+
+
+@dataclass(frozen=True)
+class Key:
+    """A letter, what its button says, what it does, and the reason that is stored with a rejection.
+
+    The reason is what the button explains itself with; that of another key is not stored. With a key "in
+    words" the words that are typed are stored.
+    """
+
+    letter: str
+    label: str
+    act: Act
+    reason: str = ""
+
+
+DECIDING = (
+    Key("A", "Accept", "accept"),
+    Key("N", "Note", "accept in words", "accept, with a comment of your own"),
+    Key("D", "Other answer", "reject", "another problem: its answer differs"),
+    Key("M", "Missing", "reject", "a condition of the question is missing"),
+    Key("X", "Added", "reject", "a condition was added"),
+    Key("L", "Leaks", "reject", "the answer or a part of the solution is given away"),
+    Key("B", "Broken", "reject", "broken text, formula or figure"),
+    Key("W", "Other reason", "reject in words"),
+    Key("S", "Skip", "skip"),
+    Key("U", "Undo", "undo", "back to the one before, and what was decided about it is taken back"),
+)
+"""While decisions are written."""
+
+LOOKING = (Key("S", "Next", "skip"), Key("U", "Back", "undo"))
+"""On pages that only read."""
+
+MAX_REASON = 500
+"""Characters of a reason in words."""
 
 Mark = Literal["accepted", "rejected", "skipped"]
 

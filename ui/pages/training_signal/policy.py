@@ -1,4 +1,4 @@
-"""How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariance percentiles."""
+"""How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariances, any logged metric."""
 
 from collections.abc import Sequence
 
@@ -26,6 +26,7 @@ DRIFT = (
     ("tagrpo/anchor/log_ratio", "nats a response"),
 )
 MOST_VARIANTS = 6
+MOST_METRICS, _USUAL_METRICS = 12, 2
 SIGNS = ("positive", "negative")
 SHARES = ("0.01", "1", "20", "40", "100")
 _OTHERS = (5, 6, 7, 4, 3, 2, 1)  # of the palette: the first colours stand for methods
@@ -59,6 +60,40 @@ def show(runs: Sequence[Run]) -> None:
     absent = [title for name, title, _, _ in METRICS if name not in [metric[0] for metric in there]]
     if absent:
         st.caption(escaped(f"Not logged by these runs: {', '.join(absent)}."))
+
+
+def show_metrics(runs: Sequence[Run]) -> None:
+    """Show the choice of metrics and a chart for each."""
+    chosen, logged = choose_logged(runs)
+    if not logged:
+        return
+    names = sorted({name for of_run in logged.values() for name in of_run})
+    known = [metric for metric, *_ in METRICS if metric in names]
+    usual = (known or names)[:_USUAL_METRICS]
+    metrics = choices.choose_several(
+        st.multiselect,
+        "Metrics",
+        "metric",
+        names,
+        usual,
+        most=MOST_METRICS,
+        placeholder="Choose among all that was logged",
+        pinned=True,
+    )
+    if not metrics:
+        st.caption(escaped(f"{len(names):,} metrics were logged. Choose up to {MOST_METRICS}."))
+        return
+    panels = tuple(
+        Panel(
+            f"metric-{name.replace('/', '-')}",
+            name,
+            "as logged",
+            "linear",
+            method_lines(chosen, logged, name),
+        )
+        for name in metrics
+    )
+    lines.show_methods(panels, chosen, min(len(panels), 2))
 
 
 def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, dict[str, list[str]]]:
@@ -109,7 +144,9 @@ def show_anchor(runs: Sequence[Run]) -> None:
     runs_of = {
         panel.name: run.name for run in chosen.runs for panel in panels if panel.name == f"drift-{run.name}"
     }
-    lines.show(panels, lines.draw(panels, chosen.window, PROMPTS, level=True), _columns(len(panels)), runs_of)
+    lines.show(
+        panels, lines.draw(panels, chosen.window, PROMPTS, level=True), 3 if len(panels) > 2 else 2, runs_of
+    )
     _say_without(chosen, runs_of)
 
 
@@ -118,14 +155,12 @@ def _drift_panel(run: Run, names: list[str]) -> Panel | None:
         variants = [f"{metric}/variant_{number}" for number in range(1, MOST_VARIANTS + 1)]
         there = [name for name in (f"{metric}/original", *variants) if name in names]
         if there:
-            drift = tuple(Line((run.id,), name, _variant(name)) for name in there)
+            drift = tuple(
+                Line((run.id,), name, name.rsplit("/", 1)[1].replace("variant_", "neighbor "))
+                for name in there
+            )
             return Panel(f"drift-{run.name}", run.name, unit, "linear", drift, zero_line=True)
     return None
-
-
-def _variant(name: str) -> str:
-    last = name.rsplit("/", 1)[1]
-    return last.replace("variant_", "neighbor ")
 
 
 def show_covariance(runs: Sequence[Run]) -> None:
@@ -142,11 +177,10 @@ def show_covariance(runs: Sequence[Run]) -> None:
     panels = []
     runs_of = {}
     for run in chosen.runs:
-        there = [(share, _top(sign, share, logged[run.id])) for share in SHARES]
         tops = tuple(
             Line((run.id,), name, f"top {share}%", magnitude=True)
-            for share, name in there
-            if name is not None
+            for share in SHARES
+            if (name := f"tagrpo/covariance/{sign}/top_{share}") in logged[run.id]
         )
         if tops:
             name = f"covariance-{sign}-{run.name}"
@@ -165,12 +199,3 @@ def _say_without(chosen: Chosen, runs_of: dict[str, str]) -> None:
     without = [run.name for run in chosen.runs if run.name not in runs_of.values()]
     if without:
         st.caption(escaped(f"Not logged by {', '.join(without)}."))
-
-
-def _top(sign: str, share: str, names: list[str]) -> str | None:
-    name = f"tagrpo/covariance/{sign}/top_{share}"
-    return name if name in names else None
-
-
-def _columns(panels: int) -> int:
-    return 3 if panels > 2 else 2

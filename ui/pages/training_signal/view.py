@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui.pages.state.database import reading
-from ui.pages.training_signal import diagnosis, metrics, policy, zero
+from ui.pages.training_signal import diagnosis, policy, zero
 from ui.pages.training_signal.runs import train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -20,7 +20,7 @@ VIEWS = {
 OF_TRAINING = {
     "zero": zero.show,
     "policy": policy.show,
-    "metrics": metrics.show,
+    "metrics": policy.show_metrics,
     "anchor": policy.show_anchor,
     "covariance": policy.show_covariance,
 }
