@@ -19,7 +19,7 @@ from evaluator.evals.tables import (
 )
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 
 if TYPE_CHECKING:
     from evaluator.grading.workers.cluster import ClusterGraders
@@ -98,8 +98,8 @@ def _parts(
     characters = 0
     for problem in problems:
         waiting = _waiting(db, problem, grader_row)
-        for start in range(0, len(waiting), SAMPLES_PER_COMMIT):
-            for sample_id, text in _texts(db, waiting[start : start + SAMPLES_PER_COMMIT]):
+        for part in in_parts(waiting, SAMPLES_PER_COMMIT):
+            for sample_id, text in _texts(db, part):
                 samples.append((sample_id, problem))
                 cases.append(GradeCase(text, problem.answer, problem.kind, problem.tolerance, boxed_only))
                 characters += len(text)

@@ -9,12 +9,10 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
 from evaluator.grading import AnswerKind
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.hashing import canonical_text, content_hash, content_id
 from service.questions.images import place_images
 from service.questions.question import canonical_answer
-
-_PER_STATEMENT = 500
 
 
 @dataclass(frozen=True)
@@ -120,8 +118,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     by_id = {place.problem.id: place.problem for place in placed[there:]}
     ids = list(by_id)
     now = utc_now()
-    for start in range(0, len(ids), _PER_STATEMENT):
-        part = ids[start : start + _PER_STATEMENT]
+    for part in in_parts(ids):
         stored = set(session.scalars(select(ProblemRow.id).where(ProblemRow.id.in_(part))))
         rows = [
             {

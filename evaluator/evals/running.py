@@ -23,7 +23,7 @@ from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
 from evaluator.evals.tables import SAMPLE, SampleRow, SampleTextRow
 from evaluator.grading import Grader
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import InputError
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
 from service.models.estimate import (
@@ -227,8 +227,7 @@ def plan_run(
     lacking = [problem for problem in problems if missing[problem.id] > promised.get(problem.position, 0)]
     size = min(_PROBLEMS_PER_PART, max(1, _SAMPLES_PER_PART // n))
     planned = 0
-    for start in range(0, len(lacking), size):
-        part = lacking[start : start + size]
+    for part in in_parts(lacking, size):
         made = _CELLS_PER_PART
         while made == _CELLS_PER_PART:
             made = db.write_again(

@@ -25,6 +25,7 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GradeValue
+from service.database import in_parts
 from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
 from service.runs.tables import CellRow
@@ -32,8 +33,6 @@ from service.runs.tables import CellRow
 UNGRADED, HUMAN = "ungraded", "human"
 """What to ask `browse_samples` for, beside the grades' values: samples that neither this version of the
 grader nor a person graded, and those that a person did."""
-
-_PER_STATEMENT = 500
 
 
 @dataclass(frozen=True)
@@ -378,8 +377,7 @@ def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:
         NotFoundError: one of them is not stored.
     """
     texts: dict[int, str] = {}
-    for start in range(0, len(sample_ids), _PER_STATEMENT):
-        part = sample_ids[start : start + _PER_STATEMENT]
+    for part in in_parts(sample_ids):
         rows = session.execute(
             select(SampleTextRow.sample_id, SampleTextRow.text).where(SampleTextRow.sample_id.in_(part))
         )

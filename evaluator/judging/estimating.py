@@ -7,7 +7,7 @@ from evaluator.grading.versions import find_grader
 from evaluator.judging.asking import system_prompt
 from evaluator.judging.running import KINDS, JudgeSpec
 from evaluator.judging.samples import JUDGE, SAMPLES_AT_ONCE, read_pending, read_verdicts
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import InputError
 from service.models.estimate import Estimate, PriceOf, priced, scaled, times, tokens
 from service.runs.store import Run, find_run
@@ -38,8 +38,8 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
     }
     asked = list(lengths)
     with db.read() as session:
-        for start in range(0, len(asked), SAMPLES_AT_ONCE):
-            for replied in read_verdicts(session, spec.id, asked[start : start + SAMPLES_AT_ONCE]):
+        for part in in_parts(asked, SAMPLES_AT_ONCE):
+            for replied in read_verdicts(session, spec.id, part):
                 del lengths[replied]
         replies = func.count()
         largest = session.execute(

@@ -26,10 +26,10 @@ from evaluator.judging.samples import (
     read_pending,
     read_verdicts,
 )
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler, sample_seed
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler, Subject, sample_seed
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.cells import (
     Cell,
@@ -209,16 +209,6 @@ def _ask(
 
 
 @dataclass(frozen=True)
-class _Place:
-    """A question as samplers know it."""
-
-    id: int
-    position: int
-    problem_id: str
-    text: str
-
-
-@dataclass(frozen=True)
 class _JudgeCells(CellsToDraw):
     """The empty cells of a judge's run."""
 
@@ -238,8 +228,8 @@ class _JudgeCells(CellsToDraw):
             text = read_texts(session, [sample_id])[sample_id]
         asked = question_about(self.of[self.places[sample_id]], text)
         assert asked is not None
-        place = _Place(sample_id, 0, asked.id, asked.text)
-        return LeasedCell(cell, place, 1, (sample_seed(0, asked.id, 0),))
+        subject = Subject(sample_id, 0, asked.id, asked.text)
+        return LeasedCell(cell, subject, 1, (sample_seed(0, asked.id, 0),))
 
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Store the reply as it came."""
@@ -255,8 +245,7 @@ def _store(
 ) -> Counter[str]:
     """Write the grades of those samples whose reply is there; return how many got which."""
     counts: Counter[str] = Counter()
-    for start in range(0, len(pending), SAMPLES_AT_ONCE):
-        part = pending[start : start + SAMPLES_AT_ONCE]
+    for part in in_parts(pending, SAMPLES_AT_ONCE):
         with db.write() as session:
             verdicts = read_verdicts(session, spec.id, [sample.asked for sample in part if sample.asked])
             rows = []

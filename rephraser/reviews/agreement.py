@@ -9,11 +9,10 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.store import counts
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
+from service.database import in_parts
 
 VERDICT = "verdict"
 """Stands for the run's own verdict among those who agree or not."""
-
-_IDS_PER_QUERY = 2000
 
 
 @dataclass(frozen=True)
@@ -101,14 +100,11 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
     ).all()
     verdicts: dict[str, str | None] = {}
     reviewed = sorted({row.candidate_id for row in made})
-    for start in range(0, len(reviewed), _IDS_PER_QUERY):
+    for part in in_parts(reviewed):
         rows = session.execute(
             select(StandingRow.candidate_id, VerdictRow.status)
             .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-            .where(
-                StandingRow.run_id == run_id,
-                StandingRow.candidate_id.in_(reviewed[start : start + _IDS_PER_QUERY]),
-            )
+            .where(StandingRow.run_id == run_id, StandingRow.candidate_id.in_(part))
         )
         verdicts.update((candidate_id, status) for candidate_id, status in rows)
     by_reviewer: dict[str, dict[str, str]] = {}

@@ -12,14 +12,12 @@ from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_ra
 from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
-from service.database import Database, utc_now
+from service.database import Database, columns_of, in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
-
-_IDS_PER_QUERY = 5_000
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
     row, name = stored
     members = session.execute(
-        select(AuditMemberRow.candidate_id, AuditMemberRow.status, AuditMemberRow.stratum_size)
+        select(*columns_of(AuditMemberRow, Drawn))
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
@@ -131,9 +129,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
 def list_audits(session: Session, run_id: str) -> list[AuditHeader]:
     """Return the audits of a run, oldest first."""
     rows = session.execute(
-        select(AuditRow.id, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at)
-        .where(AuditRow.run_id == run_id)
-        .order_by(AuditRow.id)
+        select(*columns_of(AuditRow, AuditHeader)).where(AuditRow.run_id == run_id).order_by(AuditRow.id)
     )
     return [AuditHeader(*row) for row in rows]
 
@@ -157,8 +153,7 @@ def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
 def audit_reviews(session: Session, audit_id: int) -> list[Review]:
     """Return the decisions made for an audit so far that count, the oldest first."""
     query = select(ReviewRow).where(ReviewRow.audit_id == audit_id, counts()).order_by(ReviewRow.id)
-    rows = session.scalars(query)
-    return [as_review(row) for row in rows]
+    return [as_review(row) for row in session.scalars(query)]
 
 
 def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
@@ -176,11 +171,9 @@ def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
 
 def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[str]]:
     grouped: dict[str, list[str]] = defaultdict(list)
-    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
-        wanted = CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY])
-        for identity, question in session.execute(
-            select(CandidateRow.id, CandidateRow.question_id).where(wanted)
-        ):
+    for part in in_parts(candidate_ids):
+        query = select(CandidateRow.id, CandidateRow.question_id).where(CandidateRow.id.in_(part))
+        for identity, question in session.execute(query):
             grouped[question].append(identity)
     return grouped
 

@@ -10,9 +10,8 @@ from sqlalchemy.orm import Session
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import counts
 from rephraser.tables import CandidateRow, ReviewRow, StandingCountRow, StandingRow
+from service.database import in_parts
 from service.questions.tables import QuestionRow
-
-_IDS_PER_QUERY = 2000
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ def read_item(session: Session, candidate_id: str) -> ReviewItem:
 def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
     """Return what a reviewer sees of these candidates, in their order; unknown ids are left out."""
     items: dict[str, ReviewItem] = {}
-    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+    for part in in_parts(candidate_ids):
         rows = session.execute(
             select(
                 CandidateRow.id,
@@ -112,7 +111,7 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
                 QuestionRow.images,
             )
             .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
-            .where(CandidateRow.id.in_(candidate_ids[start : start + _IDS_PER_QUERY]))
+            .where(CandidateRow.id.in_(part))
         )
         items.update(
             (row[0], ReviewItem(row[0], row[1], row[2], row[3], tuple(row.images or ()))) for row in rows
@@ -151,12 +150,10 @@ def read_decisions(
     """Return each reviewer's newest decision with its reason, by candidate; those of an audit if given."""
     of_audit = [] if audit_id is None else [ReviewRow.audit_id == audit_id]
     decisions: dict[str, dict[str, tuple[str, str]]] = {}
-    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+    for part in in_parts(candidate_ids):
         rows = session.execute(
             select(ReviewRow.candidate_id, ReviewRow.reviewer, ReviewRow.decision, ReviewRow.reason)
-            .where(
-                ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]), counts(), *of_audit
-            )
+            .where(ReviewRow.candidate_id.in_(part), counts(), *of_audit)
             .order_by(ReviewRow.id)
         )
         for candidate_id, reviewer, decision, reason in rows:

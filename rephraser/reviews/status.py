@@ -11,6 +11,7 @@ from sqlalchemy import ColumnElement, Select, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import ProposalRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
+from service.database import columns_of
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
 PENDING = "pending"
@@ -80,15 +81,9 @@ def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
     return query if run_id is None else query.where(StandingRow.run_id == run_id)
 
 
-def current_statuses(session: Session, run_id: str, question_id: str | None = None) -> list[CandidateStatus]:
-    """Return the run's proposals (all, or those of one question) with their present status.
-
-    Ordered by question id and ordinal. Empty where the run has proposed nothing.
-    """
-    query = status_query(run_id)
-    if question_id is not None:
-        query = query.where(StandingRow.question_id == question_id)
-    return [CandidateStatus(*row) for row in session.execute(query)]
+def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
+    """Return the run's proposals with their present status, by question id and ordinal."""
+    return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
 
 
 def statuses_by_question(session: Session, run_id: str) -> dict[str, list[CandidateStatus]]:
@@ -123,15 +118,7 @@ def standing_counts(session: Session, run_id: str | None = None) -> list[Standin
 
     What overviews and the choices of filters need: verdicts, strategies and models that there are.
     """
-    query = select(
-        StandingCountRow.run_id,
-        StandingCountRow.proposer,
-        StandingCountRow.strategy,
-        StandingCountRow.strategy_hash,
-        StandingCountRow.model,
-        StandingCountRow.status,
-        StandingCountRow.candidates,
-    ).where(StandingCountRow.candidates > 0)
+    query = select(*columns_of(StandingCountRow, StandingCount)).where(StandingCountRow.candidates > 0)
     if run_id is not None:
         query = query.where(StandingCountRow.run_id == run_id)
     return [StandingCount(*row) for row in session.execute(query)]

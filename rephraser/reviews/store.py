@@ -8,13 +8,12 @@ from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side
 _BEHIND_HEX = "g"  # sorts behind every hex digit
-_IDS_PER_QUERY = 2000
 
 
 @dataclass(frozen=True)
@@ -218,10 +217,10 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
 
 def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str, Decision]:
     newest_decisions: dict[str, Decision] = {}
-    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
+    for part in in_parts(candidate_ids):
         newest = (
             select(func.max(ReviewRow.id))
-            .where(ReviewRow.candidate_id.in_(candidate_ids[start : start + _IDS_PER_QUERY]), counts())
+            .where(ReviewRow.candidate_id.in_(part), counts())
             .group_by(ReviewRow.candidate_id)
         )
         for row in session.scalars(select(ReviewRow).where(ReviewRow.id.in_(newest))):

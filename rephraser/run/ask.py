@@ -18,8 +18,8 @@ from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.reviews.status import CandidateStatus
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from service.database import Database
-from service.models.drawing import LeasedCell
+from service.database import Database, in_parts
+from service.models.drawing import LeasedCell, Subject
 from service.models.remote import ChatRequest, Message
 from service.models.remote.chat import message_with_images
 from service.models.remote.sampler import chat_request
@@ -28,11 +28,9 @@ from service.questions.images import load_images
 from service.questions.tables import QuestionRow
 from service.runs.cells import Cell
 
-_IDS_PER_QUERY = 5_000
 EARLIER_SHOWN = 6  # earlier candidates a model is told to keep away from
 REASON_LENGTH = 240  # characters
 HINTS = 3
-_IDS_PER_READ = 500
 
 # Not which answers: the next rewrite would give them away, or be bent to them.
 _BY_ANSWERS = {
@@ -48,23 +46,11 @@ _WITHOUT_DETAIL = {
 }
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A question or candidate as samplers know it: `problem_id` is its id, the numbers are its place."""
-
-    id: int
-    position: int
-    problem_id: str
-    text: str
-    images: tuple[str, ...] = ()
-
-
 def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """Return the texts of questions and candidates by id."""
     wanted = list(dict.fromkeys(ids))
     texts: dict[str, str] = {}
-    for start in range(0, len(wanted), _IDS_PER_QUERY):
-        part = wanted[start : start + _IDS_PER_QUERY]
+    for part in in_parts(wanted):
         for row in (QuestionRow, CandidateRow):
             texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
     return texts
@@ -90,8 +76,7 @@ def read_images(session: Session, ids: Sequence[str]) -> dict[str, tuple[str, ..
         (select(QuestionRow.id, QuestionRow.images), QuestionRow.id),
         (of_candidates, CandidateRow.id),
     ):
-        for start in range(0, len(wanted), _IDS_PER_QUERY):
-            part = wanted[start : start + _IDS_PER_QUERY]
+        for part in in_parts(wanted):
             rows = session.execute(query.where(key.in_(part), QuestionRow.images.is_not(None)))
             images.update((identity, tuple(held)) for identity, held in rows)
     return images
@@ -243,9 +228,9 @@ def read_reasons(session: Session, run_id: str, candidates: Sequence[CandidateSt
     failed = {c.candidate_id: c for c in candidates if c.status in _BY_ANSWERS}
     evidence: dict[str, dict[str, Any]] = {}
     ids = list(failed)
-    for start in range(0, len(ids), _IDS_PER_READ):
+    for part in in_parts(ids):
         query = select(VerdictRow.candidate_id, VerdictRow.evidence).where(
-            VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(ids[start : start + _IDS_PER_READ])
+            VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(part)
         )
         evidence.update(dict(session.execute(query.order_by(VerdictRow.id)).all()))
     return {key: _reason(candidate, evidence.get(key, {})) for key, candidate in failed.items()}

@@ -23,7 +23,7 @@ from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from rephraser.tables import CandidateFindingRow, CandidateRow, VerdictRow
 from rephraser.verdict import Structure, Verdict
 from service.answer_kinds import AnswerKind
-from service.database import Database, utc_now
+from service.database import Database, in_parts, utc_now
 from service.program_gold import read_gold
 from service.questions.tables import QuestionRow
 from service.runs.tables import CellRow
@@ -63,8 +63,7 @@ def check_structure(
         taken = looks_taken(session, run_id)
     total = sum(status.status is None for statuses in unchecked for status in statuses)
     done = 0
-    for start in range(0, len(unchecked), QUESTIONS_PER_BATCH):
-        batch = unchecked[start : start + QUESTIONS_PER_BATCH]
+    for batch in in_parts(unchecked, QUESTIONS_PER_BATCH):
         with db.read() as session:
             texts = _texts(session, batch)
             questions = {statuses[0].question_id for statuses in batch}
@@ -88,8 +87,8 @@ def check_structure(
     return done
 
 
-def looks_taken(session: Session, run_id: str) -> dict[str, int]:
-    """Return for each candidate of the run how often its answers were judged.
+def looks_taken(session: Session, run_id: str, candidate_ids: Sequence[str] | None = None) -> dict[str, int]:
+    """Return for candidates of the run, these or all, how often their answers were judged.
 
     A candidate's first verdict is the one of the structural checks, which judges no answers.
     """
@@ -98,6 +97,8 @@ def looks_taken(session: Session, run_id: str) -> dict[str, int]:
         .where(VerdictRow.run_id == run_id)
         .group_by(VerdictRow.candidate_id)
     )
+    if candidate_ids is not None:
+        query = query.where(VerdictRow.candidate_id.in_(candidate_ids))
     return dict(session.execute(query).all())
 
 

@@ -50,14 +50,9 @@ class Report(Protocol):
 
 
 @dataclass
-class Invocation:
-    """What one invocation did."""
+class Invocation(Filled):
+    """What one invocation did in all its passes."""
 
-    answered: int = 0
-    failed: int = 0
-    stopped: str | None = None
-    message: str | None = None
-    failures: dict[str, int] = field(default_factory=dict)
     notices: list[str] = field(default_factory=list)  # what samplers of this machine have to say
 
     def add(self, filled: Filled) -> None:

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from itertools import count, takewhile
 from typing import Any
 
-from sqlalchemy import func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob, GradeCase, Grader
@@ -30,7 +30,7 @@ from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
 from rephraser.verdict.overlap import OverlapRule
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
-from service.database import Database
+from service.database import Database, in_parts
 from service.questions.tables import QuestionRow
 from service.runs.tables import FINAL, AnswerRow, CellRow
 
@@ -79,14 +79,14 @@ def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, r
     with db.read() as session:
         waiting = awaiting_answers(session, run_id)
         taken = looks_taken(session, run_id)
-    done = 0
-    for start in range(0, len(waiting), CANDIDATES_PER_BATCH):
-        batch = waiting[start : start + CANDIDATES_PER_BATCH]
+    done = looked_at = 0
+    for batch in in_parts(waiting, CANDIDATES_PER_BATCH):
         with db.read() as session:
             cases = ready_cases(session, run_id, spec, batch, taken)
         rows = judge_cases(run_id, spec, cases, grader)
         done += _store_look(db, run_id, cases, rows)
-        report(min(start + len(batch), len(waiting)), len(waiting))
+        looked_at += len(batch)
+        report(looked_at, len(waiting))
     return done
 
 
@@ -271,15 +271,7 @@ def _store_look(db: Database, run_id: str, cases: Sequence[Case], rows: Sequence
     if not rows:
         return 0
     with db.write() as session:
-        counted = (
-            select(VerdictRow.candidate_id, func.count() - 1)
-            .where(
-                VerdictRow.run_id == run_id,
-                VerdictRow.candidate_id.in_([case.candidate_id for case in cases]),
-            )
-            .group_by(VerdictRow.candidate_id)
-        )
-        taken = dict(session.execute(counted).all())
+        taken = looks_taken(session, run_id, [case.candidate_id for case in cases])
         fresh = [row for case, row in zip(cases, rows, strict=True) if taken[case.candidate_id] == case.look]
         if fresh:
             session.execute(insert(VerdictRow), fresh)

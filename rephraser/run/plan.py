@@ -17,7 +17,7 @@ from rephraser.run.ask import latest_reasons, read_reasons
 from rephraser.run.check import looks_taken, read_structures
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, cell_seed
 from rephraser.verdict import rule_for
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.cells import CellPlan, add_cells
 from service.runs.store import find_run, run_question_ids
@@ -210,9 +210,9 @@ def lacking(session: Session, spec: RunSpec, question_ids: Sequence[str]) -> lis
 
 def add_planned(db: Database, run_id: str, plans: Sequence[CellPlan]) -> None:
     """Make planned cells, some at a time: other processes wait for the write lock meanwhile."""
-    for start in range(0, len(plans), PLANS_PER_COMMIT):
+    for part in in_parts(plans, PLANS_PER_COMMIT):
         with db.write() as session:
-            add_cells(session, run_id, plans[start : start + PLANS_PER_COMMIT])
+            add_cells(session, run_id, part)
 
 
 def _answer_plans(

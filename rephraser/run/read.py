@@ -17,7 +17,7 @@ from rephraser.run.ask import read_texts
 from rephraser.run.plan import premise_plan
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
-from service.database import upsert, utc_now
+from service.database import in_parts, upsert, utc_now
 from service.hashing import canonical_text
 from service.questions.tables import QuestionRow
 from service.runs.cells import (
@@ -33,7 +33,6 @@ from service.runs.tables import EMPTY, FILLED, FINAL, AnswerRow, CellRow
 
 _CELLS_PER_READ = 500
 _GROUPS_PER_READ = 100
-_IDS_PER_QUERY = 2000
 # The bare tables: the ORM spends more on a statement than SQLite does.
 _CANDIDATES = cast(Table, CandidateRow.__table__)
 _PROPOSALS = cast(Table, ProposalRow.__table__)
@@ -84,8 +83,7 @@ def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]
 
 def _proposed_already(session: Session, run_id: str, candidate_ids: Sequence[str]) -> set[str]:
     there: set[str] = set()
-    for start in range(0, len(candidate_ids), _IDS_PER_QUERY):
-        part = candidate_ids[start : start + _IDS_PER_QUERY]
+    for part in in_parts(candidate_ids):
         query = select(ProposalRow.candidate_id).where(
             ProposalRow.run_id == run_id, ProposalRow.candidate_id.in_(part)
         )

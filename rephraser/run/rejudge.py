@@ -1,5 +1,6 @@
 """Judging stored answers again with another rule: nobody is asked, and earlier verdicts stay."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,7 +15,7 @@ from rephraser.run.judge import CANDIDATES_PER_BATCH, judge_cases, ready_cases
 from rephraser.run.spec import RunSpec
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict import Rule, Verdict, rule_spec
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
 
@@ -94,9 +95,8 @@ def judge_again(
     before = {status.candidate_id: standings[status.candidate_id].status for status in judged}
     after: dict[str, str] = {}
     changes: list[Change] = []
-    stored = 0
-    for start in range(0, len(compared), CANDIDATES_PER_BATCH):
-        batch = compared[start : start + CANDIDATES_PER_BATCH]
+    stored = looked_at = 0
+    for batch in in_parts(compared, CANDIDATES_PER_BATCH):
         rows = _judge(db, run.id, spec, batch, grader)
         fresh = [
             row
@@ -120,7 +120,8 @@ def judge_again(
             for status in batch
             if after.get(status.candidate_id, before[status.candidate_id]) != before[status.candidate_id]
         ]
-        report(start + len(batch), len(compared))
+        looked_at += len(batch)
+        report(looked_at, len(compared))
     return Rejudged(
         judged=len(after),
         waiting=len(waiting) + len(statuses) - len(judged),
@@ -167,7 +168,4 @@ def _standings(session: Session, run_id: str, rule: Rule) -> dict[str, _Standing
 
 
 def _counted(statuses: dict[str, str]) -> dict[str, int]:
-    counted: dict[str, int] = {}
-    for status in sorted(statuses.values()):
-        counted[status] = counted.get(status, 0) + 1
-    return counted
+    return dict(sorted(Counter(statuses.values()).items()))

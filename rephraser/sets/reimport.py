@@ -1,7 +1,7 @@
 """Reading an export back: the same members, and so the same content hash, in any database."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,15 +15,13 @@ from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry, set_hash
 from rephraser.tables import CandidateRow
-from service.database import Database, upsert, utc_now
+from service.database import Database, in_parts, upsert, utc_now
 from service.errors import InputError
 from service.json_lines import read_objects
 from service.questions import Question, hub, store_questions
 from service.questions.images import RowImages, store_images
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
-
-_ROWS_PER_STATEMENT = 500
 
 
 def import_set(
@@ -169,7 +167,7 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> l
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
     stored: dict[str, tuple[str | None, str | None]] = {}
-    for part in _parts([question.id for question in questions]):
+    for part in in_parts([question.id for question in questions]):
         for row in session.execute(
             select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(QuestionRow.id.in_(part))
         ):
@@ -200,8 +198,3 @@ def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
     ]
     if rows:
         session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)
-
-
-def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), _ROWS_PER_STATEMENT):
-        yield ids[start : start + _ROWS_PER_STATEMENT]

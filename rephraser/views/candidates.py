@@ -20,6 +20,7 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes, read_successes
 from rephraser.views.evidence import Evidence, read_evidence
+from service.database import columns_of
 from service.errors import InputError, NotFoundError
 from service.questions.images import ImageHeader, load_headers
 from service.questions.question import Question
@@ -281,8 +282,8 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
 
 
 def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int | None) -> Proposal:
-    verdicts = session.scalars(
-        select(VerdictRow)
+    verdicts = session.execute(
+        select(*columns_of(VerdictRow, StoredVerdict))
         .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
         .order_by(VerdictRow.id)
     )
@@ -293,10 +294,7 @@ def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int 
         cell_id=cell_id,
         siblings=1 if cell_id is None else session.scalar(of_cell) or 1,
         cost=None if cell_id is None else _cost(session, select(CellRow.id).where(CellRow.id == cell_id)),
-        verdicts=tuple(
-            StoredVerdict(row.status, row.posterior, row.reason, row.final, row.evidence, row.created_at)
-            for row in verdicts
-        ),
+        verdicts=tuple(StoredVerdict(*row) for row in verdicts),
     )
 
 

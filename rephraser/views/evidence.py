@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from rephraser.run.ask import proposing_requests
 from rephraser.run.read import first_choice, read_choices
 from rephraser.run.spec import RunSpec
-from service.database import Database
+from service.database import Database, columns_of
 from service.runs.cells import read_bodies, read_cells
 from service.runs.store import Run
 from service.runs.tables import AnswerRow, CellRow
@@ -127,17 +127,11 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     )
 
 
-def page_answers(
-    session: Session, subject_id: str, solver_id: str, *, after: int = -1, limit: int = 50
-) -> list[AnswerHeader]:
-    """Return up to `limit` answers of a solver to a question or candidate behind the ordinal `after`."""
+def page_answers(session: Session, subject_id: str, solver_id: str, *, limit: int = 50) -> list[AnswerHeader]:
+    """Return the first `limit` answers of a solver to a question or candidate."""
     rows = session.execute(
-        select(
-            AnswerRow.id, AnswerRow.solver_id, AnswerRow.ordinal, AnswerRow.extracted, AnswerRow.finish_reason
-        )
-        .where(
-            AnswerRow.solver_id == solver_id, AnswerRow.subject_id == subject_id, AnswerRow.ordinal > after
-        )
+        select(*columns_of(AnswerRow, AnswerHeader))
+        .where(AnswerRow.solver_id == solver_id, AnswerRow.subject_id == subject_id)
         .order_by(AnswerRow.ordinal)
         .limit(limit)
     )

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
+from service.database import in_parts
 from service.database.expressions import json_item
 from service.errors import InputError
 from service.questions.tables import QuestionRow
@@ -118,8 +119,8 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
     ids = sorted({question for _, question in tallies})
     questions = {
         row.id: row
-        for start in range(0, len(ids), 1_000)
-        for row in session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids[start : start + 1_000])))
+        for part in in_parts(ids)
+        for row in session.scalars(select(QuestionRow).where(QuestionRow.id.in_(part)))
     }
     for (run, question), members in tallies.items():
         first = max(members, key=lambda tally: tally.question_drawn)

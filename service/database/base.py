@@ -1,8 +1,9 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import zstandard
 from sqlalchemy import JSON, BigInteger, Dialect, Integer, LargeBinary, MetaData, String
@@ -10,12 +11,37 @@ from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
-__all__ = ["BY_KEY_ALONE", "TEXT", "ZSTD_LEVEL", "Base", "CompressedText", "upsert", "utc_now"]
+__all__ = [
+    "BY_KEY_ALONE",
+    "TEXT",
+    "ZSTD_LEVEL",
+    "Base",
+    "CompressedText",
+    "columns_of",
+    "in_parts",
+    "upsert",
+    "utc_now",
+]
 # `upsert` is an INSERT that may have an ON CONFLICT; that of the one dialect compiles for both.
 
 ZSTD_LEVEL = 3
 BY_KEY_ALONE = {"sqlite_with_rowid": False}
 """For `__table_args__`: rows lie in the primary key's own tree, without a second one by number."""
+
+PER_STATEMENT = 2000  # values in one statement; a database takes some 30,000
+
+Item = TypeVar("Item")
+
+
+def in_parts(items: Sequence[Item], size: int = PER_STATEMENT) -> Iterator[Sequence[Item]]:
+    """Yield the items in order, `size` at a time, the last ones fewer."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def columns_of(row: type["Base"], value: type) -> tuple[Any, ...]:
+    """Return the columns of a table that a dataclass has as fields, in the order of its fields."""
+    return tuple(getattr(row, field.name) for field in fields(value))
 
 
 def utc_now() -> str:

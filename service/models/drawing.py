@@ -20,8 +20,7 @@ from service.runs.leases import keep_leases, release_leases, this_owner
 class ProblemToDraw(Protocol):
     """A text that is put to a model. `id` is what prompts are looked up by, `problem_id` its content id.
 
-    Problems of eval runs are such (`RunProblem`), and so are the questions and candidates that a solver
-    answers.
+    Problems of eval runs are such (`RunProblem`); `Subject` is whatever else a model is asked.
     """
 
     @property
@@ -35,6 +34,17 @@ class ProblemToDraw(Protocol):
 
     @property
     def text(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question, a candidate or what a judge is asked, as samplers know it: the numbers are its place."""
+
+    id: int
+    position: int
+    problem_id: str
+    text: str
+    images: tuple[str, ...] = ()
 
 
 def images_of(problem: ProblemToDraw) -> tuple[str, ...]:

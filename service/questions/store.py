@@ -1,23 +1,21 @@
 """Questions and named sets in the database: store, load, describe."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
 
-T = TypeVar("T")
 _NAME = re.compile(r"\w[\w.-]{0,99}")
-CHUNK = 500  # below the number of parameters that any SQLite allows in one statement
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ def store_questions(session: Session, questions: Iterable[Question]) -> StoreCou
     for question in questions:
         by_id.setdefault(question.id, question)
     new = other_labels = 0
-    for chunk in _chunks(list(by_id.values())):
+    for chunk in in_parts(list(by_id.values())):
         stored = {
             row.id: (row.level, row.subject)
             for row in session.execute(
@@ -129,7 +127,7 @@ def store_set(session: Session, name: str, members: Sequence[Member], spec: dict
     row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
     session.add(row)
     session.flush()
-    for chunk in _chunks(members):
+    for chunk in in_parts(members):
         session.execute(
             insert(QuestionSetMemberRow),
             [
@@ -221,8 +219,3 @@ QUESTION_COLUMNS = (
 def as_question(row: Any) -> Question:
     """Return the value of a stored question: a `QuestionRow`, or a row of `QUESTION_COLUMNS`."""
     return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind, tuple(row.images or ()))
-
-
-def _chunks(items: Sequence[T]) -> Iterator[Sequence[T]]:
-    for start in range(0, len(items), CHUNK):
-        yield items[start : start + CHUNK]

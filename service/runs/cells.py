@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, aliased
 
-from service.database import upsert, utc_now
+from service.database import columns_of, in_parts, upsert, utc_now
 from service.runs.leases import NO_LEASE, charge_lost, is_free, needed_by, new_lease
 from service.runs.tables import (
     EMPTY,
@@ -39,8 +39,6 @@ from service.runs.tables import (
     RunCellCountRow,
     RunCellRow,
 )
-
-_ROWS_PER_STATEMENT = 2000
 
 
 @dataclass(frozen=True)
@@ -87,17 +85,7 @@ class Receipt:
     doubtful_usd: float = 0.0
 
 
-_CELL_COLUMNS = (
-    CellRow.id,
-    CellRow.scope,
-    CellRow.kind,
-    CellRow.subject_id,
-    CellRow.round,
-    CellRow.ordinal,
-    CellRow.attempt,
-    CellRow.payload,
-    CellRow.state,
-)
+_CELL_COLUMNS = columns_of(CellRow, Cell)
 
 _KEY = ("scope", "kind", "subject_id", "round", "ordinal")  # and the attempt
 _RUN_CELLS = cast(Table, RunCellRow.__table__)
@@ -154,8 +142,7 @@ def add_cells(session: Session, run_id: str, plans: Sequence[CellPlan]) -> None:
     A run that needs a cell needs its later attempts too, whichever run they are made for: a solver's answers
     are shared, and so is what is missing of them.
     """
-    for start in range(0, len(plans), _ROWS_PER_STATEMENT):
-        part = plans[start : start + _ROWS_PER_STATEMENT]
+    for part in in_parts(plans):
         rows = [{**vars(plan), "state": EMPTY} for plan in part]
         made = {tuple(key): cell_id for cell_id, *key in session.connection().execute(_MAKE, rows)}
         if made:
@@ -267,7 +254,8 @@ def fail_cell(
             reserved_usd=None,
             filled_at=utc_now(),
             doubtful_usd=func.coalesce(_CELLS.c.doubtful_usd, 0.0) + doubtful_usd,
-            **_added_up(attempts, cost_usd),
+            attempts=func.coalesce(_CELLS.c.attempts, 0) + attempts,
+            cost_usd=_known_cost(literal(cost_usd, Float)),
         )
     )
 
@@ -305,16 +293,14 @@ def reopen_failed_cells(session: Session, run_id: str, *, final: bool = False) -
         # Without an answer nothing was found in one; it lets the index find them.
         select(CellRow.id).where(needed_by(run_id), CellRow.state.in_(states), CellRow.outcome.is_(None))
     ).all()
-    for start in range(0, len(failed), _ROWS_PER_STATEMENT):
-        part = failed[start : start + _ROWS_PER_STATEMENT]
+    for part in in_parts(failed):
         session.execute(update(CellRow).where(CellRow.id.in_(part)).values(state=EMPTY, error=None))
     return len(failed)
 
 
 def allow_again(session: Session, cell_ids: Sequence[int]) -> None:
     """Let failures that were taken for final be asked again later."""
-    for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
-        part = cell_ids[start : start + _ROWS_PER_STATEMENT]
+    for part in in_parts(cell_ids):
         session.execute(
             update(CellRow).where(CellRow.id.in_(part), CellRow.state == FINAL).values(state=FAILED)
         )
@@ -329,13 +315,13 @@ def has_answers(session: Session, scope: str) -> bool:
 
 def unparsed_cells(session: Session, run_id: str, kind: str, *, limit: int) -> list[Cell]:
     """Return the first `limit` filled cells of the run whose content was not looked at, by scope and id."""
-    rows = session.execute(
+    query = (
         select(*_CELL_COLUMNS)
         .where(needed_by(run_id), CellRow.kind == kind, CellRow.state == FILLED, CellRow.outcome.is_(None))
         .order_by(CellRow.scope, CellRow.id)
         .limit(limit)
-    ).all()
-    return [Cell(*row) for row in rows]
+    )
+    return [Cell(*row) for row in session.execute(query)]
 
 
 def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]:
@@ -347,12 +333,9 @@ def read_cells(session: Session, *conditions: ColumnElement[bool]) -> list[Cell]
 def read_bodies(session: Session, cell_ids: Sequence[int]) -> dict[int, str]:
     """Return the raw answers of the cells by id; cells without one are missing."""
     bodies: dict[int, str] = {}
-    for start in range(0, len(cell_ids), _ROWS_PER_STATEMENT):
-        part = cell_ids[start : start + _ROWS_PER_STATEMENT]
-        rows = session.execute(
-            select(CellBodyRow.cell_id, CellBodyRow.body).where(CellBodyRow.cell_id.in_(part))
-        ).all()
-        bodies.update((cell_id, body) for cell_id, body in rows)
+    for part in in_parts(cell_ids):
+        query = select(CellBodyRow.cell_id, CellBodyRow.body).where(CellBodyRow.cell_id.in_(part))
+        bodies.update(session.execute(query).all())
     return bodies
 
 
@@ -367,12 +350,6 @@ def set_outcomes(session: Session, outcomes: Mapping[int, str]) -> None:
 
 def _spent(receipt: Receipt) -> dict[str, Any]:
     return {f"spent_{name}": value for name, value in vars(receipt).items()}
-
-
-def _added_up(attempts: int, cost_usd: float | None) -> dict[str, Any]:
-    """Return the columns that add a request's attempts and cost to the cell's; what is known is kept."""
-    cost = _known_cost(literal(cost_usd, Float))
-    return {"attempts": func.coalesce(_CELLS.c.attempts, 0) + attempts, "cost_usd": cost}
 
 
 def _key(plan: CellPlan) -> dict[str, Any]:

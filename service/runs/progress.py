@@ -8,7 +8,7 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from service.errors import NotFoundError
-from service.runs.store import Run
+from service.runs.store import Run, as_run
 from service.runs.tables import (
     EMPTY,
     FAILED,
@@ -114,11 +114,7 @@ def page_runs(
         if created_at is None:
             raise NotFoundError(f"there is no run {after!r} to go on after.")
         query = query.where(key < (created_at, after))
-    runs = [
-        Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
-        for row in session.scalars(query)
-    ]
-    return progress_of(session, runs)
+    return progress_of(session, [as_run(row) for row in session.scalars(query)])
 
 
 def count_runs(session: Session) -> dict[str, int]:

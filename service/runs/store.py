@@ -86,7 +86,7 @@ def find_same_run(
     there = run_question_ids(session, row.id)
     if not same or there != list(question_ids)[: len(there)]:
         raise InputError(_difference(session, row, spec, question_ids))
-    return _run(row)
+    return as_run(row)
 
 
 def open_run(
@@ -147,12 +147,12 @@ def find_run(session: Session, reference: str) -> Run:
             others = f"only: {names}" if names else "and no other"
             raise NotFoundError(f"there is no run {reference!r}, {others}.")
         row = rows[0]
-    return _run(row)
+    return as_run(row)
 
 
 def list_runs(session: Session) -> list[Run]:
     """Return all runs, oldest first."""
-    return [_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
+    return [as_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
 
 
 def run_question_ids(session: Session, run_id: str) -> list[str]:
@@ -173,7 +173,8 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     )
 
 
-def _run(row: RunRow) -> Run:
+def as_run(row: RunRow) -> Run:
+    """Return a stored run as a value."""
     return Run(row.id, row.name, row.kind, row.spec, row.versions, row.created_at, row.finished_at)
 
 

@@ -12,7 +12,7 @@ from evaluator.evals.samples import count_samples, count_tokens
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
 from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 
@@ -82,8 +82,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
     """
     with database.read() as session:
         run = find_eval_run(session, reference)
-    for start in range(0, len(group_ids), _GROUPS_AT_ONCE):
-        part = list(group_ids[start : start + _GROUPS_AT_ONCE])
+    for part in in_parts(group_ids, _GROUPS_AT_ONCE):
         by_group: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in part}
         with database.read() as session:
             rows = session.execute(

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field, replace
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from rephraser.run.ask import Subject, read_proposing, read_subjects
+from rephraser.run.ask import read_proposing, read_subjects
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec, cell_seed
 from service.database import Database
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ProblemToDraw, Sampler
+from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ProblemToDraw, Sampler, Subject
 from service.models.rendering import PromptRoomError
 from service.models.settings import PromptSpec
 from service.runs.cells import Cell, claim_cells, fail_cell, fill_cell, read_cells

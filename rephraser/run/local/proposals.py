@@ -7,7 +7,7 @@ from rephraser.run.ask import proposed_texts, read_texts
 from rephraser.run.plan import OpenSlots, open_slots
 from rephraser.run.read import Proposed, store_candidates
 from rephraser.run.spec import RunSpec, cell_seed, proposal_ordinal
-from service.database import Database
+from service.database import Database, in_parts
 
 QUESTIONS_PER_BATCH = 500
 Report = Callable[[int, int], None]
@@ -35,9 +35,8 @@ def propose_locally(
     with db.read() as session:
         lacking = open_slots(session, run_id, spec, reach=reach)
     slots = [slot for slot in lacking if slot.round < spec.rounds]
-    stored = 0
-    for start in range(0, len(slots), QUESTIONS_PER_BATCH):
-        batch = slots[start : start + QUESTIONS_PER_BATCH]
+    stored = looked_at = 0
+    for batch in in_parts(slots, QUESTIONS_PER_BATCH):
         with db.read() as session:
             ids = [slot.question_id for slot in batch]
             texts, earlier = read_texts(session, ids), proposed_texts(session, run_id, ids)
@@ -66,7 +65,8 @@ def propose_locally(
         ]
         with db.write() as session:
             stored += sum(store_candidates(session, run_id, proposed))
-        report(min(start + len(batch), len(slots)), len(slots))
+        looked_at += len(batch)
+        report(looked_at, len(slots))
     return stored
 
 

@@ -7,12 +7,10 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only
 from service.questions.contamination.finding import VARIANT, Overlap, Settings
-
-_PER_STATEMENT = 5_000
 
 
 @append_only
@@ -85,8 +83,7 @@ def store_check(
         )
         .returning(ContaminationCheckRow.id)
     ).scalar_one()
-    for start in range(0, len(overlaps), _PER_STATEMENT):
-        part = overlaps[start : start + _PER_STATEMENT]
+    for part in in_parts(overlaps):
         session.execute(insert(OverlapRow), [{"check_id": check_id, **vars(overlap)} for overlap in part])
     return check_id
 

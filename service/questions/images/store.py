@@ -1,12 +1,12 @@
 """Images in the database: each stored once, loaded by id."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from service.database import Database, utc_now
+from service.database import Database, columns_of, in_parts, utc_now
 from service.errors import NotFoundError
 from service.questions.images.image import Image, describe, image_id
 from service.questions.images.tables import ImageRow
@@ -14,7 +14,6 @@ from service.questions.images.tables import ImageRow
 LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
 """Returns images by id, each once."""
 
-_PER_STATEMENT = 500
 _LOADED_AT_ONCE = 20
 
 
@@ -54,7 +53,7 @@ def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
     """
     wanted = list(dict.fromkeys(ids))
     images: dict[str, Image] = {}
-    for part in _chunks(wanted, _LOADED_AT_ONCE):
+    for part in in_parts(wanted, _LOADED_AT_ONCE):
         for row in session.scalars(select(ImageRow).where(ImageRow.id.in_(part))):
             images[row.id] = Image(row.data, row.media_type, row.width, row.height)
             session.expunge(row)
@@ -75,10 +74,10 @@ def image_loader(db: Database) -> LoadImages:
 def load_headers(session: Session, ids: Iterable[str]) -> dict[str, ImageHeader]:
     """Return what is known of the images without their bytes, by id; errors as `load_images`."""
     wanted = list(dict.fromkeys(ids))
-    columns = ImageRow.id, ImageRow.media_type, ImageRow.width, ImageRow.height, ImageRow.size
+    columns = columns_of(ImageRow, ImageHeader)
     headers = {
         row.id: ImageHeader(*row)
-        for part in _chunks(wanted, _PER_STATEMENT)
+        for part in in_parts(wanted)
         for row in session.execute(select(*columns).where(ImageRow.id.in_(part)))
     }
     _check_all(wanted, headers)
@@ -99,8 +98,3 @@ def _check_all(wanted: Sequence[str], present: Iterable[str]) -> None:
     missing = sorted(set(wanted) - set(present))
     if missing:
         raise NotFoundError(f"no image {missing[0]} in the database; it may be damaged: `tagrpo db check`.")
-
-
-def _chunks(ids: Sequence[str], size: int) -> Iterator[Sequence[str]]:
-    for start in range(0, len(ids), size):
-        yield ids[start : start + size]
