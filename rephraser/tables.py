@@ -247,7 +247,7 @@ class NeighborSetTagRow(Base):
 
 searched(CandidateRow, "question_id", "text")
 for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
-    sealed_by(sealed, NeighborSetRow, "set_id")
+    sealed_by(sealed, NeighborSetRow)
 
 _COUNTED_REVIEW = """
     SELECT MAX(id) FROM reviews

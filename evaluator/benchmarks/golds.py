@@ -1,6 +1,5 @@
 """Before any run each gold is graded against itself: one that fails would make every response wrong."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,9 +21,7 @@ class GoldFailure:
     reason: str  # value and reason of the grade, like "unknown (no answer)"
 
 
-def check_golds(
-    loaded: LoadedBenchmark, grader: "Grader", progress: Callable[[int, int], None] | None = None
-) -> list[GoldFailure]:
+def check_golds(loaded: LoadedBenchmark, grader: "Grader") -> list[GoldFailure]:
     """Return the golds that do not grade as correct against themselves, in order."""
     from evaluator.grading import GradeCase
 
@@ -32,7 +29,7 @@ def check_golds(
         GradeCase(loaded.references.get(problem.id, ""), problem.answer, problem.kind, problem.tolerance)
         for problem in loaded.problems
     ]
-    grades = grader.check_golds(cases, progress)
+    grades = grader.check_golds(cases)
     return [
         GoldFailure(row, problem.id, f"{grade.value} ({grade.reason})")
         for row, (problem, grade) in enumerate(zip(loaded.problems, grades, strict=True))
@@ -44,14 +41,13 @@ def require_golds(
     loaded: LoadedBenchmark,
     grader: "Grader",
     allow: bool = False,
-    progress: Callable[[int, int], None] | None = None,
 ) -> list[GoldFailure]:
     """Return `check_golds`, and stop where it finds anything, unless that is allowed.
 
     Raises:
         InputError: golds fail; the message names rows and golds, of a gated benchmark the rows only.
     """
-    failures = check_golds(loaded, grader, progress)
+    failures = check_golds(loaded, grader)
     if failures and not allow:
         lines = [describe_failure(loaded, failure) for failure in failures[:FAILURES_SHOWN]]
         if len(failures) > FAILURES_SHOWN:

@@ -19,8 +19,10 @@ from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, ju
 from evaluator.passk.counts import Counts
 from evaluator.passk.estimators import pass_at_k
 from service.errors import InputError
-from service.runs.spending import read_ledger
+from service.runs.spending import known_cost
 from service.runs.store import Run
+
+_SIDES: tuple[Grades, ...] = ("grader", "human")
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,7 @@ def load_result(
         truncated=sum(problem.truncated for problem in originals),
         refused=sum(problem.refused for problem in originals),
         mean_tokens=_mean_tokens(session, run.id, originals),
-        usd=None if is_imported(spec) else _usd(session, run.id),
+        usd=None if is_imported(spec) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
         human=sum(problem.human for problem in originals),
@@ -181,16 +183,13 @@ def human_effect(session: Session, run: Run) -> list[Effect]:
     Raises:
         InputError: as `load_result`.
     """
-    by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _BOTH)
+    by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _SIDES)
     most = int(by_grader.n.min())
     ks = sorted({1, 2 ** (most.bit_length() - 1)}) if most else []
     return [
         Effect(k, *(float(np.mean(pass_at_k(of.n, of.correct, k))) for of in (by_grader, by_human)))
         for k in ks
     ]
-
-
-_BOTH: tuple[Grades, ...] = ("grader", "human")
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:
@@ -214,8 +213,3 @@ def _mean_tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts
     of_problems = [tokens[problem.run_problem_id] for problem in problems if problem.samples]
     total, counted = (sum(numbers) for numbers in zip(*of_problems, strict=True))
     return total / counted if counted == sum(problem.samples for problem in problems) else None
-
-
-def _usd(session: Session, run_id: str) -> float | None:
-    lines = read_ledger(session, run_id)
-    return None if any(line.unpriced for line in lines) else sum(line.usd for line in lines)

@@ -143,7 +143,7 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
     return Votes(keys, tuple(counted))
 
 
-def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Floats, Floats]:
+def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
     """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
 
     Against it: they vote for the problem's most frequent wrong answer, as do unsettled answers. For it:
@@ -166,9 +166,9 @@ def majority_values(votes: Votes, k: int, *, ties: str = AT_RANDOM) -> tuple[Flo
         )
         against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
         drawn = list(cast.elements())
-        low.append(maj_at_k([against if _open(vote) else vote for vote in drawn], GOLD, k, ties=ties))
+        low.append(maj_at_k([against if _open(vote) else vote for vote in drawn], GOLD, k, ties=AT_RANDOM))
         high.append(
-            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=ties)
+            maj_at_k([GOLD if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=AT_RANDOM)
             if any(map(_open, cast))
             else low[-1]
         )

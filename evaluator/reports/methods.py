@@ -127,7 +127,6 @@ def load_methods(
     references: Sequence[str],
     *,
     pool_anyway: bool = False,
-    grader_version: str | None = None,
     answers: Answers | None = None,
     grades: Grades = "human",
     own: str | None = None,
@@ -141,11 +140,10 @@ def load_methods(
 
     Args:
         pool_anyway: pool runs whose settings differ in more than the seed.
-        grader_version: whose grades count; by default one that graded all runs, see `choose_version`.
-        answers: which answers count, without a version; by default those that the runs were made with.
+        answers: which answers count; by default those that the runs were made with.
         grades: whether people's grades count in place of the grader's.
-        own: the grader of the user's own whose grades count, without a version.
-        judge: the judge model whose grades count too, without a version.
+        own: the grader of the user's own whose grades count.
+        judge: the judge model whose grades count too.
 
     Raises:
         NotFoundError: a name that names no eval run.
@@ -174,7 +172,7 @@ def load_methods(
             _check_poolable(several, pool_anyway=pool_anyway)
             by_benchmark[benchmark] = several
     chosen = [run for entries in groups.values() for several in entries.values() for run in several]
-    version = grader_version or choose_version(session, chosen, answers, own=own, judge=judge)
+    version = choose_version(session, chosen, answers, own=own, judge=judge)
     return [
         Method(
             label,

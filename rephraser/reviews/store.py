@@ -1,15 +1,16 @@
 """Reviews in the database: append-only decisions on candidates, which their reviewers may withdraw."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow
+from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
+from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side
@@ -174,6 +175,50 @@ def reviews_of(session: Session, candidate_id: str) -> list[Review]:
         .order_by(ReviewRow.id)
     )
     return [replace(as_review(row), withdrawn_at=at) for row, at in session.execute(query)]
+
+
+def review_rows(
+    session: Session, run_id: str | None = None, audit_id: int | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of a run's candidates, of an audit, or all, oldest first, withdrawn ones too.
+
+    `counts` says of the newest one of a candidate that was not withdrawn that it is what the candidate's
+    status is now.
+    """
+    standing = (
+        select(StandingRow.review_id)
+        .where(StandingRow.candidate_id == ReviewRow.candidate_id)
+        .limit(1)
+        .scalar_subquery()
+    )
+    query = (
+        select(ReviewRow, ReviewWithdrawalRow.created_at, standing, CandidateRow.text, QuestionRow)
+        .join(CandidateRow, CandidateRow.id == ReviewRow.candidate_id)
+        .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
+        .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
+        .order_by(ReviewRow.id)
+    )
+    if run_id is not None:
+        of_run = select(StandingRow.candidate_id).where(StandingRow.run_id == run_id)
+        query = query.where(ReviewRow.candidate_id.in_(of_run))
+    if audit_id is not None:
+        query = query.where(ReviewRow.audit_id == audit_id)
+    for review, withdrawn_at, counting, text, question in session.execute(query):
+        yield {
+            "review": review.id,
+            "candidate": review.candidate_id,
+            "question": question.id,
+            "decision": review.decision,
+            "reason": review.reason,
+            "reviewer": review.reviewer,
+            "audit": review.audit_id,
+            "created_at": review.created_at,
+            "withdrawn_at": withdrawn_at,
+            "counts": review.id == counting,
+            "question_text": question.text,
+            "answer": question.answer,
+            "candidate_text": text,
+        }
 
 
 def as_review(row: ReviewRow) -> Review:

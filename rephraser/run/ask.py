@@ -139,7 +139,7 @@ def proposing_requests(db: Database, run_id: str, spec: RunSpec, cells: Sequence
     requests = []
     for cell, each in zip(cells, asked, strict=True):
         pictures = [images[id] for id in each.images]
-        user = message_with_images("user", each.user, each.question, pictures)
+        user = message_with_images(each.user, each.question, pictures)
         schema = RESPONSE_SCHEMA if spec.output == "json" else None
         requests.append(_request(cell, (Message("system", each.system), user), spec.sampling, schema=schema))
     return requests

@@ -19,7 +19,7 @@ from rephraser.tables import ProposalRow
 from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
 from service.runs.progress import count_states, frequent_errors
-from service.runs.spending import LedgerLine, read_ledger
+from service.runs.spending import LedgerLine, known_cost, read_ledger
 from service.runs.store import Run, find_run, list_runs, run_question_ids
 from service.runs.tables import EMPTY, FAILED, FINAL, CellRow, RunQuestionRow
 
@@ -60,7 +60,7 @@ def list_headers(session: Session) -> list[RunHeader]:
     """Return all runs that propose candidates, oldest first."""
     questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
     return [
-        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), _usd(session, run))
+        RunHeader(run, questions.get(run.id, 0), candidates.get(run.id, 0), known_cost(session, run.id))
         for run in list_runs(session)
         if run.kind == KIND
     ]
@@ -146,11 +146,6 @@ def summarize(session: Session, run: Run) -> RunSummary:
         unfinished=tuple(unfinished),
         ledger=tuple(read_ledger(session, run.id)),
     )
-
-
-def _usd(session: Session, run: Run) -> float | None:
-    ledger = read_ledger(session, run.id)
-    return None if any(line.unpriced for line in ledger) else sum((line.usd for line in ledger), 0.0)
 
 
 def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:

@@ -79,8 +79,21 @@ class SqliteDatabase:
         """Nothing stands against tables in a file that is empty."""
 
     def integrity_report(self, connection: Connection, *, whole: bool) -> list[str]:
-        """Return what SQLite's checks complain about; `whole` compares indexes with their tables too."""
-        return integrity_report(connection, whole=whole)
+        """Return what SQLite's checks of pages and references complain about; empty when all is well.
+
+        `whole` compares indexes with their tables too.
+        """
+        check = "integrity_check" if whole else "quick_check"
+        problems: list[str] = []
+        try:
+            rows = connection.exec_driver_sql(f"PRAGMA {check}(20)")
+            problems += [str(row[0]) for row in rows if row[0] != "ok"]
+        except SqlError as error:  # pages so bad that the check itself ends at them
+            problems.append(str(error.orig))
+        if problems:
+            return problems  # references cannot be followed over damaged pages
+        broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
+        return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]
 
     def size(self, connection: Connection) -> int:
         """Return the bytes of the file and of its write-ahead log."""
@@ -235,18 +248,3 @@ def check_file(path: Path, *, create: bool) -> None:
             raise DatabaseError(
                 f"{path}: the folder {path.parent} cannot be written; name another file with --db."
             )
-
-
-def integrity_report(connection: Connection, *, whole: bool) -> list[str]:
-    """Return what SQLite's checks of pages and references complain about; empty when all is well."""
-    check = "integrity_check" if whole else "quick_check"
-    problems: list[str] = []
-    try:
-        rows = connection.exec_driver_sql(f"PRAGMA {check}(20)")
-        problems += [str(row[0]) for row in rows if row[0] != "ok"]
-    except SqlError as error:  # pages so bad that the check itself ends at them
-        problems.append(str(error.orig))
-    if problems:
-        return problems  # references cannot be followed over damaged pages
-    broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
-    return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]

@@ -5,7 +5,7 @@ however many at once. SQLite runs triggers row by row. PostgreSQL keeps every ve
 up until its transaction ends, so rows that come in thousands are counted once a statement there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -134,8 +134,8 @@ def append_only(row: Row) -> Row:
     return row
 
 
-def sealed_by(row: type[Base], parent: type[Base], key: str) -> None:
-    """Have the database refuse new rows once their parent, which `key` refers to, is there.
+def sealed_by(row: type[Base], parent: type[Base]) -> None:
+    """Have the database refuse new rows once their parent, which `set_id` refers to, is there.
 
     A publication writes the members first and the parent last (foreign keys are deferred), so that the
     parent's row is the seal.
@@ -146,7 +146,7 @@ def sealed_by(row: type[Base], parent: type[Base], key: str) -> None:
         f"{name}_sealed",
         "BEFORE INSERT",
         f"{name}: the set is published and cannot change",
-        f"EXISTS (SELECT 1 FROM {parent.__tablename__} WHERE id = NEW.{key})",
+        f"EXISTS (SELECT 1 FROM {parent.__tablename__} WHERE id = NEW.set_id)",
     )
 
 
@@ -154,8 +154,8 @@ def sealed_by(row: type[Base], parent: type[Base], key: str) -> None:
 def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
     """Let rows of append-only tables be removed meanwhile, within the transaction of `session`."""
     wanted = [f"{table}_no_delete" for table in tables]
-    names: BindParameter[list[str]] = bindparam("names", wanted, expanding=True)
     if session.get_bind().dialect.name == "postgresql":
+        names: BindParameter[list[str]] = bindparam("names", wanted, expanding=True)
         query = text("SELECT tgrelid::regclass, tgname FROM pg_trigger WHERE tgname IN :names")
         switched = [tuple(row) for row in session.execute(query.bindparams(names))]
         for table, name in switched:
@@ -164,10 +164,17 @@ def lift_deletion(session: Session, tables: Sequence[str]) -> Iterator[None]:
         for table, name in switched:
             session.execute(text(f"ALTER TABLE {table} ENABLE TRIGGER {name}"))
         return
-    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND name IN :names")
-    lifted = session.execute(query.bindparams(names)).all()
+    with without_sqlite_triggers(session, wanted.__contains__):
+        yield
+
+
+@contextmanager
+def without_sqlite_triggers(session: Session, wanted: Callable[[str], bool]) -> Iterator[None]:
+    """Take the triggers of these names out of an SQLite database meanwhile."""
+    triggers = session.execute(text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")).all()
+    lifted = [trigger for trigger in triggers if wanted(trigger.name)]
     for name, _ in lifted:
         session.execute(text(f"DROP TRIGGER {name}"))
     yield
     for _, statement in lifted:
-        session.execute(text(statement))
+        session.connection().exec_driver_sql(statement)

@@ -13,6 +13,7 @@ from service.models.remote.money import Ledger
 from service.models.remote.stream import FAILING
 from service.process import this_process
 from service.runs.cells import Cell, Receipt, allow_again, claim_cells, fail_cell, fill_cell, has_answers
+from service.runs.grouping import Grouped
 from service.runs.leases import keep_leases, release_leases
 from service.runs.watchdog import Watchdog
 
@@ -96,8 +97,7 @@ class CellWriter:
 
     def __init__(self, cells: CellsToAsk, ledger: Ledger | None = None) -> None:
         self._cells, self._ledger = cells, ledger
-        self._waiting: list[tuple[int, ChatResponse | Failure, asyncio.Future[None]]] = []
-        self._running: asyncio.Task[None] | None = None
+        self._answers = Grouped(self._commit)
 
     async def store(self, cell_id: int, answer: ChatResponse | Failure) -> None:
         """Store one answer; returns once it is committed.
@@ -105,31 +105,15 @@ class CellWriter:
         Raises:
             DatabaseError: the disk is full or the file cannot be written.
         """
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((cell_id, answer, done))
-        if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._drain())
-        await done
+        await self._answers.do((cell_id, answer))
 
-    async def _drain(self) -> None:
-        while self._waiting:
-            batch, self._waiting = self._waiting, []
-            try:
-                answers = [(cell_id, answer) for cell_id, answer, _ in batch]
-                await asyncio.to_thread(self._cells.store, answers)
-            except BaseException as error:
-                for _, _, done in batch:
-                    if not done.done():
-                        done.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-            else:
-                for _, _, done in batch:
-                    if not done.done():
-                        done.set_result(None)
-            finally:
-                if self._ledger is not None:
-                    self._ledger.settled(cell_id for cell_id, _, _ in batch)
+    async def _commit(self, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> list[None]:
+        try:
+            await asyncio.to_thread(self._cells.store, answers)
+        finally:
+            if self._ledger is not None:
+                self._ledger.settled(cell_id for cell_id, _ in answers)
+        return [None] * len(answers)
 
 
 async def fill_cells(cells: CellsToAsk, client: RemoteClient) -> Filled:

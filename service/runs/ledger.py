@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from sqlalchemy.orm import Session
 
 from service.database import Database
+from service.runs.grouping import Grouped
 from service.runs.spending import read_account, reserve_cells
 from service.runs.tables import CellRow
 
@@ -23,8 +24,7 @@ class RunLedger:
         self._db, self._run_id = db, run_id
         self._held: dict[int, float] = {}  # by cell in flight: what is reserved for it
         self._hoping: set[int] = set()  # cells that wait for others to turn out cheaper
-        self._asking: list[tuple[int, float, asyncio.Future[bool]]] = []
-        self._writing: asyncio.Task[None] | None = None
+        self._asking = Grouped(self._write)
         self._settlements = 0
         self._watching: set[asyncio.Future[None]] = set()
         with db.read() as session:
@@ -47,7 +47,7 @@ class RunLedger:
         cell = int(key)
         while True:
             seen = self._settlements
-            if usd <= self._held.get(cell, 0.0) or await self._write(cell, usd):
+            if usd <= self._held.get(cell, 0.0) or await self._asking.do((cell, usd)):
                 return True
             if seen != self._settlements:
                 continue
@@ -82,30 +82,10 @@ class RunLedger:
         finally:
             self._watching.discard(watching)
 
-    async def _write(self, cell: int, usd: float) -> bool:
-        granted: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._asking.append((cell, usd, granted))
-        if self._writing is None or self._writing.done():
-            self._writing = asyncio.create_task(self._drain())
-        return await granted
-
-    async def _drain(self) -> None:
-        while self._asking:
-            asked, self._asking = self._asking, []
-            try:
-                granted = await asyncio.to_thread(self._grant, [(cell, usd) for cell, usd, _ in asked])
-            except BaseException as error:
-                for *_, answer in asked:
-                    if not answer.done():
-                        answer.set_exception(error)
-                if not isinstance(error, Exception):
-                    raise
-                continue
-            for (cell, usd, answer), yes in zip(asked, granted, strict=True):
-                if yes:
-                    self._held[cell] = usd
-                if not answer.done():
-                    answer.set_result(yes)
+    async def _write(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
+        granted = await asyncio.to_thread(self._grant, asked)
+        self._held.update(of_cell for of_cell, yes in zip(asked, granted, strict=True) if yes)
+        return granted
 
     def _grant(self, asked: Sequence[tuple[int, float]]) -> list[bool]:
         def grant(session: Session) -> list[bool]:

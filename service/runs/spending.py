@@ -64,6 +64,12 @@ def spent_usd(session: Session, run_id: str) -> float:
     return float(pico or 0) / PICO_PER_USD
 
 
+def known_cost(session: Session, run_id: str) -> float | None:
+    """Return what a run cost; None where a price is not known."""
+    ledger = read_ledger(session, run_id)
+    return None if any(line.unpriced for line in ledger) else sum((line.usd for line in ledger), 0.0)
+
+
 @dataclass(frozen=True)
 class Account:
     """The money of all runs under one cap; of a run alone where it has none (`max_usd` None)."""

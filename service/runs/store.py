@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash, content_id
-from service.runs.tables import RunQuestionRow, RunRow
+from service.runs.tables import RunCommandRow, RunQuestionRow, RunRow
 
 _PACKAGES = (
     "tagrpo",
@@ -171,6 +171,30 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     session.execute(
         update(RunRow).where(RunRow.id == run_id).values(finished_at=utc_now() if finished else None)
     )
+
+
+Words = Mapping[str, Sequence[str]]
+"""What was given, by parameter, as it is written on the command line."""
+
+
+@dataclass(frozen=True)
+class RunCommand:
+    """`words` of the command in `folder`, as `max_usd`: ["--max-usd", "5"]."""
+
+    folder: str
+    words: Words
+
+
+def keep_command(session: Session, run_id: str, folder: str, words: Words) -> None:
+    """Keep the command of a run, in place of an earlier one."""
+    kept: dict[str, Any] = {name: list(given) for name, given in words.items()}
+    session.merge(RunCommandRow(run_id=run_id, folder=folder, words=kept))
+
+
+def read_command(session: Session, run_id: str) -> RunCommand | None:
+    """Return the command of a run; None where it was made by other means."""
+    row = session.get(RunCommandRow, run_id)
+    return None if row is None else RunCommand(row.folder, cast("Words", row.words))
 
 
 def as_run(row: RunRow) -> Run:

@@ -64,10 +64,10 @@ def test_order_and_one_question(db: Database) -> None:
     run = add_run(db, "one", asked)
 
     with db.read() as session:
-        of_sum = current_statuses(session, run.id, SUM.id)
         everything = current_statuses(session, run.id)
         page = session.execute(status_query(run.id).subquery().select().limit(2)).all()
 
+    of_sum = [s for s in everything if s.question_id == SUM.id]
     assert [(s.round, s.ordinal) for s in of_sum] == [(0, 1), (0, 2), (1, 1_000_000)]
     assert [s.question_id for s in everything] == sorted(s.question_id for s in everything)
     assert len(everything) == 4

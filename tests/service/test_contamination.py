@@ -18,7 +18,6 @@ from service.questions.contamination import (
     Text,
     find_overlaps,
     overlaps_with,
-    repeated_problems,
     store_check,
 )
 from service.questions.contamination.words import numbers, words
@@ -242,7 +241,6 @@ def test_not_checked_is_not_none_found(tmp_path: Path) -> None:
         with db.read() as session:
             clean, math = overlaps_with(session, "h")
             assert overlaps_with(session, "another") == []
-            assert repeated_problems(session, "h") == {"p_1"}
         assert (clean.set_name, clean.problems, clean.variants) == ("clean", 0, 0)
         assert (math.set_name, math.problems, math.variants) == ("math", 1, 1)
         assert math.settings == {"n": 8, "containment": 0.5, "ratio": 90.0, "common": 10, "version": 1}

@@ -18,7 +18,7 @@ RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
 def test_images_stand_in_the_places_of_the_question_alone() -> None:
     question = "In <image>, not <image>, find x."
     content = f"An example says <image> too.\n\n{question}\n\nBox it."
-    message = message_with_images("user", content, question, [RED, BLUE])
+    message = message_with_images(content, question, [RED, BLUE])
     assert message.content == content
     assert message.parts == (
         "An example says <image> too.\n\nIn ",
@@ -27,10 +27,10 @@ def test_images_stand_in_the_places_of_the_question_alone() -> None:
         BLUE,
         ", find x.\n\nBox it.",
     )
-    assert message_with_images("user", "<image>", "<image>", [RED]).parts == (RED,)
-    assert message_with_images("user", content, question, []).parts == ()
+    assert message_with_images("<image>", "<image>", [RED]).parts == (RED,)
+    assert message_with_images(content, question, []).parts == ()
     with pytest.raises(InputError, match="a text with 2 <image> for 1 images"):
-        message_with_images("user", content, question, [RED])
+        message_with_images(content, question, [RED])
 
 
 def test_the_text_is_sent_as_it_was_where_there_are_no_images() -> None:
@@ -42,7 +42,7 @@ def test_the_text_is_sent_as_it_was_where_there_are_no_images() -> None:
 @pytest.mark.parametrize("model", ["hosted_vllm/m", "openai/gpt-4o"])
 def test_a_line_of_a_batch_job_holds_the_images_too(model: str) -> None:
     backend = open_backend(Endpoint(model, "http://localhost:1/v1"))
-    user = message_with_images("user", "Find <image>.", "Find <image>.", [BLUE])
+    user = message_with_images("Find <image>.", "Find <image>.", [BLUE])
     request = ChatRequest(key=1, messages=(Message("system", "See."), user))
     sent = backend.body(request)["messages"]
     url = f"data:image/jpeg;base64,{base64.b64encode(BLUE.data).decode()}"
@@ -70,9 +70,7 @@ def test_a_cap_counts_images_at_the_dearest_that_is_known() -> None:
     assert sized(513, 512) == 2_833 + 2 * 5_667
     assert sized(2_520, 8_526) == 2_833 + 8 * 5_667
     plain = ChatRequest(key=1, messages=(Message("user", "Find <image>."),))
-    seen = ChatRequest(
-        key=1, messages=(message_with_images("user", "Find <image>.", "Find <image>.", [RED]),)
-    )
+    seen = ChatRequest(key=1, messages=(message_with_images("Find <image>.", "Find <image>.", [RED]),))
     assert most_prompt_tokens(seen) - most_prompt_tokens(plain) == 8_500
     assert worst_case_usd(seen, Price(1.0, 0.0)) == pytest.approx(most_prompt_tokens(seen) / 1e6)
     assert worst_case_usd(seen, None) is None

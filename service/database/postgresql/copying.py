@@ -15,6 +15,7 @@ from service.database.base import Base, CompressedText
 from service.database.engine import Database
 from service.database.place import Place, parse_place
 from service.database.schema import load_tables
+from service.database.triggers import without_sqlite_triggers
 from service.errors import DatabaseError
 
 ROWS_PER_STATEMENT = 1_000
@@ -156,13 +157,8 @@ def _without_triggers(session: Session) -> Iterator[None]:
             session.execute(text(f'ALTER TABLE "{name}" ENABLE TRIGGER USER'))
         return
     session.execute(text("PRAGMA defer_foreign_keys = ON"))
-    query = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
-    lifted = [row for row in session.execute(query).all() if not row.name.endswith("_searched")]
-    for name, _ in lifted:
-        session.execute(text(f"DROP TRIGGER {name}"))
-    yield
-    for _, statement in lifted:
-        session.connection().exec_driver_sql(statement)
+    with without_sqlite_triggers(session, lambda name: not name.endswith("_searched")):
+        yield
 
 
 def _go_on_numbering(session: Session) -> None:

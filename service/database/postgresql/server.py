@@ -4,6 +4,8 @@ Writers take one lock of the database (an advisory one), so that one writes at a
 transaction reads is what it writes upon, on any number of hosts. Readers see one state and wait for nobody.
 """
 
+import json
+import re
 import sqlite3
 import time
 from collections.abc import Iterator
@@ -23,7 +25,6 @@ from service.database.postgresql.errors import (
     is_lost,
     state_of,
 )
-from service.database.postgresql.values import to_json
 from service.errors import DatabaseError
 
 WRITE_LOCK = 0x7461677270  # "tagrp"
@@ -49,6 +50,8 @@ _SETTINGS = {
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "4",
 }
+_UNTOLD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+_HALVES = re.compile("[\0\ud800-\udfff]")
 
 
 class PostgresDatabase:
@@ -199,6 +202,25 @@ class PostgresDatabase:
     def size(self, connection: Connection) -> int:
         """Return the bytes of the database."""
         return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+
+
+def to_json(value: Any) -> str:
+    """Return JSON that PostgreSQL reads.
+
+    The character 0, and halves of a surrogate pair, which it cannot keep, become U+FFFD.
+    """
+    text = json.dumps(value)
+    return json.dumps(_mended(value)) if _UNTOLD.search(text) else text
+
+
+def _mended(value: Any) -> Any:
+    if isinstance(value, str):
+        return _HALVES.sub("\ufffd", value)
+    if isinstance(value, dict):
+        return {_mended(key): _mended(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_mended(each) for each in value]
+    return value
 
 
 def _read_numbers(connection: Any, _: Any) -> None:

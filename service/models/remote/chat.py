@@ -118,8 +118,8 @@ class Message:
         return tuple(part for part in self.parts if not isinstance(part, str))
 
 
-def message_with_images(role: str, content: str, question: str, images: "Sequence[Image]") -> Message:
-    """Return a message whose content holds a question, with the question's images in their places.
+def message_with_images(content: str, question: str, images: "Sequence[Image]") -> Message:
+    """Return a user's message whose content holds a question, with the question's images in their places.
 
     Other placeholders in the content, as in an example before the question, stay text.
 
@@ -129,7 +129,7 @@ def message_with_images(role: str, content: str, question: str, images: "Sequenc
     from service.questions.images import PLACEHOLDER, split_at_images
 
     if not images:
-        return Message(role, content)
+        return Message("user", content)
     start = content.rindex(question)
     first, *others = split_at_images(question)
     if len(others) != len(images):
@@ -141,7 +141,7 @@ def message_with_images(role: str, content: str, question: str, images: "Sequenc
         parts += [image, piece]
     parts.append(content[start + len(question) :])
     joined = [*parts[:-2], f"{parts[-2]}{parts[-1]}"]
-    return Message(role, content, tuple(part for part in joined if part != ""))
+    return Message("user", content, tuple(part for part in joined if part != ""))
 
 
 @dataclass(frozen=True)

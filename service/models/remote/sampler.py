@@ -250,7 +250,7 @@ def chat_request(
     kwargs = dict(spec.prompt.chat_template_kwargs)
     return ChatRequest(
         key=request.cell.id,
-        messages=() if raw else (*system, message_with_images("user", text, question, pictures)),
+        messages=() if raw else (*system, message_with_images(text, question, pictures)),
         prompt=text if raw else None,
         n=request.count,
         seed=request.seeds[0],

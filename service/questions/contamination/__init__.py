@@ -1,7 +1,7 @@
 """Contamination: which texts of a set repeat problems of a benchmark, found and kept for reports."""
 
 from service.questions.contamination.finding import MEASURES, VARIANT, Overlap, Settings, Text, find_overlaps
-from service.questions.contamination.store import CheckedSet, overlaps_with, repeated_problems, store_check
+from service.questions.contamination.store import CheckedSet, overlaps_with, store_check
 
 __all__ = [
     "MEASURES",
@@ -12,6 +12,5 @@ __all__ = [
     "Text",
     "find_overlaps",
     "overlaps_with",
-    "repeated_problems",
     "store_check",
 ]

@@ -50,7 +50,6 @@ class CheckedSet:
     `problems` counts the problems that the set repeats (0: none found), `variants` those it only resembles.
     """
 
-    check_id: int
     set_name: str
     set_hash: str
     benchmark: str
@@ -118,7 +117,6 @@ def _checked(session: Session, row: ContaminationCheckRow) -> CheckedSet:
         for condition in (OverlapRow.measure != VARIANT, OverlapRow.measure == VARIANT)
     )
     return CheckedSet(
-        check_id=row.id,
         set_name=row.set_name,
         set_hash=row.set_hash,
         benchmark=row.benchmark,
@@ -126,16 +124,4 @@ def _checked(session: Session, row: ContaminationCheckRow) -> CheckedSet:
         created_at=row.created_at,
         problems=len(repeated),
         variants=len(alike - repeated),
-    )
-
-
-def repeated_problems(session: Session, problems_hash: str) -> set[str]:
-    """Return the ids of the problems that any checked set repeats, by each set's newest check."""
-    checks = [checked.check_id for checked in overlaps_with(session, problems_hash)]
-    return set(
-        session.scalars(
-            select(OverlapRow.problem_id).where(
-                OverlapRow.check_id.in_(checks), OverlapRow.measure != VARIANT
-            )
-        )
     )

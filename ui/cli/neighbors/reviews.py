@@ -108,7 +108,7 @@ def list_(
 
     Example: tagrpo neighbors reviews --run math-gpt4 --out reviews.jsonl
     """
-    from rephraser.reviews.listing import review_rows
+    from rephraser.reviews.store import review_rows
     from rephraser.run.start import find_neighbor_run
 
     file.check()

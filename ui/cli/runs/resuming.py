@@ -44,7 +44,7 @@ def given_words(context: typer.Context) -> dict[str, list[str]]:
 
 def keep(context: typer.Context, database: "Database", runs: "Sequence[Run]") -> None:
     """Keep a command with the runs that it works on."""
-    from service.runs.commands import keep_command
+    from service.runs.store import keep_command
 
     words = given_words(context)
     with database.write() as session:
@@ -66,7 +66,7 @@ def resume(
 
     Example: tagrpo resume math-gpt4 --max-usd 100
     """
-    from service.runs.commands import read_command
+    from service.runs.store import read_command
 
     if run.startswith("-"):
         raise typer.BadParameter("name the run first, then the options: tagrpo resume NAME --max-usd 5")
