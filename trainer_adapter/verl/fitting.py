@@ -11,6 +11,7 @@ from service.errors import InputError, TagrpoError
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import find_shape
 from trainer_adapter.runs.planning import GIB, plan_memory
+from trainer_adapter.verl.plugin.checks import value_at
 
 _ACTOR, _REF, _ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
 _BUDGETS = (
@@ -50,15 +51,15 @@ def check_sequences(config: Mapping[str, Any], composition: Composition) -> None
 def _limits(config: Mapping[str, Any], composition: Composition) -> Iterator[tuple[str, int]]:
     has_reference = composition.recipe.loss.kl_coef > 0
     for part, counts, name, ranks in _BUDGETS:
-        if (part != _REF or has_reference) and _at(config, f"{part}.{counts}"):
+        if (part != _REF or has_reference) and value_at(config, f"{part}.{counts}"):
             key = f"{part}.{name}"
-            together = int(_at(config, f"{ranks}.ulysses_sequence_parallel_size") or 1)
+            together = int(value_at(config, f"{ranks}.ulysses_sequence_parallel_size") or 1)
             shared = f" on each of {together} GPUs" if together > 1 else ""
-            yield f"{key}{shared}", int(_at(config, key)) * together
+            yield f"{key}{shared}", int(value_at(config, key)) * together
     if composition.machine.cpu:
         return
     key = f"{_ROLLOUT}.max_model_len"
-    if (limit := _at(config, key)) is not None:
+    if (limit := value_at(config, key)) is not None:
         yield key, int(limit)
     if (positions := _positions(Path(str(composition.value("actor_rollout_ref.model.path"))))) is not None:
         yield "max_position_embeddings of the model", positions
@@ -85,9 +86,3 @@ def memory_note(composition: Composition, gpu_bytes: int) -> str | None:
         shortage = plan_memory(composition, shape, gpu_bytes / GIB).shortage
         return None if shortage is None else f"by the estimate of `tagrpo train plan`, {shortage}"
     return None
-
-
-def _at(config: Any, key: str) -> Any:
-    for part in key.split("."):
-        config = config.get(part) if isinstance(config, Mapping) else None
-    return config

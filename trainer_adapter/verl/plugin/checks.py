@@ -139,10 +139,10 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
     if recipe.drops_dead_groups:
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
-    if recipe.reward in FORMAT_REWARDS or _at(config, FORMAT_REWARD):
+    if recipe.reward in FORMAT_REWARDS or value_at(config, FORMAT_REWARD):
         expected[FORMAT_REWARD] = recipe.reward in FORMAT_REWARDS
     for key, value in expected.items():
-        setting = _at(config, key)
+        setting = value_at(config, key)
         if setting != value:
             yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
     if recipe.group == "prompt" and recipe.filter != "none":
@@ -152,7 +152,7 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
 def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
     """Yield what would condition log-probs on another prompt than the recipe's anchor."""
     correction = "algorithm.rollout_correction"
-    weighed = _at(config, f"{correction}.rollout_is")
+    weighed = value_at(config, f"{correction}.rollout_is")
     if weighed is not None:
         yield (
             f"{correction}.rollout_is={weighed} would weigh responses once more; set null, and say "
@@ -160,19 +160,19 @@ def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]
         )
     if recipe.neighbors == 0:
         return
-    if _at(config, f"{correction}.rollout_rs") is not None:
+    if value_at(config, f"{correction}.rollout_rs") is not None:
         yield (
             f"{correction}.rollout_rs drops responses of neighbors for being unlikely under the question; "
             "set null"
         )
-    if _at(config, f"{correction}.bypass_mode"):
+    if value_at(config, f"{correction}.bypass_mode"):
         yield (
             f"{correction}.bypass_mode takes the sampling log-probs for the old ones, which belong to the "
             "prompt that was asked, not to the anchor; set false"
         )
-    if _at(config, "actor_rollout_ref.actor.use_prefix_grouper"):
+    if value_at(config, "actor_rollout_ref.actor.use_prefix_grouper"):
         yield ("actor.use_prefix_grouper takes one prompt of a question for all its responses; set false")
-    if _at(config, "actor_rollout_ref.rollout.enable_rollout_routing_replay") or any(
+    if value_at(config, "actor_rollout_ref.rollout.enable_rollout_routing_replay") or any(
         mode not in (None, "disabled") for mode in _replay_modes(config)
     ):
         yield (
@@ -183,11 +183,11 @@ def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]
 
 def _replay_modes(config: Mapping[str, Any]) -> Iterable[Any]:
     for engine in ("fsdp_config", "megatron", "veomni"):
-        yield _at(config, f"actor_rollout_ref.actor.{engine}.router_replay.mode")
-    yield _at(config, "actor_rollout_ref.actor.router_replay.mode")
+        yield value_at(config, f"actor_rollout_ref.actor.{engine}.router_replay.mode")
+    yield value_at(config, "actor_rollout_ref.actor.router_replay.mode")
 
 
-def _at(config: Any, key: str) -> Any:
+def value_at(config: Any, key: str) -> Any:
     """Return the value at a dotted key; None where there is none."""
     for part in key.split("."):
         if not isinstance(config, Mapping) or part not in config:

@@ -1,6 +1,5 @@
 """People's grades of a response: those there are, a form to give one, and what they change in the score."""
 
-import os
 from typing import Any
 
 import streamlit as st
@@ -20,6 +19,7 @@ from evaluator.evals.samples import SampleHeader
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
+from ui.pages.review.choosing import usual_reviewer
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, review_writer
 from ui.pages.text.markup import escaped, show_text
@@ -74,10 +74,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound(
-                "reviewer",
-                lambda: links.text("reviewer", os.environ.get("TAGRPO_REVIEWER", "").strip()),
-            ),
+            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
         )
         comment = st.text_input(
             "Comment",

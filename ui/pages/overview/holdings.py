@@ -113,15 +113,12 @@ def show_holdings(holdings: Holdings) -> None:
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
+            place = settings.current().database
+            first = holdings.question_sets[0][0] if holdings.question_sets else "SET"
             layout.empty_state(
                 "No neighbors yet.",
                 "Have some proposed; rules need no model:",
-                commands=(
-                    (
-                        f"tagrpo neighbors propose {_first_set(holdings)} --name rules --proposer rules"
-                        f" --db {settings.current().database}"
-                    ),
-                ),
+                commands=(f"tagrpo neighbors propose {first} --name rules --proposer rules --db {place}",),
             )
     with right:
         _sets(holdings)
@@ -154,10 +151,6 @@ def _sets(holdings: Holdings) -> None:
             "holdings-sets",
             name="sets",
         )
-
-
-def _first_set(holdings: Holdings) -> str:
-    return holdings.question_sets[0][0] if holdings.question_sets else "SET"
 
 
 def _plural(count: int, word: str) -> str:

@@ -79,7 +79,7 @@ def choose_queue() -> Choice | None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound("reviewer", lambda: links.text("reviewer", _usual_reviewer())),
+            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
         )
     note_absent("run", list(runs), "run with neighbors", chosen.run)
     note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
@@ -131,11 +131,8 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
     strategies, models = _makers(run_id)
     strategy = choose(st.selectbox, "Strategy", "strategy", [ANY, *strategies])
     model = choose(st.selectbox, "Model", "model", [ANY, *models])
-    return 0, tuple(statuses) or USUAL, _or_none(strategy), _or_none(model)
-
-
-def _or_none(value: str) -> str | None:
-    return None if value == ANY else value
+    makers = [None if value == ANY else value for value in (strategy, model)]
+    return 0, tuple(statuses) or USUAL, makers[0], makers[1]
 
 
 def describe(audit: AuditHeader) -> str:
@@ -144,6 +141,6 @@ def describe(audit: AuditHeader) -> str:
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
-def _usual_reviewer() -> str:
+def usual_reviewer() -> str:
     """Return the name that the server's user set for reviews; a login name would be everybody's here."""
     return os.environ.get("TAGRPO_REVIEWER", "").strip()

@@ -54,7 +54,7 @@ def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | Non
         key: unique on the page.
         total: the log-ratio of the whole response, in nats.
     """
-    whole = len(response) <= CUT_AT or wants_all(response, key, CUT_AT)
+    whole = len(response) <= CUT_AT or wants_all(response, key)
     st.html(tokens_html(response, ratios, MARKDOWN_MAX if whole else CUT_AT))  # safe: it escapes
     known = [ratio for ratio in ratios.log_ratios if ratio is not None]
     words = f"{len(ratios.log_ratios):,} tokens"

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
@@ -59,13 +58,9 @@ def kept_wordings(set_id: str) -> Wordings:
 
     def make() -> Wordings:
         with reading() as session:
-            return _wordings(session, set_id)
+            return wordings(session, set_id, questions=QUESTIONS_SAMPLED)
 
     return _kept.get(set_id, make)
-
-
-def _wordings(session: Session, set_id: str) -> Wordings:
-    return wordings(session, set_id, questions=QUESTIONS_SAMPLED)
 
 
 def show_statistics(header: SetHeader) -> None:

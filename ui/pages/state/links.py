@@ -100,19 +100,16 @@ def to(page: Page, **values: Value) -> str:
     return f"{path}?{parameters}" if parameters else path
 
 
-def link(
-    label: str, page: Page, *, icon: str | None = None, help: str | None = None, **values: Value
-) -> None:
+def link(label: str, page: Page, *, icon: str | None = None, **values: Value) -> None:
     """Show a link to a view on another page; it opens without loading the application again.
 
-    `label` and `help` are plain text, whatever they hold.
+    `label` is plain text, whatever it holds.
     """
     st.page_link(
         page=page_file(page),
         label=escaped(label),
         icon=icon,
-        help=help and escaped(help),
-        query_params=list(_pairs(values)) or None,
+        query_params=[(name, text) for name, texts in query(**values).items() for text in texts] or None,
     )
 
 
@@ -158,10 +155,6 @@ def _show_here() -> None:
     state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
     parameters = f"?{urlencode(state, doseq=True)}" if state else ""
     st.session_state[_PLACE].code(str(st.context.url or "") + parameters, language=None, wrap_lines=True)
-
-
-def _pairs(values: dict[str, Value]) -> list[tuple[str, str]]:
-    return [(name, text) for name, texts in query(**values).items() for text in texts]
 
 
 def _texts(value: Value) -> list[str]:

@@ -75,7 +75,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         key: unique on the page.
         cut_at: characters that are shown at first.
     """
-    part = text if len(text) <= cut_at or wants_all(text, key, cut_at) else _cut(text, cut_at)
+    part = text if len(text) <= cut_at or wants_all(text, key) else _cut(text, cut_at)
     if len(part) > MARKDOWN_MAX:
         _plain(part)
     elif part.strip():
@@ -84,24 +84,23 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         st.caption("(empty)" if not text else "(white space only)")
 
 
-def show_text(text: str, key: str, *, cut_at: int = CUT_AT, wrap: bool = True) -> None:
+def show_text(text: str, key: str) -> None:
     """Show text letter by letter, without formulas, to be read and copied; a long one is cut at first."""
-    part = text if len(text) <= cut_at or wants_all(text, key, cut_at) else text[:cut_at] + "…"
-    _plain(part, wrap=wrap)
+    _plain(text if len(text) <= CUT_AT or wants_all(text, key) else text[:CUT_AT] + "…")
 
 
-def _plain(text: str, *, wrap: bool = True) -> None:
+def _plain(text: str) -> None:
     if len(text) > TEXT_MAX:
         text = text[:TEXT_MAX]
         st.caption(f"The first {TEXT_MAX:,} characters.")
     if text:
         height: int | Literal["content"] = 480 if len(text) > CUT_AT else "content"
-        st.code(visible(text), language=None, wrap_lines=wrap, height=height)
+        st.code(visible(text), language=None, wrap_lines=True, height=height)
     else:
         st.caption("(empty)")
 
 
-def wants_all(text: str, key: str, cut_at: int) -> bool:
+def wants_all(text: str, key: str) -> bool:
     """Ask whether all of a long text is to be shown."""
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 

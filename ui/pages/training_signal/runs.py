@@ -116,7 +116,7 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
             WINDOWS,
             format_func=lambda steps: f"{steps} steps" if steps else "a step",
             help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
-            **links.bound("mean", lambda: _window(), lambda value: value or None),
+            **links.bound("mean", lambda: links.choice("mean", WINDOWS, 0), lambda value: value or None),
         )
     if asked := links.unknown("run", names):
         layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
@@ -158,8 +158,3 @@ def join_seeds(chosen: Chosen) -> Chosen:
         palette={label: chosen.palette[name] for label, name in firsts.items()},
         methods={label: chosen.methods[name] for label, name in firsts.items()},
     )
-
-
-def _window() -> int:
-    asked = links.number("mean", 0)
-    return asked if asked in WINDOWS else 0
