@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError, PrerequisiteError
 from service.models.processors import open_held, open_processor, takes_images
-from trainer_adapter.verl.export_rows import prompts_of, read_rows
 from trainer_adapter.verl.plugin.images.placing import with_images
 
 if TYPE_CHECKING:
@@ -83,6 +82,9 @@ def prompt_lengths(
     Raises:
         InputError: a prompt with more or fewer places than images.
     """
+    # Not above: every process of verl loads this module, by way of the hooks.
+    from trainer_adapter.verl.export_rows import prompts_of, read_rows
+
     for row in (row for rows in read_rows(file, _ROWS_AT_ONCE, images=True) for row in rows):
         images = [open_held(held) for held in row.get(COLUMN) or ()]
         of_images: int | None = None
