@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+import quick_hydra
 
 _MAIN = """
 import json, os, signal, subprocess, sys, zipfile
@@ -75,6 +76,7 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
     FAKE_VERL_METRICS is JSON that it logs at each step too; with FAKE_VERL_RECORD, this folder, it records
     rollouts.
     """
+    quick_hydra.install()
     package = folder / "verl" / "trainer"
     package.mkdir(parents=True)
     (folder / "verl" / "__init__.py").write_text("")

@@ -5,30 +5,19 @@ import os
 import shlex
 import signal
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
+from forks import Forks, gone, started_forks
 
 from trainer_adapter.verl.cpu import fork_server
 from trainer_adapter.verl.cpu.fork_server import VARIABLE
 from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="forks need Linux")
-
-_OWNER = """
-import os, sys
-from trainer_adapter.verl.cpu import fork_server
-fork_server.MODULES = (*(%s), "colorsys")
-fork_server.start()
-print(os.environ[fork_server.VARIABLE], flush=True)
-sys.stdin.read()
-"""
 
 _SCRIPT = """
 import json, os, sys, numpy
@@ -47,62 +36,11 @@ sys.exit(int(sys.argv[1]))
 """
 
 
-class Forks:
-    """A process that trains, which waits, and the server that it has left behind."""
-
-    def __init__(self, folder: Path, imported: str = "()") -> None:
-        self.folder, self.script = folder, folder / "script.py"
-        self.script.write_text(_SCRIPT)
-        environment = {name: value for name, value in os.environ.items() if name != VARIABLE}
-        self.owner = subprocess.Popen(
-            [sys.executable, "-c", _OWNER % imported],
-            env={**environment, "RAY_TMPDIR": str(folder)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "owner.log").open("w"),
-            text=True,
-        )
-        assert self.owner.stdout is not None
-        self.socket = Path(self.owner.stdout.readline().strip())
-        self.servers = psutil.Process(self.owner.pid).children()
-
-    def worker(self, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
-        python = shlex.split(fork_server.python_of_workers())
-        return subprocess.Popen(
-            [*python, str(self.script), *arguments],
-            cwd=self.folder,
-            env={**os.environ, VARIABLE: str(self.socket), **environment},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            preexec_fn=lambda: os.nice(3),
-        )
-
-    def run(self, *arguments: str, **environment: str) -> tuple[int, dict[str, Any], str]:
-        worker = self.worker(*arguments, **environment)
-        out, err = worker.communicate(timeout=60)
-        return worker.returncode, json.loads(out.splitlines()[-1]), err
-
-    def end(self) -> None:
-        self.owner.kill()
-        self.owner.communicate()
-        assert all(_gone(server.pid) for server in self.servers)
-
-
 @pytest.fixture
 def forks(tmp_path: Path) -> Iterator[Forks]:
-    started = Forks(tmp_path)
-    yield started
-    started.end()
-
-
-def _gone(pid: int) -> bool:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-            return True
-        time.sleep(0.05)
-    return False
+    with started_forks(tmp_path) as forks:
+        forks.script.write_text(_SCRIPT)
+        yield forks
 
 
 def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Path) -> None:
@@ -123,19 +61,16 @@ def test_a_fork_is_what_a_python_of_its_own_would_be(forks: Forks, tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_forks_of_what_verl_needs_draw_apart(tmp_path: Path) -> None:
+def test_forks_of_what_verl_needs_draw_apart(verl_forks: Forks, tmp_path: Path) -> None:
     """Ray names its objects by numbers that it draws: had two workers the same, one would get the other's."""
-    forks = Forks(tmp_path, "fork_server.MODULES")
-    forks.script.write_text(
+    script = tmp_path / "draw.py"
+    script.write_text(
         "import json, sys\nloaded = 'peft' in sys.modules\nimport random, uuid, numpy\n"
         "from ray._raylet import UniqueID\n"
         "drawn = UniqueID.from_random().hex(), str(uuid.uuid4()), random.random(), numpy.random.random()\n"
         "print(json.dumps({'loaded': loaded, 'drawn': drawn}))\n"
     )
-    try:
-        said = [forks.run()[1] for _ in range(3)]
-    finally:
-        forks.end()
+    said = [verl_forks.run(script=script)[1] for _ in range(3)]
     assert all(each["loaded"] for each in said)
     for own in zip(*(each["drawn"] for each in said), strict=True):
         assert len(set(own)) == 3
@@ -186,15 +121,14 @@ def test_without_a_server_it_becomes_a_python_of_its_own(forks: Forks, path: str
 def test_imports_that_are_unfit_for_forks_leave_no_server(tmp_path: Path, text: str) -> None:
     name = "threaded" if text else "ray"
     (tmp_path / f"{name}.py").write_text(text)
-    forks = Forks(tmp_path, f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]')
-    try:
+    modules = f'__import__("sys").path.insert(0, {str(tmp_path)!r}) or [{name!r}]'
+    with started_forks(tmp_path, modules) as forks:
+        forks.script.write_text(_SCRIPT)
         code, said, _ = forks.run("6")
         assert code == 6
         assert not said["forked"]
         assert forks.servers == []
         assert "workers are not forked" in (tmp_path / "owner.log").read_text()
-    finally:
-        forks.end()
 
 
 def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp_path: Path) -> None:
@@ -207,7 +141,7 @@ def test_a_fork_ends_with_its_stand_in_and_the_other_way_round(forks: Forks, tmp
         fork = int(noted.read_text())
         assert fork != worker.pid
         os.kill(worker.pid if victim == "stand-in" else fork, signal.SIGKILL)
-        assert _gone(fork)
+        assert gone(fork)
         assert worker.wait(20) == (-signal.SIGKILL if victim == "stand-in" else 1)
 
 

@@ -12,6 +12,7 @@ from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.verl.fitting import GIB, memory_note
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 
 def composed(

@@ -17,6 +17,7 @@ from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, read_words
 
 ACTOR = "actor_rollout_ref.actor"
+pytestmark = pytest.mark.usefixtures("quick_hydra")
 FOCUSED = ("hard_focused", "easy_focused")
 
 

@@ -1,7 +1,6 @@
 """The plug-in's parts, without a run; the run itself is in `test_verl_training.py`."""
 
 import importlib.util
-import json
 import os
 import subprocess
 import sys
@@ -11,7 +10,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
-from verl_code import run_code
+from forks import Forks
+from verl_code import result_of, run_code
 
 from service.errors import PrerequisiteError
 from trainer_adapter.verl.hooks import DISTRIBUTED, ENGINE, OFFLOAD_LINE, PROCESS_GROUP_LINE
@@ -111,11 +111,8 @@ print("RESULT " + json.dumps({
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
-    loaded = run_code(LOADED, tmp_path)
-    assert loaded.returncode == 0, loaded.stderr
-    [line] = [line for line in loaded.stdout.splitlines() if line.startswith("RESULT ")]
-    assert json.loads(line.removeprefix("RESULT ")) == {
+def test_verl_finds_platform_rollout_and_workarounds(verl_forks: Forks, tmp_path: Path) -> None:
+    assert result_of(verl_forks, LOADED, tmp_path) == {
         "platform": "CpuPlatform",
         "device": "cpu",
         "backend": "cpu:gloo",
@@ -129,8 +126,10 @@ def test_verl_finds_platform_rollout_and_workarounds(tmp_path: Path) -> None:
     }
 
 
-def test_another_platform_beside_the_plug_in_is_refused(tmp_path: Path) -> None:
-    loaded = run_code("import trainer_adapter.verl.cpu.registration", tmp_path, VERL_PLATFORM="nvidia")
+@pytest.mark.slow
+def test_another_platform_beside_the_plug_in_is_refused(verl_forks: Forks, tmp_path: Path) -> None:
+    code = "import trainer_adapter.verl.cpu.registration"
+    loaded = run_code(verl_forks, code, tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
     assert "VERL_PLATFORM is nvidia" in loaded.stderr
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from verl_code import result_of
 
 COMPARED = """
@@ -122,8 +123,8 @@ print("RESULT " + json.dumps({
 
 @pytest.mark.slow
 @pytest.mark.timeout(200)
-def test_the_shared_prompts_change_no_number(tmp_path: Path) -> None:
-    found = result_of(COMPARED, tmp_path)
+def test_the_shared_prompts_change_no_number(verl_forks: Forks, tmp_path: Path) -> None:
+    found = result_of(verl_forks, COMPARED, tmp_path)
     assert [of["read"] for of in found["compared"]] == [[[3, 7], [7, 8]], [[3, 7], [4, 1]]]
     # the norms of transformers calculate in single precision
     assert max(of["gap"] for of in found["compared"]) < 1e-6

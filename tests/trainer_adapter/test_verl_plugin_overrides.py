@@ -10,6 +10,8 @@ from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
 
+pytestmark = pytest.mark.usefixtures("quick_hydra")
+
 
 def composed(arguments: list[str]) -> dict[str, Any]:
     """Return verl's configuration with these arguments, as `main_ppo` would read it."""

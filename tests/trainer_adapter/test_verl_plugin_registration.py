@@ -1,11 +1,11 @@
 """How verl comes to know the plug-in: late, in order, and not at all with another verl."""
 
-import os
 import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
+from forks import Forks
 from verl_code import run_code
 
 from service.errors import PrerequisiteError
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_verl_learns_of_the_plugin_only_where_it_needs_it_and_what_it_does_not_know_is_named(
-    tmp_path: Path,
+    verl_forks: Forks, tmp_path: Path
 ) -> None:
     code = """
 import sys
@@ -43,8 +43,7 @@ except PrerequisiteError as error:
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: as-installed\nVersion: 1.0\n")
     (installed / "entry_points.txt").write_text(f"[verl.plugins]\nas_installed = {REGISTRATION}\n")
-    path = os.pathsep.join([str(ROOT), str(tmp_path)])
-    done = run_code(code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed", PYTHONPATH=path)
+    done = run_code(verl_forks, code, tmp_path, VERL_USE_EXTERNAL_PLUGINS="as_installed")
     assert done.returncode == 0, done.stderr
     *known, refusal = done.stdout.splitlines()[-4:]
     assert known == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
