@@ -5,6 +5,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
+from string import ascii_uppercase
 from typing import Any
 
 from service.answer_kinds import AnswerKind
@@ -31,7 +32,13 @@ PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
     "solution": ("canonical_solution", "code", "reference_solution", "solution"),
 }
 """Where questions ask for programs; the answer's column holds the tests."""
+BELONGS_TO_A_QUESTION = (
+    *("body", "context", "passage", "background", "premise", "table"),
+    *("options", "choices"),
+)
+"""Columns that a question may not make sense without, where its own column is another."""
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
+_LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
 
@@ -39,7 +46,8 @@ _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 class Columns:
     """Names of columns; None where the source has none, or (before `resolve`) to look for one.
 
-    A name may lead into nested values by dots (`reward_model.ground_truth`).
+    A name may lead into nested values by dots (`reward_model.ground_truth`). `further` columns belong to the
+    question too, and stand below it in this order.
     """
 
     question: str | None = None
@@ -48,11 +56,21 @@ class Columns:
     level: str | None = None
     subject: str | None = None
     images: str | None = None
+    further: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, str]:
-        """Return the columns that are set, by what they hold."""
-        named = {part.name: getattr(self, part.name) for part in fields(self)}
+        """Return the columns that are set, by what they hold; without `further`."""
+        named = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "further"}
         return {part: name for part, name in named.items() if name is not None}
+
+    def names(self) -> list[str]:
+        """Return all columns that are set."""
+        return [*self.as_dict().values(), *self.further]
+
+    def left_out(self, present: Collection[str]) -> list[str]:
+        """Return the columns that are not read, though a question may make no sense without them."""
+        read = {name.split(".")[0] for name in self.names()}
+        return [name for name in present if name.lower() in BELONGS_TO_A_QUESTION and name not in read]
 
 
 @dataclass(frozen=True)
@@ -74,7 +92,7 @@ def resolve(
 
     The answer comes from the answer column; only where there is none (and none was named), from the last
     box of the solution column. Questions that ask for programs have both: tests, and a program. An empty name
-    for the column of images leaves all of them out.
+    for the column of images leaves all of them out. Usual names are looked for as they are, then in any case.
 
     Raises:
         InputError: a named column is missing, or none was found for the question or for the answer.
@@ -84,7 +102,7 @@ def resolve(
         others = [name for name in present if name not in CANDIDATES["images"]]
         return resolve(replace(columns, images=None), others, source, kind)
     chosen = columns.as_dict()
-    for part, name in chosen.items():
+    for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
         if name.split(".")[0] not in present and name not in present:
             raise InputError(f'{source}: no column "{name}" (--{part}-column); there are: {there}.')
     programs = kind is AnswerKind.CODE
@@ -93,7 +111,9 @@ def resolve(
         answered = (part == "answer" and columns.solution) or (part == "solution" and "answer" in chosen)
         if part in chosen or (answered and not programs):
             continue
-        column = next((name for name in names if name in present and name not in chosen.values()), None)
+        free = [name for name in present if name not in chosen.values() and name not in columns.further]
+        spelled = {name.lower(): name for name in reversed(free)} | {name: name for name in free}
+        column = next((spelled[name] for name in names if name in spelled), None)
         if column is not None:
             chosen[part] = column
     if "question" not in chosen:
@@ -102,6 +122,8 @@ def resolve(
         )
     if programs and "images" in chosen:
         raise InputError(f"{source}: questions that ask for programs have no images (--images-column).")
+    if programs and columns.further:
+        raise InputError(f"{source}: a question that asks for a program has one --question-column.")
     if programs and "answer" not in chosen:
         raise InputError(f"{source}: no column looks like tests; name it with --answer-column, of: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
@@ -130,6 +152,8 @@ def read_question(
     text = _text(_value(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
+    below = (further_text(_value(values, name), name, limits) for name in columns.further)
+    text = "\n".join((text, *(part for part in below if part)))
     if columns.answer is not None:
         answer = _answer(_value(values, columns.answer), columns.answer, limits)
     else:
@@ -195,6 +219,26 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise RowProblem(f'"{column}" is {_kind(value)}, not text; name another with --{part}-column')
     return _checked(value, column, limits)
+
+
+def further_text(value: Any, column: str, limits: RowLimits) -> str:
+    """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
+
+    Raises:
+        RowProblem: an object, control characters, or a text too long.
+    """
+    if isinstance(value, list):
+        lines = [further_text(entry, column, limits) for entry in value]
+        if not lines or all(_LETTERED.match(line) for line in lines):
+            return "\n".join(lines)
+        return "\n".join(f"({_letter(place)}) {line}" for place, line in enumerate(lines))
+    if isinstance(value, Mapping):
+        raise RowProblem(f'"{column}" is an object; lead into it by dots: --question-column {column}.NAME')
+    return _checked(_scalar(value, column), column, limits).strip()
+
+
+def _letter(place: int) -> str:
+    return ascii_uppercase[place] if place < len(ascii_uppercase) else str(place + 1)
 
 
 def _answer(value: Any, column: str, limits: RowLimits) -> str:

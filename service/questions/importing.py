@@ -49,12 +49,13 @@ class ImportReport:
     images: int  # different ones
     new_images: int  # of these, new in the database
     unpictured: tuple[int, ...]  # rows whose text says <image>, without any
+    left_out: Mapping[str, int]  # columns that may belong to a question and were not read: in how many rows
     spec: dict[str, Any] = field(repr=False)
 
     @property
     def needs_attention(self) -> bool:
-        """Whether questions were held back or left out, or contradict each other."""
-        return bool(self.held or self.likeness.conflicts or self.bad_rows)
+        """Whether questions were held back or left out, contradict each other, or may lack a part."""
+        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out)
 
 
 class Checked(Protocol):
@@ -149,6 +150,7 @@ def store_import(
             for member in rows.members
             if PLACEHOLDER in member.question.text and not member.question.images
         ),
+        left_out=rows.left_out,
         spec=spec if stored is None else stored.spec,
     )
 
@@ -219,6 +221,7 @@ def _spec(
         "content_hash": content,
         **({} if rows.kind is AnswerKind.LATEX else {"answer_kind": str(rows.kind)}),
         "columns": rows.columns.as_dict(),
+        **({"further_columns": list(rows.columns.further)} if rows.columns.further else {}),
         "answer_from": "answer column" if rows.columns.answer else "last box of the solution column",
         "limit": rows.limit,
         "max_characters": rows.limits.max_characters,

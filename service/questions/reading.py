@@ -1,6 +1,8 @@
 """Reads a whole source into members of a set: columns found, rows checked, exact duplicates folded."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -15,6 +17,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
+    further_text,
     read_program,
     read_question,
     resolve,
@@ -26,6 +29,7 @@ from service.questions.store import Member
 
 BAD_ROWS_SHOWN = 5
 BAD_ROWS_BEFORE_GIVING_UP = 100
+_LETTER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
 ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
 
 
@@ -47,6 +51,7 @@ class ReadRows:
     images: RowImages = field(default_factory=RowImages, repr=False)
     kind: AnswerKind = AnswerKind.LATEX  # of all of its questions
     references: Mapping[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
+    left_out: Mapping[str, int] = field(default_factory=dict)  # columns that may belong to a question: rows
 
 
 def read_source(
@@ -69,9 +74,11 @@ def read_source(
         PrerequisiteError: the Hub cannot be reached.
     """
     opened = open_source(source, configs, split, revision)
+    present: Collection[str] = opened.columns or ()
     if opened.columns is not None:
         columns = resolve(columns, opened.columns, opened.name, kind)
-        tops = {name if name in opened.columns else name.split(".")[0] for name in columns.as_dict().values()}
+        tops = {name if name in opened.columns else name.split(".")[0] for name in columns.names()}
+        tops |= set(columns.left_out(opened.columns))
         if kind is AnswerKind.CODE:
             tops |= {*BESIDE, *PROGRAM_CANDIDATES["answer"], *PROGRAM_CANDIDATES["solution"]}
         rows = opened.read([column for column in opened.columns if column in tops])
@@ -79,11 +86,11 @@ def read_source(
     else:
         rows = opened.read(None)
         head = list(islice(rows, ROWS_LOOKED_AT))
-        named = dict.fromkeys(name for row in head if isinstance(row, RawRow) for name in row.values)
-        if not named:
+        present = dict.fromkeys(name for row in head if isinstance(row, RawRow) for name in row.values)
+        if not present:
             _refuse([row for row in head if isinstance(row, BadRow)], opened.name)
         if head:
-            columns = resolve(columns, tuple(named), opened.name, kind)
+            columns = resolve(columns, tuple(present), opened.name, kind)
     if not head:
         raise InputError(f"{opened.name}: there are no rows in it.")
     bad: list[BadRow] = []
@@ -93,6 +100,7 @@ def read_source(
     several: list[int] = []
     images = RowImages(opened.folder)
     references: dict[str, str] = {}
+    left_out: Counter[str] = Counter()
     read = 0
     for row in chain(head, rows):
         if limit is not None and row.number >= limit:
@@ -105,6 +113,7 @@ def read_source(
                     references.setdefault(question.id, reference)
                 else:
                     question = read_question(row.values, columns, limits, images)
+                    left_out.update(_left_out(row, columns, question.text))
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -121,6 +130,11 @@ def read_source(
             several.append(row.number)
     if not skip_bad_rows or not members:
         _refuse(bad, opened.name)
+    if columns.answer is None and not any(member.question.answer for member in members):
+        raise InputError(
+            f'{opened.name}: no text in "{columns.solution}" has a \\boxed{{}} with the answer; name the '
+            f"column of the answers with --answer-column, of: {', '.join(sorted(present))}."
+        )
     return ReadRows(
         source=source,
         stem=opened.stem,
@@ -136,6 +150,7 @@ def read_source(
         images=images,
         kind=kind,
         references=references,
+        left_out=left_out,
     )
 
 
@@ -164,6 +179,21 @@ def _refuse(bad: Sequence[BadRow], source: str) -> None:
         f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, nothing was imported:\n"
         f"{first}{more}\nMend them, or pass --skip-bad-rows to leave them out."
     )
+
+
+def _left_out(row: RawRow, columns: Columns, text: str) -> list[str]:
+    """Columns that are not read, though they hold what a question may need and its text does not have."""
+    names = []
+    for name in columns.left_out(row.values):
+        value = row.values[name]
+        try:
+            lines = further_text(value, name, RowLimits()).splitlines()
+        except RowProblem:
+            lines = [str(value)]
+        plain = [_LETTER.sub("", line).strip() for line in lines]
+        if any(line not in text for line in plain):
+            names.append(name)
+    return names
 
 
 def _several_boxes(row: RawRow, columns: Columns) -> bool:

@@ -23,6 +23,8 @@ def answer(value: Any, column: str = "answer") -> str:
             ["problem", "level", "type", "solution"],
             {"question": "problem", "solution": "solution", "level": "level", "subject": "type"},
         ),
+        (["ID", "Question", "Equation", "Answer"], {"question": "Question", "answer": "Answer"}),
+        (["Question", "question", "Answer"], {"question": "question", "answer": "Answer"}),
         (
             ["problem", "solution", "answer", "problem_type", "source"],
             {"question": "problem", "answer": "answer", "subject": "problem_type"},
@@ -43,6 +45,32 @@ def test_wrong_and_missing_columns_name_those_there_are() -> None:
         resolve(Columns(question="body"), ["text", "answer"], "s")
     with pytest.raises(InputError, match="no column looks like the answer"):
         resolve(Columns(), ["question"], "s")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (["3", "4", "none of these"], "(A) 3\n(B) 4\n(C) none of these"),
+        (["A)3", "B)4"], "A)3\nB)4"),
+        ("A) 3 B) 4", "A) 3 B) 4"),
+        (None, ""),
+        ([], ""),
+        (JsonNumber("2.50"), "2.50"),
+    ],
+)
+def test_further_columns_stand_below_the_question(value: Any, expected: str) -> None:
+    values = {"body": "Ada has 3 or 4 apples.", "ask": "How many?", "options": value, "answer": "A"}
+    columns = resolve(Columns("body", further=("ask", "options")), values, "s")
+    text = "Ada has 3 or 4 apples.\nHow many?" + f"\n{expected}" * bool(expected)
+    assert read_question(values, columns, RowLimits()).text == text
+
+
+def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
+    with pytest.raises(InputError, match=r'no column "options" \(--question-column\)'):
+        resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
+    values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
+    with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
+        read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
 
 
 def test_nested_columns_are_reached_by_dots() -> None:

@@ -31,7 +31,15 @@ def import_(
         ),
     ],
     name: Annotated[str | None, Option(help="Name of the set; by default the file's name.")] = None,
-    question_column: Annotated[str | None, _column("question", "question, problem, prompt, ...")] = None,
+    question_column: Annotated[
+        list[str] | None,
+        Option(
+            help="Column with the question; without it: question, problem, prompt, ... Of several, in their "
+            "order, the texts stand below each other, a list as options with letters. Dots reach into nested "
+            "values.",
+            show_default=False,
+        ),
+    ] = None,
     answer_column: Annotated[str | None, _column("gold answer", "answer, final_answer, ...")] = None,
     solution_column: Annotated[
         str | None,
@@ -68,7 +76,8 @@ def import_(
     With --kind code questions ask for Python programs; the answer column holds the tests, the solution column
     a program that has to pass them (columns as HumanEval and MBPP have them are found).
 
-    Exit code 3: questions were held back or left out, or contradict each other.
+    Exit code 3: questions were held back or left out, contradict each other, or may lack what stands in a
+    column that was not read (options, choices, body, context, ...).
 
     Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
 
@@ -77,16 +86,18 @@ def import_(
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
 
+    question, *further = question_column or [None]
     with terminal.progress("import") as bar:
         rows = read_source(
             source,
             columns=Columns(
-                question_column,
+                question,
                 answer_column,
                 solution_column,
                 level_column,
                 subject_column,
                 images=images_column,
+                further=tuple(name for name in further if name),
             ),
             limits=RowLimits(max_characters, strip_control),
             kind=AnswerKind(kind),
@@ -173,7 +184,9 @@ def print_report(report: "ImportReport") -> None:
     """Print an import as sentences: the counts first, then what was odd."""
     what = "imported as" if report.created else "nothing new: it is already the set"
     output.say(f'{report.source}: {what} "{report.name}"')
-    mapped = ", ".join(f"{part} from {name}" for part, name in report.columns.as_dict().items())
+    named = report.columns.as_dict()
+    named["question"] = " + ".join((named["question"], *report.columns.further))
+    mapped = ", ".join(f"{part} from {name}" for part, name in named.items())
     output.say(f"columns: {mapped}")
     counts = [
         f"{plural(report.rows, 'row')} read",
@@ -195,6 +208,12 @@ def print_report(report: "ImportReport") -> None:
         output.say(
             f"{plural(len(report.unpictured), 'question')} with <image> in the text and no image: name the "
             "column of images with --images-column, if there is one"
+        )
+    for column, rows in report.left_out.items():
+        output.say(
+            f'"{column}" was not read, and in {plural(rows, "row")} it holds what the question does not say; '
+            "where questions need it, import under another --name, and name all columns of the question in "
+            f"their order: --question-column {report.columns.question} --question-column {column}"
         )
     if report.counts.other_labels:
         output.say(
@@ -251,6 +270,8 @@ def attention(report: "ImportReport") -> str:
         )
     if report.bad_rows:
         parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
+    if report.left_out:
+        parts.append(f"questions may lack what stands in {', '.join(report.left_out)}")
     return "; ".join(parts)
 
 
@@ -276,6 +297,7 @@ def report_json(report: "ImportReport") -> dict[str, Any]:
         "images": report.images,
         "new_images": report.new_images,
         "unpictured": list(report.unpictured),
+        "left_out_columns": dict(report.left_out),
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
         **pairs,
         "bad_rows": list(report.bad_rows),
