@@ -96,7 +96,7 @@ def _columns(
         if missing:
             raise InputError(f"{name}: no column {', '.join(map(repr, missing))}; {_there(present)}.")
         return Columns(question=wanted.question), BenchmarkColumns(options=wanted.options)
-    asked = {
+    asked: dict[str, Any] = {
         "question": wanted.question,
         "answer": wanted.answer,
         "solution": wanted.solution,

@@ -101,7 +101,7 @@ def resolve(
     if columns.images == "":
         others = [name for name in present if name not in CANDIDATES["images"]]
         return resolve(replace(columns, images=None), others, source, kind)
-    chosen = columns.as_dict()
+    chosen: dict[str, Any] = columns.as_dict()
     for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
         if name.split(".")[0] not in present and name not in present:
             raise InputError(f'{source}: no column "{name}" (--{part}-column); there are: {there}.')

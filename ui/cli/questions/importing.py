@@ -86,18 +86,18 @@ def import_(
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
 
-    question, *further = question_column or [None]
+    asked = question_column or []
     with terminal.progress("import") as bar:
         rows = read_source(
             source,
             columns=Columns(
-                question,
+                asked[0] if asked else None,
                 answer_column,
                 solution_column,
                 level_column,
                 subject_column,
                 images=images_column,
-                further=tuple(name for name in further if name),
+                further=tuple(asked[1:]),
             ),
             limits=RowLimits(max_characters, strip_control),
             kind=AnswerKind(kind),
@@ -209,11 +209,11 @@ def print_report(report: "ImportReport") -> None:
             f"{plural(len(report.unpictured), 'question')} with <image> in the text and no image: name the "
             "column of images with --images-column, if there is one"
         )
-    for column, rows in report.left_out.items():
+    for column, count in report.left_out.items():
         output.say(
-            f'"{column}" was not read, and in {plural(rows, "row")} it holds what the question does not say; '
-            "where questions need it, import under another --name, and name all columns of the question in "
-            f"their order: --question-column {report.columns.question} --question-column {column}"
+            f'"{column}" was not read, and in {plural(count, "row")} it holds what the question does not say. '
+            "Where questions need it, import under another --name, and name all columns of the question in their "
+            f"order: --question-column {report.columns.question} --question-column {column}"
         )
     if report.counts.other_labels:
         output.say(
