@@ -211,8 +211,8 @@ def print_report(report: "ImportReport") -> None:
         )
     for column, count in report.left_out.items():
         output.say(
-            f'"{column}" was not read, and in {plural(count, "row")} it holds what the question does not say. '
-            "Where questions need it, import under another --name, and name all columns of the question in their "
+            f'"{column}" was not read; in {plural(count, "row")} it holds what the question does not say. '
+            "Where questions need it, import under another --name, and name the question's columns in their "
             f"order: --question-column {report.columns.question} --question-column {column}"
         )
     if report.counts.other_labels:
