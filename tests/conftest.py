@@ -4,8 +4,10 @@ The helpers in tests/support are importable by name (`from openai_server import 
 package: some distributions install a top-level `tests`, which would hide ours.
 """
 
+import asyncio
 import atexit
 import gc
+import inspect
 import os
 import shutil
 import sys
@@ -104,6 +106,16 @@ def db(tmp_path: Path) -> Iterator[Database]:
 
     with open_empty(tmp_path / "t.db") as database:
         yield database
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine, in an event loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in arguments}))
+    return True
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

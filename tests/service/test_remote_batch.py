@@ -61,21 +61,18 @@ def test_a_job_from_submission_to_receipt(model: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["OPENAI_BASE_URL", "OPENAI_API_BASE"])
-def test_a_job_goes_where_the_environment_sends_single_requests(
+async def test_a_job_goes_where_the_environment_sends_single_requests(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def main() -> tuple[BatchStatus, int]:
-        async with OpenAIServer() as server:
-            monkeypatch.setenv(name, server.url)
-            monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
-            async with BatchClient(Endpoint(OPENAI), retries=RetryPolicy(attempts=1)) as batches:
-                return await batches.submit("t1", REQUESTS), server.batches.created
-
-    job, created = asyncio.run(main())
+    async with OpenAIServer() as server:
+        monkeypatch.setenv(name, server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+        async with BatchClient(Endpoint(OPENAI), retries=RetryPolicy(attempts=1)) as batches:
+            job, created = await batches.submit("t1", REQUESTS), server.batches.created
     assert (job.total, created) == (6, 1)
 
 
-def test_a_request_is_as_large_as_its_line_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_request_is_as_large_as_its_line_in_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     written: list[int] = []
     line = batch._line
 
@@ -84,30 +81,24 @@ def test_a_request_is_as_large_as_its_line_in_the_file(monkeypatch: pytest.Monke
         written.append(len(content))
         return content
 
-    async def main() -> tuple[list[int], list[int]]:
-        async with OpenAIServer() as server, batch_client(server) as batches:
-            sizes = [batches.line_bytes(request) for request in wide]
-            monkeypatch.setattr(batch, "_line", counted)
-            await batches.submit("t", wide)
-            return sizes, written
-
     wide = [ChatRequest(n, (Message("user", "\u4e00" * n + "\\n"),), max_tokens=2) for n in range(3)]
-    sizes, sent = asyncio.run(main())
+    async with OpenAIServer() as server, batch_client(server) as batches:
+        sizes = [batches.line_bytes(request) for request in wide]
+        monkeypatch.setattr(batch, "_line", counted)
+        await batches.submit("t", wide)
+        sent = written
     assert sizes == sent
     assert sizes[2] - sizes[1] == 3
 
 
-def test_the_same_question_gets_the_same_answer_as_alone() -> None:
+async def test_the_same_question_gets_the_same_answer_as_alone() -> None:
     from service.models.remote import RemoteClient
 
-    async def main() -> tuple[ChatResponse | Failure, Got]:
-        async with server, batch_client(server) as batches:
-            _, got = await whole(batches)
-            async with RemoteClient(batches.endpoint) as remote:
-                return await remote.complete(REQUESTS[3]), got
-
     server = OpenAIServer()
-    alone, got = asyncio.run(main())
+    async with server, batch_client(server) as batches:
+        _, got = await whole(batches)
+        async with RemoteClient(batches.endpoint) as remote:
+            alone = await remote.complete(REQUESTS[3])
     together = got[3]
     assert isinstance(alone, ChatResponse)
     assert isinstance(together, ChatResponse)
@@ -115,19 +106,15 @@ def test_the_same_question_gets_the_same_answer_as_alone() -> None:
     assert server.stats["paid_again"] == 1  # the very same request
 
 
-def test_a_killed_process_finds_its_job_again() -> None:
-    async def main() -> tuple[BatchStatus, BatchStatus | None, Got]:
-        async with server:
-            async with batch_client(server) as killed:
-                first = await killed.submit("t1", REQUESTS)
-            async with batch_client(server) as later:
-                again = await later.find("t1")
-                status = await later.wait(first.id, every_s=0.01)
-                got = {request.key: answer async for request, answer in later.collect(status, REQUESTS)}
-            return first, again, got
-
+async def test_a_killed_process_finds_its_job_again() -> None:
     server = OpenAIServer()
-    first, again, got = asyncio.run(main())
+    async with server:
+        async with batch_client(server) as killed:
+            first = await killed.submit("t1", REQUESTS)
+        async with batch_client(server) as later:
+            again = await later.find("t1")
+            status = await later.wait(first.id, every_s=0.01)
+            got = {request.key: answer async for request, answer in later.collect(status, REQUESTS)}
     assert again is not None
     assert first.id == again.id
     assert server.stats["batches"] == 1

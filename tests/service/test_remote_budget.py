@@ -60,32 +60,26 @@ def test_a_zero_cap_lets_free_requests_through_only() -> None:
     assert budget.reserve(0.000001) is None
 
 
-def test_waiting_for_the_bill_of_another_request() -> None:
-    async def main() -> None:
-        budget = Budget(max_usd=1.0)
-        first = budget.reserve(0.9)
-        assert first is not None
-        waiting = asyncio.create_task(budget.reserve_or_wait(0.5))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        budget.settle(first, 0.2)
-        assert await waiting is not None
-        assert budget.reserve(0.4) is None
-
-    asyncio.run(main())
+async def test_waiting_for_the_bill_of_another_request() -> None:
+    budget = Budget(max_usd=1.0)
+    first = budget.reserve(0.9)
+    assert first is not None
+    waiting = asyncio.create_task(budget.reserve_or_wait(0.5))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    budget.settle(first, 0.2)
+    assert await waiting is not None
+    assert budget.reserve(0.4) is None
 
 
-def test_waiting_ends_when_nothing_is_in_flight_any_more() -> None:
-    async def main() -> None:
-        budget = Budget(max_usd=1.0)
-        first = budget.reserve(0.9)
-        assert first is not None
-        waiting = asyncio.create_task(budget.reserve_or_wait(0.5))
-        await asyncio.sleep(0)
-        budget.settle(first, 0.9)
-        assert await waiting is None
-
-    asyncio.run(main())
+async def test_waiting_ends_when_nothing_is_in_flight_any_more() -> None:
+    budget = Budget(max_usd=1.0)
+    first = budget.reserve(0.9)
+    assert first is not None
+    waiting = asyncio.create_task(budget.reserve_or_wait(0.5))
+    await asyncio.sleep(0)
+    budget.settle(first, 0.9)
+    assert await waiting is None
 
 
 @given(

@@ -9,7 +9,7 @@ from openai_server import OpenAIServer
 from remote_clients import ASK, OPENAI, PRICED, QUICK, VLLM, answered, ask, failed, unused_url
 
 from service.errors import InputError
-from service.models.remote import ChatResponse, Endpoint, EndpointCheck, Failure, RemoteClient
+from service.models.remote import Endpoint, EndpointCheck, RemoteClient
 
 KEY = "zq81-Tangerine-77w"
 
@@ -37,14 +37,11 @@ def test_a_server_of_ones_own_needs_no_key(model: str, monkeypatch: pytest.Monke
     assert answered(ask(OpenAIServer(), model=model)).attempts == 1
 
 
-def test_a_missing_key_is_named_before_and_not_retried_after(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_key_is_named_before_and_not_retried_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    async def main() -> tuple[str | None, ChatResponse | Failure]:
-        async with RemoteClient(Endpoint("gpt-4-turbo"), retries=QUICK) as remote:
-            return (await remote.check()).problem, await remote.complete(ASK)
-
-    problem, result = asyncio.run(main())
+    async with RemoteClient(Endpoint("gpt-4-turbo"), retries=QUICK) as remote:
+        problem, result = (await remote.check()).problem, await remote.complete(ASK)
     assert problem is not None
     assert "OPENAI_API_KEY" in problem
     assert failed(result).kind == "authentication"

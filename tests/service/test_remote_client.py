@@ -86,18 +86,15 @@ def test_passing_faults_are_retried_and_billed_as_they_may_have_been(
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 @pytest.mark.parametrize("fault", ["hang", "drip"])
-def test_the_time_out_holds_against_silence_and_against_a_trickle(model: str, fault: str) -> None:
-    async def main() -> tuple[ChatResponse | Failure, float, int]:
-        async with server, client(server, model, timeout_s=0.2, retries=RetryPolicy(2, 0.01)) as remote:
-            began = time.monotonic()
-            found = await remote.complete(ASK)
-            took = time.monotonic() - began
-            while server.in_flight:
-                await asyncio.sleep(0.01)  # the client has let go of both connections
-            return found, took, len(server.requests)
-
+async def test_the_time_out_holds_against_silence_and_against_a_trickle(model: str, fault: str) -> None:
     server = OpenAIServer(faults=always(fault))
-    found, took, count = asyncio.run(main())
+    async with server, client(server, model, timeout_s=0.2, retries=RetryPolicy(2, 0.01)) as remote:
+        began = time.monotonic()
+        found = await remote.complete(ASK)
+        took = time.monotonic() - began
+        while server.in_flight:
+            await asyncio.sleep(0.01)  # the client has let go of both connections
+        count = len(server.requests)
     lost = failed(found)
     assert (lost.kind, lost.attempts, lost.retryable, count) == ("time-out", 2, True, 2)
     assert lost.final
@@ -194,17 +191,14 @@ def test_retry_after_as_a_date_is_waited_for(model: str) -> None:
     assert due <= datetime.now(UTC) < due + timedelta(seconds=5)
 
 
-def test_retry_after_pauses_the_other_requests_too() -> None:
-    async def main() -> None:
-        async with server, client(server) as remote:
-            first = asyncio.create_task(remote.complete(ASK))
-            while not server.met:
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.1)
-            await asyncio.gather(first, *(remote.complete(ASK) for _ in range(5)))
-
+async def test_retry_after_pauses_the_other_requests_too() -> None:
     server = OpenAIServer(faults=fault_sequence(Fault("rate_limit", "0.6")))
-    asyncio.run(main())
+    async with server, client(server) as remote:
+        first = asyncio.create_task(remote.complete(ASK))
+        while not server.met:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.1)
+        await asyncio.gather(first, *(remote.complete(ASK) for _ in range(5)))
     assert len(server.arrivals) == 7
     assert min(server.arrivals[1:]) - server.arrivals[0] >= 0.6
 
@@ -223,12 +217,10 @@ def test_a_server_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:8000/v1", "http://"])
-def test_an_address_that_is_none_is_not_retried(url: str) -> None:
-    async def main() -> ChatResponse | Failure:
-        async with RemoteClient(Endpoint(OPENAI, url, 5.0), retries=QUICK) as remote:
-            return await remote.complete(ASK)
-
-    lost = failed(asyncio.run(main()))
+async def test_an_address_that_is_none_is_not_retried(url: str) -> None:
+    async with RemoteClient(Endpoint(OPENAI, url, 5.0), retries=QUICK) as remote:
+        answer = await remote.complete(ASK)
+    lost = failed(answer)
     assert lost.fatal
     assert lost.attempts == 1
 
@@ -291,23 +283,20 @@ def test_a_retry_that_does_not_fit_is_not_sent() -> None:
     assert len(server.requests) == 2
 
 
-def test_cancelling_gives_back_the_slot_and_charges_the_worst_case() -> None:
-    async def main() -> None:
-        async with server, client(server, budget=budget) as remote:
-            task = asyncio.create_task(remote.complete(ASK))
-            while not server.in_flight:
-                await asyncio.sleep(0.005)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert budget.in_flight == 0
-            assert budget.spent_usd == pytest.approx(WORST)
-            server.faults = fault_sequence()
-            assert answered(await remote.complete(ASK)).attempts == 1
-
+async def test_cancelling_gives_back_the_slot_and_charges_the_worst_case() -> None:
     budget = Budget(max_usd=1.0)
     server = OpenAIServer(faults=always("hang"))
-    asyncio.run(main())
+    async with server, client(server, budget=budget) as remote:
+        task = asyncio.create_task(remote.complete(ASK))
+        while not server.in_flight:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert budget.in_flight == 0
+        assert budget.spent_usd == pytest.approx(WORST)
+        server.faults = fault_sequence()
+        assert answered(await remote.complete(ASK)).attempts == 1
 
 
 def test_one_endpoint_after_another_event_loop() -> None:

@@ -70,7 +70,7 @@ def test_every_answer_belongs_to_its_request() -> None:
 
 
 @pytest.mark.slow
-def test_requests_are_taken_only_when_they_can_be_sent() -> None:
+async def test_requests_are_taken_only_when_they_can_be_sent() -> None:
     taken = 0
     ahead: list[int] = []
 
@@ -80,19 +80,16 @@ def test_requests_are_taken_only_when_they_can_be_sent() -> None:
             taken += 1
             yield request
 
-    async def main() -> None:
-        done = 0
-
-        def count(_: ChatRequest, __: ChatResponse | Failure) -> None:
-            nonlocal done
-            done += 1
-            ahead.append(taken - done)
-
-        async with server, client(server, max_concurrency=8) as remote:
-            await remote.run(source(), count)
-
     server = OpenAIServer(latency_s=0.005)
-    asyncio.run(main())
+    done = 0
+
+    def count(_: ChatRequest, __: ChatResponse | Failure) -> None:
+        nonlocal done
+        done += 1
+        ahead.append(taken - done)
+
+    async with server, client(server, max_concurrency=8) as remote:
+        await remote.run(source(), count)
     assert taken == 200
     assert max(ahead) <= 8
 
@@ -133,17 +130,14 @@ def test_the_cap_holds_with_64_in_flight(cap: float) -> None:
     assert len(got) == outcome.answered == server.stats["paid"]
 
 
-def test_two_clients_share_one_cap() -> None:
+async def test_two_clients_share_one_cap() -> None:
     budget = Budget(max_usd=0.1)
 
-    async def main() -> list[RunOutcome]:
-        async with server, client(server, budget=budget) as one, client(server, budget=budget) as two:
-            return await asyncio.gather(
-                one.run(questions(200), lambda *_: None), two.run(questions(200), lambda *_: None)
-            )
-
     server = OpenAIServer(latency_s=0.01)
-    outcomes = asyncio.run(main())
+    async with server, client(server, budget=budget) as one, client(server, budget=budget) as two:
+        outcomes = await asyncio.gather(
+            one.run(questions(200), lambda *_: None), two.run(questions(200), lambda *_: None)
+        )
     assert [outcome.stopped for outcome in outcomes] == ["budget", "budget"]
     assert 0.1 - worst_usd() < budget.spent_usd <= 0.1
 
@@ -198,17 +192,14 @@ def test_a_run_whose_first_requests_are_all_too_long_stops_before_the_others() -
 
 
 @pytest.mark.parametrize("answered_before", [False, True])
-def test_long_questions_stop_no_run_whose_others_are_answered(answered_before: bool) -> None:
+async def test_long_questions_stop_no_run_whose_others_are_answered(answered_before: bool) -> None:
     def too_long(seen: Seen) -> Fault | None:
         number = int(str(seen.body["messages"][0]["content"]).split()[-1])
         return Fault("context_length") if answered_before or number < 12 else None
 
-    async def main() -> RunOutcome:
-        async with server, client(server, halt_after=10, retries=PATIENT) as remote:
-            return await remote.run(questions(40), lambda *_: None, answered_before=answered_before)
-
     server = OpenAIServer(faults=too_long)
-    outcome = asyncio.run(main())
+    async with server, client(server, halt_after=10, retries=PATIENT) as remote:
+        outcome = await remote.run(questions(40), lambda *_: None, answered_before=answered_before)
     assert (outcome.failed, outcome.stopped) == (40 if answered_before else 12, None)
 
 
@@ -233,7 +224,7 @@ def test_a_crowded_server_is_met_with_fewer_requests() -> None:
 
 
 @pytest.mark.slow
-def test_hard_problems_lower_no_limit() -> None:
+async def test_hard_problems_lower_no_limit() -> None:
     server = OpenAIServer()
     count = 300
 
@@ -243,97 +234,82 @@ def test_hard_problems_lower_no_limit() -> None:
     server.faults = harder
     limits = []
 
-    async def main() -> None:
-        async with server, client(server, max_concurrency=32) as remote:
-            await remote.run(questions(count), lambda *_: limits.append(remote._pool.room))
-
-    asyncio.run(main())
+    async with server, client(server, max_concurrency=32) as remote:
+        await remote.run(questions(count), lambda *_: limits.append(remote._pool.room))
     assert limits == sorted(limits)
     assert (limits[-1], server.max_in_flight) == (32, 32)
 
 
-def test_interrupting_finishes_what_is_in_flight() -> None:
+async def test_interrupting_finishes_what_is_in_flight() -> None:
     got: Got = {}
 
-    async def main() -> RunOutcome:
-        async with server, client(server, max_concurrency=4) as remote:
-
-            def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
-                got[request.key] = answer
-                if len(got) == 10:
-                    remote.interrupt()
-
-            return await remote.run(questions(100), note)
-
     server = OpenAIServer(latency_s=0.01)
-    outcome = asyncio.run(main())
+    async with server, client(server, max_concurrency=4) as remote:
+
+        def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+            got[request.key] = answer
+            if len(got) == 10:
+                remote.interrupt()
+
+        outcome = await remote.run(questions(100), note)
     assert outcome.stopped == "interrupted"
     assert outcome.answered == len(got) == server.stats["paid"]
     assert 10 <= len(got) <= 14
 
 
-def test_interrupting_ends_pauses_between_attempts() -> None:
-    async def main() -> tuple[RunOutcome, Got]:
-        got: Got = {}
-        async with server, client(server, retries=RetryPolicy(base_s=1000.0)) as remote:
-            task = asyncio.create_task(remote.run(questions(3), lambda q, a: got.update({q.key: a})))
-            while server.stats["requests"] < 3:
-                await asyncio.sleep(0.005)
-            await asyncio.sleep(0.05)
-            remote.interrupt()
-            return await asyncio.wait_for(task, 5), got
-
+async def test_interrupting_ends_pauses_between_attempts() -> None:
     server = OpenAIServer(faults=always("server_error"))
-    outcome, got = asyncio.run(main())
+    got: Got = {}
+    async with server, client(server, retries=RetryPolicy(base_s=1000.0)) as remote:
+        task = asyncio.create_task(remote.run(questions(3), lambda q, a: got.update({q.key: a})))
+        while server.stats["requests"] < 3:
+            await asyncio.sleep(0.005)
+        await asyncio.sleep(0.05)
+        remote.interrupt()
+        outcome = await asyncio.wait_for(task, 5)
     assert outcome.failed == len(got) == 3
 
 
-def test_interrupting_ends_a_pause_that_the_server_asked_for() -> None:
+async def test_interrupting_ends_a_pause_that_the_server_asked_for() -> None:
     got: Got = {}
 
-    async def main() -> RunOutcome:
-        async with server, client(server, max_concurrency=4) as remote:
-
-            async def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
-                got[request.key] = answer
-                remote._pool.servers[0].limit.pause_until(time.monotonic() + 300.0)  # as of Retry-After
-                asyncio.get_running_loop().call_later(0.05, remote.interrupt)
-
-            return await asyncio.wait_for(remote.run(questions(100), note), 5)
-
     server = OpenAIServer()
-    outcome = asyncio.run(main())
+    async with server, client(server, max_concurrency=4) as remote:
+
+        async def note(request: ChatRequest, answer: ChatResponse | Failure) -> None:
+            got[request.key] = answer
+            remote._pool.servers[0].limit.pause_until(time.monotonic() + 300.0)  # as of Retry-After
+            asyncio.get_running_loop().call_later(0.05, remote.interrupt)
+
+        outcome = await asyncio.wait_for(remote.run(questions(100), note), 5)
     assert outcome.stopped == "interrupted"
     assert outcome.answered == len(got) == server.stats["requests"] <= 4
 
 
-def test_cancelling_drops_requests_but_not_what_is_being_stored() -> None:
+async def test_cancelling_drops_requests_but_not_what_is_being_stored() -> None:
     stored: list[int | str] = []
 
-    async def main() -> None:
-        storing = asyncio.Event()
-        go_on = asyncio.Event()
-
-        async def store(request: ChatRequest, _: ChatResponse | Failure) -> None:
-            storing.set()
-            await go_on.wait()
-            stored.append(request.key)
-
-        async with server, client(server, max_concurrency=4) as remote:
-            task = asyncio.create_task(remote.run(questions(10), store))
-            await storing.wait()
-            while server.met["hang"] < 3:
-                await asyncio.sleep(0.005)
-            task.cancel()
-            await asyncio.sleep(0.05)
-            assert not task.done()
-            go_on.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert remote.budget.in_flight == 0
-
     server = OpenAIServer(faults=first_of(for_text("question 00000", None), skip_first))
-    asyncio.run(main())
+    storing = asyncio.Event()
+    go_on = asyncio.Event()
+
+    async def store(request: ChatRequest, _: ChatResponse | Failure) -> None:
+        storing.set()
+        await go_on.wait()
+        stored.append(request.key)
+
+    async with server, client(server, max_concurrency=4) as remote:
+        task = asyncio.create_task(remote.run(questions(10), store))
+        await storing.wait()
+        while server.met["hang"] < 3:
+            await asyncio.sleep(0.005)
+        task.cancel()
+        await asyncio.sleep(0.05)
+        assert not task.done()
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert remote.budget.in_flight == 0
     assert stored == [0]
 
 
@@ -388,10 +364,8 @@ def test_the_source_is_closed_when_the_run_stops_early() -> None:
     assert closed == [True]
 
 
-def test_one_client_runs_several_times() -> None:
-    async def main() -> list[int]:
-        async with server, client(server) as remote:
-            return [(await remote.run(questions(20), lambda *_: None)).answered for _ in range(3)]
-
+async def test_one_client_runs_several_times() -> None:
     server = OpenAIServer()
-    assert asyncio.run(main()) == [20, 20, 20]
+    async with server, client(server) as remote:
+        answered = [(await remote.run(questions(20), lambda *_: None)).answered for _ in range(3)]
+    assert answered == [20, 20, 20]

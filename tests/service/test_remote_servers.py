@@ -112,17 +112,14 @@ def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     assert fast.stats["requests"] > 2 * slow.stats["requests"] > 0
 
 
-def test_requests_go_where_the_fewest_are_in_flight() -> None:
+async def test_requests_go_where_the_fewest_are_in_flight() -> None:
     servers = [OpenAIServer(latency_s=0.3) for _ in range(3)]
 
-    async def main() -> None:
-        async with AsyncExitStack() as stack:
-            for server in servers:
-                await stack.enter_async_context(server)
-            client = await stack.enter_async_context(remote(servers))
-            await asyncio.gather(*(client.complete(question(key)) for key in range(12)))
-
-    asyncio.run(main())
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            await stack.enter_async_context(server)
+        client = await stack.enter_async_context(remote(servers))
+        await asyncio.gather(*(client.complete(question(key)) for key in range(12)))
     assert [server.max_in_flight for server in servers] == [4, 4, 4]
 
 
@@ -164,22 +161,19 @@ def test_a_dead_server_is_asked_again_once_it_is_back(caplog: pytest.LogCaptureF
     assert sum(paid.values()) <= 200 + dying.max_in_flight
 
 
-def test_with_all_servers_down_the_run_ends_as_with_one() -> None:
+async def test_with_all_servers_down_the_run_ends_as_with_one() -> None:
     servers = [OpenAIServer(), OpenAIServer()]
 
-    async def main() -> tuple[RunOutcome, Results, float]:
-        results: Results = []
-        async with servers[0], servers[1], remote(servers, halt_after=5) as client:
-            for server in servers:
-                await server.__aexit__()
-            began = time.monotonic()
-            outcome = await client.run(
-                (question(key) for key in range(1000)),
-                lambda request, got: results.append((request.key, got)),
-            )
-            return outcome, results, time.monotonic() - began
-
-    outcome, results, took_s = asyncio.run(main())
+    results: Results = []
+    async with servers[0], servers[1], remote(servers, halt_after=5) as client:
+        for server in servers:
+            await server.__aexit__()
+        began = time.monotonic()
+        outcome = await client.run(
+            (question(key) for key in range(1000)),
+            lambda request, got: results.append((request.key, got)),
+        )
+        took_s = time.monotonic() - began
     assert outcome.stopped == "failing"
     assert "5 requests in a row failed" in (outcome.message or "")
     assert any(server.url in (outcome.message or "") for server in servers)
@@ -188,22 +182,19 @@ def test_with_all_servers_down_the_run_ends_as_with_one() -> None:
     assert took_s < 20
 
 
-def test_a_run_goes_on_when_one_of_all_comes_back_in_time() -> None:
-    async def main() -> RunOutcome:
-        first, second = OpenAIServer(), OpenAIServer()
-        patient = RetryPolicy(attempts=10, base_s=0.1)
-        async with first, second, remote([first, second], retries=patient) as client:
-            await first.__aexit__()
-            await second.__aexit__()
-            running = asyncio.create_task(client.run([question(key) for key in range(20)], lambda *_: None))
-            await asyncio.sleep(0.5)
-            assert not running.done()
-            async with OpenAIServer(port=second.port) as back:
-                outcome = await asyncio.wait_for(running, 30)
-                assert back.stats["paid"] == 20
-                return outcome
-
-    assert asyncio.run(main()).answered == 20
+async def test_a_run_goes_on_when_one_of_all_comes_back_in_time() -> None:
+    first, second = OpenAIServer(), OpenAIServer()
+    patient = RetryPolicy(attempts=10, base_s=0.1)
+    async with first, second, remote([first, second], retries=patient) as client:
+        await first.__aexit__()
+        await second.__aexit__()
+        running = asyncio.create_task(client.run([question(key) for key in range(20)], lambda *_: None))
+        await asyncio.sleep(0.5)
+        assert not running.done()
+        async with OpenAIServer(port=second.port) as back:
+            outcome = await asyncio.wait_for(running, 30)
+            assert back.stats["paid"] == 20
+    assert outcome.answered == 20
 
 
 @pytest.mark.slow
@@ -266,15 +257,12 @@ def test_a_server_that_is_not_up_yet_joins_later_if_it_serves_the_same(
     assert asyncio.run(main("0.12.0")) == 0
 
 
-def test_none_reachable_at_the_start_is_one_problem() -> None:
-    async def main() -> str | None:
-        first, second = OpenAIServer(), OpenAIServer()
-        async with first, second:
-            pass
-        async with remote([first, second]) as client:
-            return (await client.check()).problem
-
-    problem = asyncio.run(main())
+async def test_none_reachable_at_the_start_is_one_problem() -> None:
+    first, second = OpenAIServer(), OpenAIServer()
+    async with first, second:
+        pass
+    async with remote([first, second]) as client:
+        problem = (await client.check()).problem
     assert (problem or "").startswith("none of 2 servers answers: ")
 
 
@@ -341,37 +329,31 @@ def test_what_one_server_does_not_take_is_sent_to_none() -> None:
     assert all("seed" not in seen.body for seen in lax.requests[10:])
 
 
-def test_interrupting_ends_the_wait_for_servers_that_are_down() -> None:
-    async def main() -> RunOutcome:
-        first, second = OpenAIServer(), OpenAIServer()
-        slow = RetryPolicy(attempts=6, base_s=30.0)
-        async with first, second, remote([first, second], retries=slow) as client:
-            await first.__aexit__()
-            await second.__aexit__()
-            running = asyncio.create_task(client.run([question(key) for key in range(4)], lambda *_: None))
-            await asyncio.sleep(0.3)
-            client.interrupt()
-            return await asyncio.wait_for(running, 5)
-
-    assert asyncio.run(main()).stopped == "interrupted"
+async def test_interrupting_ends_the_wait_for_servers_that_are_down() -> None:
+    first, second = OpenAIServer(), OpenAIServer()
+    slow = RetryPolicy(attempts=6, base_s=30.0)
+    async with first, second, remote([first, second], retries=slow) as client:
+        await first.__aexit__()
+        await second.__aexit__()
+        running = asyncio.create_task(client.run([question(key) for key in range(4)], lambda *_: None))
+        await asyncio.sleep(0.3)
+        client.interrupt()
+        outcome = await asyncio.wait_for(running, 5)
+    assert outcome.stopped == "interrupted"
 
 
-def test_a_silent_server_is_named_while_others_answer() -> None:
-    async def main() -> list[str]:
-        hanging, good = OpenAIServer(faults=always("hang")), OpenAIServer(latency_s=0.01)
-        async with hanging, good, remote([hanging, good], max_concurrency=2, stall_s=0.2) as client:
-            running = asyncio.create_task(client.run([question(key) for key in range(2000)], lambda *_: None))
-            complaints: list[str] = []
-            while not complaints:
-                await asyncio.sleep(0.02)
-                complaints = client.complaints()
-            client.interrupt()
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            assert hanging.url in complaints[0]
-            return complaints
-
-    complaints = asyncio.run(main())
+async def test_a_silent_server_is_named_while_others_answer() -> None:
+    hanging, good = OpenAIServer(faults=always("hang")), OpenAIServer(latency_s=0.01)
+    async with hanging, good, remote([hanging, good], max_concurrency=2, stall_s=0.2) as client:
+        running = asyncio.create_task(client.run([question(key) for key in range(2000)], lambda *_: None))
+        complaints: list[str] = []
+        while not complaints:
+            await asyncio.sleep(0.02)
+            complaints = client.complaints()
+        client.interrupt()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert hanging.url in complaints[0]
     assert len(complaints) == 1
     assert "wait" in complaints[0]
 

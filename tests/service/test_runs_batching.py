@@ -232,7 +232,7 @@ def test_cells_of_a_job_that_was_never_sent_are_free_again(
         assert (read_account(session, run.id).reserved_usd, len(alone)) == left
 
 
-def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:
+async def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:
     run = make_run(db)
 
     async def once(server: OpenAIServer, poll_s: float, owner: str) -> Filled:
@@ -240,15 +240,11 @@ def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -
             work = to_ask(db, run, owner)
             return await fill_by_batch(work, client, report=lambda _: None, poll_s=poll_s)
 
-    async def main() -> OpenAIServer:
-        async with OpenAIServer(batch_polls=2) as server:
-            first = asyncio.create_task(once(server, 3600.0, FIRST))
-            while not any(server.batches.asked.values()):
-                await asyncio.sleep(0.01)
-            first.cancel()
-            await asyncio.gather(first, return_exceptions=True)
-            assert (await once(server, 0.01, SECOND)).answered == 3  # at once, on whatever machine
-            return server
-
-    server = asyncio.run(main())
+    async with OpenAIServer(batch_polls=2) as server:
+        first = asyncio.create_task(once(server, 3600.0, FIRST))
+        while not any(server.batches.asked.values()):
+            await asyncio.sleep(0.01)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert (await once(server, 0.01, SECOND)).answered == 3  # at once, on whatever machine
     assert (server.batches.created, server.batches.listed) == (1, 0)
