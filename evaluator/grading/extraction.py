@@ -51,6 +51,7 @@ def find_answer(
         return None
     if "\x08" in text or "\x0c" in text:
         text = _UNESCAPED.sub(lambda match: r"\b" if match.group() == "\x08" else r"\f", text)
+    text = _first_reply(text)
     boxed = boxed_answer(text)
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.
@@ -78,8 +79,27 @@ def after_thinking(response: str) -> str | None:
     return None if "<think>" in response else response[-LONGEST_RESPONSE:]
 
 
+_NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Q)\**:", re.MULTILINE)
+
+
+def _first_reply(text: str) -> str:
+    """The text before a question that the model went on with by itself, where it had answered before.
+
+    A text whose first question comes before any answer repeats its prompt and is left whole.
+    """
+    if "Question" not in text and "Q:" not in text:
+        return text
+    match = _NEXT_QUESTION.search(text)
+    if match is None:
+        return text
+    before = text[: match.start()]
+    marker = last_marker(before)
+    answered = marker is not None and any(map(str.isalnum, before[marker:]))
+    return before if answered or last_boxed(before) is not None else text
+
+
 _MARKER = re.compile(
-    r"####[ \t]?(?=[-−$\\\d(.√])(?!\d{1,2}[.)]\s)"
+    r"####[ \t]?(?=[-−$\\\d(.√]|[A-J][.)]?[ \t]*(?:\n|\Z))(?!\d{1,2}[.)]\s)"
     r"|(?:^|(?<=\n))[ \t]{0,20}A:"
     r"|\bfinal[ \t]answer(?:[ \t][^\n.:$]{0,60}?)??(?:[ \t]is\b|[ \t]?:)"
     r"|\b(?:the|my|our)(?:[ \t](?:correct|right|best))?[ \t](?:answer|option|choice)"
@@ -97,6 +117,10 @@ _MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12
 """A longer sentence without a number, a formula or a conclusion states no answer."""
 
+_JSON_ANSWER = re.compile(
+    r'"(?:final[ _]?)?answer"[ \t]*:\s*(?:"((?:[^"\\]|\\.){1,500})"|(-?[\d.][^,}\s]{0,60})|\[([^\[\]]{1,200})\])',
+    re.IGNORECASE | re.DOTALL,
+)
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(
     r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
@@ -131,6 +155,8 @@ class Statement(NamedTuple):
 
 def final_statement(text: str) -> Statement | None:
     """What follows the last marker, else the last sentence that states something; None without one."""
+    if (answer := _json_answer(text)) is not None:
+        return Statement(answer, "", True)
     end: int | None = len(text)
     for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one
         end = last_marker(text[:end])
@@ -141,6 +167,15 @@ def final_statement(text: str) -> Statement | None:
             return _concluded(text, end) or Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
+
+
+def _json_answer(text: str) -> str | None:
+    """The last value of a key "answer" in a text that ends as a JSON object, None where there is none."""
+    if not text[-20:].rstrip(" \n`").endswith("}"):
+        return None
+    matches = _JSON_ANSWER.findall(text[text.find("{") :])
+    value = next(filter(None, matches[-1])) if matches else None
+    return value and value.replace("\\\\", "\\").replace('\\"', '"')
 
 
 def _concluded(text: str, end: int) -> Statement | None:

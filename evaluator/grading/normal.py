@@ -52,6 +52,7 @@ _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
 _QUAD = re.compile(r"\\(q?quad)(?=[A-Za-z])")  # \quadx is a slip for \quad x
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _TIME = re.compile(r"(?<![\d.:])(\d{1,2})(:\d\d)? ?([AaPp])\.?[Mm]\b\.?")
+_BARE_PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
@@ -83,6 +84,8 @@ def tidy(text: str, *, join_thousands: bool = True) -> str:
     text = _unwrap_delimiters(text)
     text = _PHANTOM.sub(" ", text)
     text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
+    if "pi" in text:
+        text = _BARE_PI.sub(r"\\pi ", text)
     text = text.replace("\\!", "").replace("{,}", "\0").replace("{:}", ":")
     text = re.sub(r"(?<!\\)\\[,;:>]|(?<!\\)\\ |~", " ", text)
     text = re.sub(r"(?<=\d) ?\0 ?(?=\d)|,(?=\x01)", "", text).replace("\0", ",")

@@ -67,6 +67,8 @@ _NUMBER_WORD = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_NO_WORDS = frozenset(("and", "or", "sqrt", "pi", "ln", "log", "exp", "sin", "cos", "tan"))
+"""What may stand in a list of formulas that are typed without LaTeX: `sqrt(6)/3`."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 _VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}")
@@ -247,7 +249,7 @@ def _whole(text: str) -> str | None:
             )
         return None
     words = [
-        word for word in _WORDS.findall(text) if word.lower() not in ("and", "or") and not is_measure(word)
+        word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)
     ]
     latex = _COMMAND.search(text) is not None
     if _GRAMS.fullmatch(text):
@@ -257,7 +259,9 @@ def _whole(text: str) -> str | None:
     parts = _parts(text)
     if len(parts) == 1 and is_measure(text[parts[0].end :].strip(" *")):
         return None
-    return text.replace("**", "") if len(words) <= (3 if latex else 0) else None
+    if len(words) > (3 if latex else 0):
+        return None
+    return text.replace("**", "") if text.count("**") % 2 == 0 else text  # a single one raises to a power
 
 
 def formulas(text: str) -> list[re.Match[str]]:
