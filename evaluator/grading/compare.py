@@ -310,7 +310,10 @@ def _judge_quantities(gold: str, answer: str, means: Means, depth: int) -> Judge
         in_percent, bare = (gold_core, answer_core) if percent > 0 else (answer_core, gold_core)
         share, number = normal.exact_number(in_percent), normal.exact_number(bare)
         if share is not None and number is not None:
-            return NUMERIC if share.value == 100 * number.value else DIFFERENT
+            if share.value == 100 * number.value:
+                return NUMERIC
+            pair = (share.value, 100 * number.value) if percent > 0 else (number.value, share.value / 100)
+            return WITHIN_TOLERANCE if means.near is not None and means.near(*pair) else DIFFERENT
         return judged
     gold_number, answer_number = normal.exact_number(gold), normal.exact_number(answer)
     if gold_number is not None and answer_number is not None:

@@ -79,7 +79,7 @@ def after_thinking(response: str) -> str | None:
     return None if "<think>" in response else response[-LONGEST_RESPONSE:]
 
 
-_NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Q)\**:", re.MULTILINE)
+_NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Problem|Q)\**:", re.MULTILINE)
 
 
 def _first_reply(text: str) -> str:
@@ -87,7 +87,7 @@ def _first_reply(text: str) -> str:
 
     A text whose first question comes before any answer repeats its prompt and is left whole.
     """
-    if "Question" not in text and "Q:" not in text:
+    if "Question" not in text and "Problem" not in text and "Q:" not in text:
         return text
     match = _NEXT_QUESTION.search(text)
     if match is None:

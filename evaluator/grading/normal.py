@@ -305,6 +305,9 @@ _BARE_SUFFIX = re.compile(
     r"(?P<core>[-+]?[\d.,/ ]*\d|[-+]?\d* ?\\frac\{\d+\}\{\d+\}) ?"
     r"(?P<text>[A-Za-z][A-Za-z.]+(?: [A-Za-z.]+){0,4}|[A-Za-z]{1,2}(?=\^[23]$))(?:\^(?P<power>[23]))?"
 )
+_RATE = re.compile(
+    r"(?P<core>[-+]?[\d.,]*\d) (?P<over>[A-Za-z]{1,12})/(?P<under>[A-Za-z]{1,12})(?:\^\{?(?P<power>[23])\}?)?"
+)
 _CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[ap]\.m\.)\}?")
 _NOT_A_UNIT = frozenset((
     "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
@@ -326,6 +329,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     for sign in ("-\\$", "-£", "-€"):
         if text.startswith(sign):
             return "-" + split_unit(text[len(sign) :])[0], "dollar"
+    if (match := _RATE.fullmatch(text)) and is_measure(match["over"]) and is_measure(match["under"]):
+        return match["core"], _one_unit(f"{match['over']}/{match['under']}", match["power"])
     if match := _SUFFIX.fullmatch(text):
         if match["percent"]:
             return match["core"], "percent"
@@ -357,6 +362,9 @@ def _bare_unit(words: str, power: str | None) -> bool:
 
 
 def _one_unit(words: str, power: str | None) -> str:
+    if "/" in words:
+        over, _, under = words.partition("/")
+        return f"{_one_unit(over, None)} per {_one_unit(under, power)}"
     spelled = []
     for word in words.lower().split():
         word = word if word in ("p.m.", "a.m.") else word.strip(".,;()")

@@ -226,6 +226,7 @@ def plain_words(text: str) -> str:
     return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
 
 
+_TRUTH = {"yes": "true", "no": "false"}
 _COMPASS = {"n": "north", "s": "south", "e": "east", "w": "west"}
 _DENIAL = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n't\b")
 
@@ -262,7 +263,8 @@ def _spelled(text: str) -> str:
         return "".join(_COMPASS[letter] for letter in letters)
     if re.fullmatch(r"(?:north|south)?(?:east|west)?", letters) and letters:
         return letters
-    return re.sub(r"^(?:the|a|an) ", "", words.casefold())
+    plain = re.sub(r"^(?:the|a|an) ", "", words.casefold())
+    return _TRUTH.get(plain, plain)
 
 
 def words_of(text: str, *, wanted: bool = False) -> str | None:
