@@ -173,7 +173,8 @@ def stated(sentence: str, before: str = "") -> str:
     '12'
     """
     sentence = _unwrapped(_DOLLAR.sub("$", sentence).replace('\\"', '"'))
-    sentence = _LETTER_FIRST.sub(r"(\1) \2", sentence)
+    if "(" in sentence:
+        sentence = _LETTER_FIRST.sub(r"(\1) \2", sentence)
     if reply := _REPLY.search(sentence):
         return reply.group(1)
     without = _RESTATED.sub("", _REMARK.sub("", sentence))
@@ -210,7 +211,8 @@ def _value(text: str) -> str:
 def _main_clause(sentence: str) -> str:
     """A sentence without the premise or the condition before it, where a number is left."""
     for before in (_BEFORE_SO, _CONDITION):
-        rest = before.sub("", sentence, count=1)
+        match = before.match(sentence)  # of a pattern with .* before it, `sub` would try every place in vain
+        rest = sentence[match.end() :] if match is not None else sentence
         sentence = rest if _parts(rest) else sentence
     return sentence
 

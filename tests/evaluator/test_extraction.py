@@ -58,11 +58,31 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("The answer is $2$ and $3$.", "2, 3"),
         (r"The answer is 3, that is \boxed{4}", "4"),
         ("I checked 1331 and 1728.", "1331, 1728"),
+        ("The option for 14 is not given.\n#### E ", "E"),
+        ("Answer: sqrt(6)/3", "sqrt(6)/3"),
+        ("Answer: pi**2/6", "pi**2/6"),
+        ('```json\n{\n "why": "It is not \\\\(7\\\\).",\n "answer": "\\\\frac{3}{4}"\n}\n```', r"\frac{3}{4}"),
+        ('{"answer": 12, "why": "The answer is not 5, for 5 is odd."}', "12"),
+        ('{"steps": ["add"], "Final Answer": [1, 2]}', "1, 2"),
+        ('{"answer": 12}\nChecked anew, the answer is 13.', "13"),
         ("", None),
     ],
 )
 def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
     assert _text(response) == answer
+
+
+@pytest.mark.parametrize("word", ["Question", "**Question", "Q", "Problem"])
+def test_a_question_that_a_model_goes_on_with_ends_its_reply(word: str) -> None:
+    reply = f"So 9 - 4 = 5. The answer is 5.\n\n{word}: Mia has 3 pens?\nAnswer: Let us see. The answer is 3."
+    assert _text(reply) == "5"
+    assert _text(rf"It is \boxed{{5}}.{reply.partition('.')[2]}") == "5"
+
+
+def test_a_repeated_prompt_and_numbered_questions_are_part_of_a_reply() -> None:
+    assert _text("Q: Two and two?\nA: The answer is 4.\n\nQ: And three?\nA: The answer is 7.") == "7"
+    assert _text("The answer is 4.\nQuestion 2: And three more?\nThe answer is 7.") == "7"
+    assert _text("Two and two.\nQuestion: how many?\nThe answer is 4.") == "4"
 
 
 @pytest.mark.slow

@@ -30,6 +30,8 @@ CORRECT = [
     ("Let us see.\n\nC", "C", "choice"),
     ("Only option E is left over after all that, I think", "E", "choice"),
     (r"\boxed{4.25\%}", "4.2", "tolerance"),
+    (r"\boxed{4.21\%}", "0.042", "tolerance"),
+    (r"\boxed{0.0421}", r"4.2\%", "tolerance"),
     (r"\boxed{4.51\times 10^{33}}", "4.5e33", "tolerance"),
     (r"\boxed{4.5 \cdot 10^{33} \text{ erg}}", "4.5e33", "tolerance"),
     (r"\boxed{1.77e-6}", r"1.77 \times 10^{-6}", "tolerance"),
