@@ -118,7 +118,8 @@ _MOST_WORDS_STATED = 12
 """A longer sentence without a number, a formula or a conclusion states no answer."""
 
 _JSON_ANSWER = re.compile(
-    r'"(?:final[ _]?)?answer"[ \t]*:\s*(?:"((?:[^"\\]|\\.){1,500})"|(-?[\d.][^,}\s]{0,60})|\[([^\[\]]{1,200})\])',
+    r'"(?:final[ _]?)?answer"[ \t]*:\s*'
+    r'(?:"((?:[^"\\]|\\.){1,500})"|(-?[\d.][^,}\s]{0,60})|\[([^\[\]]{1,200})\])',
     re.IGNORECASE | re.DOTALL,
 )
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)

@@ -250,9 +250,7 @@ def _whole(text: str) -> str | None:
                 f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
             )
         return None
-    words = [
-        word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)
-    ]
+    words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)]
     latex = _COMMAND.search(text) is not None
     if _GRAMS.fullmatch(text):
         return text  # or four times the variable g

@@ -61,7 +61,7 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("The option for 14 is not given.\n#### E ", "E"),
         ("Answer: sqrt(6)/3", "sqrt(6)/3"),
         ("Answer: pi**2/6", "pi**2/6"),
-        ('```json\n{\n "why": "It is not \\\\(7\\\\).",\n "answer": "\\\\frac{3}{4}"\n}\n```', r"\frac{3}{4}"),
+        ('```json\n{\n "why": "Not \\\\(7\\\\).",\n "answer": "\\\\frac{3}{4}"\n}\n```', r"\frac{3}{4}"),
         ('{"answer": 12, "why": "The answer is not 5, for 5 is odd."}', "12"),
         ('{"steps": ["add"], "Final Answer": [1, 2]}', "1, 2"),
         ('{"answer": 12}\nChecked anew, the answer is 13.', "13"),
