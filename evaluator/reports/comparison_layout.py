@@ -124,11 +124,7 @@ def _notes(comparison: MethodComparison) -> list[str]:
         f"flips (seed {first.seed}){corrected}. The "
         "last three columns are about the same problems with new samples; they say nothing about other ones."
     )
-    warned: dict[str, list[str]] = {}
-    for part in comparison.parts:
-        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning):
-            warned.setdefault(warning, []).append(f"{part.benchmark} at k = {_ks(part.comparison, warning)}")
-    notes += [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
+    notes += warning_notes(comparison)
     for part in comparison.parts:
         compared = part.comparison
         shared = [run for run in part.a.runs if run in part.b.runs]
@@ -160,6 +156,15 @@ def _notes(comparison: MethodComparison) -> list[str]:
         if names:
             notes.append(f"Only {label} has {', '.join(names)}; nothing to compare there.")
     return notes
+
+
+def warning_notes(comparison: MethodComparison) -> list[str]:
+    """Return each warning of the comparison with the benchmarks and k that it is about."""
+    warned: dict[str, list[str]] = {}
+    for part in comparison.parts:
+        for warning in dict.fromkeys(p.warning for p in part.comparison.points if p.warning):
+            warned.setdefault(warning, []).append(f"{part.benchmark} at k = {_ks(part.comparison, warning)}")
+    return [f"(!) {', '.join(where)}: {warning}." for warning, where in warned.items()]
 
 
 def _ks(compared: Comparison, warning: str) -> str:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from service.errors import InputError
 from ui.charts.drawing.axes import percent_format, power_ticks, share_ticks, shared_ticks
-from ui.charts.drawing.labels import ELLIPSIS, spread, wrap_label
+from ui.charts.drawing.labels import ELLIPSIS, spread, wrap_label, wrap_labels
 from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
@@ -229,3 +229,11 @@ def test_more_names_than_colours_are_refused() -> None:
     assert list(colours(["a", "b"])) == ["a", "b"]
     with pytest.raises(InputError, match="9 lines are more than can be told apart; draw at most 8"):
         colours([str(number) for number in range(9)])
+
+
+def test_names_that_would_look_alike_begin_where_they_differ():
+    names = [f"Qwen2.5-Math-7B-{recipe}-lr1e-6-bs512-seed1-step400" for recipe in ("ta_grpo", "ta_rescue")]
+    plain, *wrapped = wrap_labels(["base", *names], 16, 3)
+    assert plain == ["base"]
+    assert [lines[0][:11] for lines in wrapped] == ["…ta_", "…ta_"]
+    assert [lines[1][:6] for lines in wrapped] == ["grpo-l", "rescue"]

@@ -65,6 +65,12 @@ def test_lines_of_one_method_share_a_colour_and_differ_in_dashes():
     assert line["encoding"]["strokeDash"]["scale"]["range"] == [[1, 0], [6, 3]]
 
 
+@pytest.mark.parametrize(("name", "columns"), [("ta_rescue-s1", 2), ("grpo-qwen2.5-vl-7b-lr1e-6-seed1", 1)])
+def test_long_names_stand_below_each_other_in_the_legend(name, columns):
+    spec = step_chart(lines(name, "base"), title="t", y_title="y").to_dict()
+    assert layers(spec, "line")[0]["encoding"]["color"]["legend"]["columns"] == columns
+
+
 def test_shares_are_drawn_on_one_axis_with_the_forecast():
     forecast = [{"label": "forecast", "share": 0.3, "low": 0.2, "high": 0.4}]
     spec = step_chart(

@@ -46,7 +46,8 @@ def test_without_eval_runs_the_page_says_what_to_do(db):
 
 def test_runs_without_grades_are_named_with_their_command(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", graded=[2])
-    assert "tagrpo eval grade base.aime24" in [code.value for code in shown().code]
+    commands = [code.value for code in shown().code]
+    assert any(command.startswith("tagrpo eval grade base.aime24 --db ") for command in commands)
 
 
 @pytest.mark.slow
@@ -115,6 +116,11 @@ def test_a_k_that_a_run_has_no_samples_for_is_said(db):
 
 
 @pytest.mark.slow
+def test_a_warning_says_which_benchmark_and_k_it_is_about_as_the_command_does(db):
+    pair(db)
+    assert "(!) aime24 at k = 8: only 2 of 3 problems differ" in words(shown(view="differences"))
+
+
 def test_differences_say_that_they_are_of_pass_at_k(db):
     add_methods(db, "base", "tuned")
     assert "not of pass^k" in words(shown(view="differences", metric="pass^k")).replace("\\", "")

@@ -43,6 +43,13 @@ def test_formulas_are_the_same_whatever_their_dollars_and_spaces():
     assert not compare("Let $x + 1$ be", "Let \\(x+1\\) be".replace("\\(", "$").replace("\\)", "$")).changed
 
 
+def test_no_backslash_is_left_where_a_formula_in_lines_of_its_own_begins_and_ends():
+    text = "Let\n$$x = 1$$\nbe [one],\nor not"
+    expected = "Let\n\n$$\nx = 1\n$$\n\nbe \\[one\\]\\,\\\nor not"
+    assert marked(compare(text, text).original) == expected
+    assert "\\\n\n" not in marked(compare(text, "other").original)
+
+
 def test_marks_stand_around_escaped_words():
     difference = compare("A 5 b", "A [6] b")
     assert marked(difference.original) == "A :red-background[~~**5**~~] b"

@@ -28,9 +28,7 @@ def database(copied):
 
 
 def captions(app):
-    return [
-        caption for shown in app.get("image") for caption in (image.caption for image in shown.proto.imgs)
-    ]
+    return [caption.value for caption in app.caption if caption.value.startswith("image ")]
 
 
 BOTH = [f"image 1: PNG 20x10, {len(RED.data)} bytes", f"image 2: JPEG 8x6, {len(BLUE.data)} bytes"]
@@ -52,10 +50,17 @@ def test_a_reviewer_sees_them(database):
     assert plain(captions(app))[:2] == BOTH
 
 
+@pytest.mark.parametrize(
+    ("size", "width"), [((20, 10), 20), ((900, 500), 360), ((300, 800), 135), ((1, 4000), 1)]
+)
+def test_no_picture_is_wider_or_higher_than_its_place(size, width):
+    assert pictures.shown_width(*size) == width
+
+
 def test_what_is_large_is_named_and_many_are_counted(database, monkeypatch):
     monkeypatch.setattr(pictures, "MOST_PIXELS", 100)
     monkeypatch.setattr(pictures, "MOST_PICTURES", 1)
     app = open_page("questions", id=question_id(TEXT, "4", images=[RED.id, BLUE.id]))
-    assert not captions(app)
+    assert not app.get("image")
     assert f"{BOTH[0]}, too large to be shown here" in said(app)
     assert "and 1 more images" in said(app)

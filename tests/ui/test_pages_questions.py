@@ -77,7 +77,8 @@ def test_no_questions_say_how_to_import_some(use, tmp_path):
     open_empty(tmp_path / "none.db").close()
     use(tmp_path / "none.db")
     app = opened()
-    assert "tagrpo questions import FILE --name NAME" in [one.value for one in app.code]
+    import_one = f"tagrpo questions import FILE --name NAME --db {tmp_path / 'none.db'}"
+    assert import_one in [one.value for one in app.code]
 
 
 def test_the_list_is_paged_forth_and_back(listed):

@@ -50,7 +50,8 @@ def opened(path, review=True, **address):
 def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):
     open_empty(tmp_path / "none.db").close()
     app = opened(tmp_path / "none.db")
-    assert "tagrpo neighbors propose SET --name NAME --proposer rules" in [one.value for one in app.code]
+    command = f"tagrpo neighbors propose SET --name NAME --proposer rules --db {tmp_path / 'none.db'}"
+    assert command in [one.value for one in app.code]
 
 
 def test_a_reviewer_gives_a_name_first(path):
@@ -200,7 +201,7 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
     field.set_value("Which number is one more than that?").run()
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
     assert not app.exception
-    assert "tagrpo resume r" in [code.value for code in app.code]
+    assert f"tagrpo resume r --db {path}" in [code.value for code in app.code]
     with Database.open(path) as db, db.read() as session:
         run = find_run(session, "r")
         (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]

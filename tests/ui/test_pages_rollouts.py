@@ -43,7 +43,7 @@ opened = partial(open_page, "rollouts")
 def test_without_rollouts_it_says_how_to_import_some(tmp_path):
     Database.open(tmp_path / "t.db").close()
     app = opened(tmp_path / "t.db")
-    assert "tagrpo rollouts watch FOLDER" in [code.value for code in app.code]
+    assert f"tagrpo rollouts watch FOLDER --db {tmp_path / 't.db'}" in [code.value for code in app.code]
 
 
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from service.errors import InputError
 from ui.charts.building import percents
 from ui.charts.drawing.axes import power_ticks, sample_axis
-from ui.charts.drawing.labels import wrap_label
+from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import (
     Size,
     dot_panels,
@@ -115,7 +115,7 @@ def panel_charts(
         picked,
     )
     dots = len(curves.ks) == 1
-    longest = max(len(line) for name in labels for line in wrap_label(name, *_LABEL))
+    longest = max(len(line) for lines in wrap_labels(labels, *_LABEL) for line in lines)
     # Names stand right of the plot, beyond what fits by itself.
     right = 12 if dots else 34 + _CHARACTER * longest
     padding = {"left": 4, "top": 8, "right": right, "bottom": 4}

@@ -23,6 +23,9 @@ MOST_POINTS = 200
 WIDTH, HEIGHT = 420, 170
 """In pixels: the width that a chart has outside of a page, the height of the plot alone."""
 
+_SHORT_NAME = 16
+"""Characters of a line's name; two longer ones do not fit side by side over the narrowest chart."""
+
 _LOG_ROOM = 1.15
 """How many times farther than its values a log axis goes."""
 
@@ -102,7 +105,12 @@ def step_chart(
         return alt.Y(f"{field}:Q", title=None, scale=y_scale, axis=y_axis)
 
     legend = alt.Legend(
-        orient="top", title=None, columns=2, labelLimit=170, symbolType="stroke", symbolOpacity=1
+        orient="top",
+        title=None,
+        columns=2 if max(map(len, names)) <= _SHORT_NAME else 1,
+        labelLimit=230,
+        symbolType="stroke",
+        symbolOpacity=1,
     )
     colour = colour_by("label", chosen, legend)
     dash = _dashes(names, methods or {})

@@ -38,7 +38,7 @@ def end_labels(
         wrapped: characters in a line of a label, and lines at most.
     """
     alt = altair()
-    labels = ["\n".join(wrap_label(name, *wrapped)) for name, _, _ in ends]
+    labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]
     heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
     places = spread([value for _, _, value in ends], heights, *room)
     rightmost = max(last for _, last, _ in ends)
@@ -121,6 +121,19 @@ def _not_falling(values: Sequence[float]) -> list[float]:
             total, count = total + earlier, count + number
         pools.append((total, count))
     return [total / count for total, count in pools for _ in range(count)]
+
+
+def wrap_labels(labels: Sequence[str], width: int = 24, lines: int = 2) -> list[list[str]]:
+    """Wrap each label; those that would look alike lose the words in front that they share."""
+    wrapped = {label: wrap_label(label, width, lines) for label in labels}
+    for looks in list(wrapped.values()):
+        alike = [label for label in wrapped if wrapped[label] == looks]
+        if len(alike) > 1:
+            letters = enumerate(zip(*alike, strict=False))
+            differ = next((place for place, there in letters if len(set(there)) > 1), 0)
+            start = 1 + max(alike[0].rfind(mark, 0, differ) for mark in " /-")
+            wrapped |= {label: wrap_label(ELLIPSIS + label[start:], width, lines) for label in alike}
+    return [wrapped[label] for label in labels]
 
 
 def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:

@@ -10,7 +10,7 @@ from evaluator.reports.methods import MethodChoice, method_choices
 from evaluator.reports.published import in_order
 from evaluator.reports.scores import INTERVALS
 from ui.charts.theme import PALETTE
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -174,4 +174,4 @@ def say_not_ready(evaluated: Sequence[MethodChoice]) -> None:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
         with layout.folded(f"{words} yet", icon=":material/hourglass_empty:"):
             for name in names[:20]:
-                st.code(f"tagrpo eval grade {name}", language=None)
+                st.code(settings.command(f"eval grade {name}"), language=None)

@@ -11,6 +11,7 @@ from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
 from ui.charts.intervals import cost_points
 from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import Reported
+from ui.pages.state import settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -94,7 +95,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
         layout.empty_state(
             "No evaluated model is linked to a training run here.",
             "Import the rollouts of its training, under the name that its folder has:",
-            commands=("tagrpo rollouts import FOLDER",),
+            commands=(settings.command("rollouts import FOLDER"),),
         )
         return
     unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")

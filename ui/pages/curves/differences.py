@@ -5,6 +5,7 @@ from typing import Any
 import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
+from evaluator.reports.comparison_layout import warning_notes
 from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import METRICS, Choice, choose_pair
 from ui.pages.curves.data import compared
@@ -64,10 +65,8 @@ def show_differences(choice: Choice) -> None:
         "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
         "Better and worse count problems."
     )
-    for name in dict.fromkeys(row["warning"] for row in rows if row["warning"]):
-        st.caption(escaped(str(name)))
-    if comparison.chosen:
-        st.caption(escaped(comparison.chosen))
+    for note in filter(None, (*warning_notes(comparison), comparison.chosen)):
+        st.caption(escaped(note))
 
 
 def _shared(choice: Choice, first: str, second: str) -> int:

@@ -28,13 +28,12 @@ with reading():
 evaluated = choosing.read_methods()
 drawn = drawn_runs(evaluated)
 if not drawn:
-    database = settings.current().database
     layout.empty_state(
         "Nothing has been evaluated yet.",
         "Draw samples for a benchmark and grade them, or look at the reports of the demo:",
         commands=(
-            "tagrpo eval run aime24 --n 32 --model MODEL",
-            f"tagrpo runs list --kind eval --db {database}",
+            settings.command("eval run aime24 --n 32 --model MODEL"),
+            settings.command("runs list --kind eval"),
             "tagrpo ui --demo",
         ),
     )

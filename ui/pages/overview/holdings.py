@@ -113,12 +113,11 @@ def show_holdings(holdings: Holdings) -> None:
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
-            place = settings.current().database
             first = holdings.question_sets[0][0] if holdings.question_sets else "SET"
             layout.empty_state(
                 "No neighbors yet.",
                 "Have some proposed; rules need no model:",
-                commands=(f"tagrpo neighbors propose {first} --name rules --proposer rules --db {place}",),
+                commands=(settings.command(f"neighbors propose {first} --name rules --proposer rules"),),
             )
     with right:
         _sets(holdings)

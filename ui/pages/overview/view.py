@@ -16,7 +16,7 @@ if not holdings.questions and not holdings.runs:
         "The database is empty.",
         "Import questions, or look at the results of the demo:",
         commands=(
-            f"tagrpo questions import FILE --name NAME --db {settings.current().database}",
+            settings.command("questions import FILE --name NAME"),
             "tagrpo ui --demo",
         ),
     )

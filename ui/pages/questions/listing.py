@@ -15,7 +15,7 @@ from rephraser.views.questions import (
 )
 from service.errors import TagrpoError
 from ui.pages.questions import filters
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import MARKDOWN_MAX, escaped, safe_md
 from ui.pages.widgets import layout, tables
@@ -126,7 +126,7 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
         layout.empty_state(
             "There are no questions yet.",
             "Import some, and reload this page:",
-            commands=("tagrpo questions import FILE --name NAME", "tagrpo demo"),
+            commands=(settings.command("questions import FILE --name NAME"), "tagrpo demo"),
         )
         return
     layout.empty_state(

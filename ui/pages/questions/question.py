@@ -13,7 +13,7 @@ from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.answers import has_answers, show_answers
 from ui.pages.text.differences import LEGEND, show_side_by_side
@@ -167,5 +167,5 @@ def _none(status: str) -> None:
         layout.empty_state(
             "This question has no neighbors yet.",
             "Propose some, by rules (free) or by a model:",
-            commands=("tagrpo neighbors propose SET --name NAME --proposer rules",),
+            commands=(settings.command("neighbors propose SET --name NAME --proposer rules"),),
         )

@@ -10,7 +10,7 @@ from rephraser.reviews.audit import AuditHeader, list_audits
 from rephraser.reviews.status import STATUSES, standing_counts
 from rephraser.run.start import KIND
 from service.runs.store import Run, list_runs
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -67,7 +67,7 @@ def choose_queue() -> Choice | None:
         layout.empty_state(
             "There are no neighbors to review yet.",
             "Propose some, and reload this page:",
-            commands=("tagrpo neighbors propose SET --name NAME --proposer rules", "tagrpo demo"),
+            commands=(settings.command("neighbors propose SET --name NAME --proposer rules"), "tagrpo demo"),
         )
         return None
     with layout.row():

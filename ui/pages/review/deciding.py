@@ -277,7 +277,7 @@ def show_mending(choice: Choice, item: ReviewItem) -> None:
                 layout.error_box("The text was not stored.", problem)
             else:
                 st.caption(escaped(f"Stored as {identity}. {choice.run} has it checked and judged by:"))
-                st.code(f"tagrpo resume {choice.run}", language=None)
+                st.code(settings.command(f"resume {choice.run}"), language=None)
         key = f"mended-{item.candidate_id}"
         st.text_area(
             escaped(f"Text of {item.candidate_id}; the one above stays as it is"),

@@ -25,7 +25,7 @@ from rephraser.reviews.rates import (
 )
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -139,7 +139,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
         layout.empty_state(
             "No candidate that the verdict accepted was reviewed yet.",
             "The false-accept rate appears with the first one. Decide under Queue, or on the terminal:",
-            commands=(f"tagrpo neighbors review --audit {audit_id} --interactive",),
+            commands=(settings.command(f"neighbors review --audit {audit_id} --interactive"),),
         )
     layout.section("By verdict", "Among reviewed candidates, the share that reviewers reject.")
     page_table(
@@ -197,7 +197,7 @@ def _run(choice: Choice) -> None:
         layout.empty_state(
             "No audit of this run was drawn yet.",
             "Draw one, and choose it as the queue:",
-            commands=(f"tagrpo neighbors audit {choice.run} --sample 50 --seed 1",),
+            commands=(settings.command(f"neighbors audit {choice.run} --sample 50 --seed 1"),),
         )
     _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
     _candidates(

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui.pages.rollouts import group, overview, search
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import reading
 from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
@@ -17,7 +17,7 @@ if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
         "Import what a training has written, also while it runs:",
-        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+        commands=(settings.command("rollouts import FOLDER"), settings.command("rollouts watch FOLDER")),
     )
 else:
     question = links.text("q")

@@ -9,7 +9,7 @@ from rephraser.sets.changes import Change, ChangeCounts, ChangeKind, count_chang
 from rephraser.sets.types import SetHeader
 from service.errors import NotFoundError
 from service.questions.browsing import find_question
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached, reading
 from ui.pages.state.results import Results
 from ui.pages.text.differences import LEGEND, show_side_by_side
@@ -61,7 +61,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         layout.empty_state(
             "There is one version only.",
             "Publish another one, with other filters or after reviews, to see what changed:",
-            commands=("tagrpo sets publish NAME --run RUN",),
+            commands=(settings.command("sets publish NAME --run RUN"),),
         )
         return
     parent = next((ref for ref, other in others.items() if other.id == header.parent_id), None)

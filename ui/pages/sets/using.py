@@ -1,7 +1,5 @@
 """Verifying a version, and the commands that take it elsewhere."""
 
-import shlex
-
 import streamlit as st
 
 from rephraser.sets.types import SetHeader
@@ -34,20 +32,14 @@ def show_using(header: SetHeader) -> None:
 
 def commands(header: SetHeader) -> list[tuple[str, str]]:
     """Return what can be done with a version: words, and the command of it."""
-    db = f"--db {shlex.quote(str(settings.current().database))}"
-    folder = f"{header.name}-{header.version}"
-    return [
-        (
-            "Training files for verl",
-            f"tagrpo sets export {header.ref} --format verl --out {folder}-verl {db}",
-        ),
-        (
-            "A Hugging Face data set with its card",
-            f"tagrpo sets export {header.ref} --format hf --out {folder} {db}",
-        ),
-        ("One file", f"tagrpo sets export {header.ref} --format parquet --out {folder}.parquet {db}"),
-        ("Verify on the command line", f"tagrpo sets verify {header.ref} {db}"),
-    ]
+    folder, ref = f"{header.name}-{header.version}", header.ref
+    words = (
+        ("Training files for verl", f"sets export {ref} --format verl --out {folder}-verl"),
+        ("A Hugging Face data set with its card", f"sets export {ref} --format hf --out {folder}"),
+        ("One file", f"sets export {ref} --format parquet --out {folder}.parquet"),
+        ("Verify on the command line", f"sets verify {ref}"),
+    )
+    return [(what, settings.command(command)) for what, command in words]
 
 
 def _show(report: VerifyReport) -> None:

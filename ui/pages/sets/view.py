@@ -18,11 +18,10 @@ with reading():
     pass
 headers = choosing.read_versions()
 if not headers:
-    database = settings.current().database
     layout.empty_state(
         "There is no neighbor set yet.",
         "Publish the accepted neighbors of a run as an immutable version:",
-        commands=(f"tagrpo sets publish NAME --run RUN --db {database}", f"tagrpo runs list --db {database}"),
+        commands=(settings.command("sets publish NAME --run RUN"), settings.command("runs list")),
     )
 else:
     header = choosing.choose_version(headers)

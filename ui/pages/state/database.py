@@ -164,19 +164,19 @@ def _say_why_not(path: Place, state: Condition) -> None:
         layout.empty_state(
             "There is no database here yet.",
             f"Nothing lies at {path}. Import questions, and reload this page:",
-            commands=(f"tagrpo questions import FILE --name NAME --db {path}", "tagrpo demo"),
+            commands=(settings.command("questions import FILE --name NAME"), "tagrpo demo"),
         )
     elif state == "empty":
         layout.empty_state(
             "The database is empty.",
             f"{path} holds no tables. Import questions, and reload this page:",
-            commands=(f"tagrpo questions import FILE --name NAME --db {path}",),
+            commands=(settings.command("questions import FILE --name NAME"),),
         )
     elif state == "older":
         layout.empty_state(
             "The database is of an older version.",
             "These pages never change it. Any command that opens it for writing brings it up to date:",
-            commands=(f"tagrpo runs list --db {path}",),
+            commands=(settings.command("runs list"),),
         )
     elif state == "unreleased":
         layout.empty_state(

@@ -1,5 +1,6 @@
 """What this server shows: the database, and whether reviews may be written."""
 
+import shlex
 from dataclasses import dataclass
 
 from service.database import Place, Server, locate_database
@@ -37,3 +38,8 @@ def use(settings: Settings | None) -> None:
 def current() -> Settings:
     """Return the settings; without a server (tests, `streamlit run`) those of `TAGRPO_DB`, read-only."""
     return _current or Settings(locate_database(None))
+
+
+def command(words: str) -> str:
+    """Return a command of tagrpo on the database that these pages show, ready to be copied."""
+    return f"tagrpo {words} --db {shlex.quote(str(current().database))}"

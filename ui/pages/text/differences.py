@@ -19,6 +19,7 @@ MIN_MOVED = 3
 LEGEND = ":green-background[added] :red-background[~~dropped~~] :blue-background[moved] **number**"
 """What the marks mean; Markdown."""
 
+_LINE_END = "\\\n"
 _MARKS = {"added": "green", "dropped": "red", "moved": "blue"}
 
 
@@ -179,12 +180,19 @@ def show_difference(difference: Difference, side: Literal["original", "neighbor"
 def marked(stretches: tuple[Stretch, ...]) -> str:
     """Return one side as Markdown: marks stand around escaped words and beside formulas and code."""
     parts: list[str] = []
-    for place, stretch in enumerate(stretches):
-        parts += _stretch(stretch, first=place == 0)
-    return "".join(parts).strip("\n")
+    for stretch in stretches:
+        parts += filter(None, _stretch(stretch))
+    beside = zip(["\n\n", *parts], parts, [*parts[1:], "\n\n"], strict=False)
+    # Where a paragraph begins or ends no line does: the backslash would be shown, or an empty line.
+    kept = [
+        part
+        for before, part, after in beside
+        if part != _LINE_END or not (before.endswith("\n\n") or after.startswith("\n\n"))
+    ]
+    return "".join(kept).strip("\n")
 
 
-def _stretch(stretch: Stretch, *, first: bool) -> list[str]:
+def _stretch(stretch: Stretch) -> list[str]:
     parts: list[str] = []
     run: list[Word] = []
     for word in stretch.words:
@@ -248,7 +256,7 @@ def _run(run: list[Word], change: Change) -> list[str]:
 
 
 def _ending(text: str) -> str:
-    return "\n\n" if text.count("\n") > 1 else "\\\n"
+    return "\n\n" if text.count("\n") > 1 else _LINE_END
 
 
 def _line(line: list[Word], change: Change) -> str:

@@ -180,7 +180,7 @@ def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool 
 
 
 def _escape(text: str) -> str:
-    text = text.replace("\\$", "$")
+    text = text.replace("\\$", "$").replace("\\%", "%")
     parts: list[str] = []
     for place, char in enumerate(text):
         if char in _PUNCTUATION:

@@ -11,7 +11,7 @@ from evaluator.signal.records import neighbor_record, tables
 from service.errors import TagrpoError
 from ui.charts.densities import density_panel
 from ui.charts.difficulty import DOT, difficulty_chart
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import sources
 from ui.pages.training_signal.runs import Run
@@ -217,7 +217,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
         layout.empty_state(
             "There are no responses to diagnose.",
             "Import the rollouts of a training, or sample a neighbor set with an evaluation:",
-            commands=("tagrpo rollouts import FOLDER",),
+            commands=(settings.command("rollouts import FOLDER"),),
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])

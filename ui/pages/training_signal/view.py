@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.training_signal import diagnosis, policy, zero
 from ui.pages.training_signal.runs import train_runs
@@ -38,7 +39,7 @@ elif not runs:
     layout.empty_state(
         "There is no training run yet.",
         "Import the rollouts and metrics that a training has written, also while it runs:",
-        commands=("tagrpo rollouts import FOLDER", "tagrpo rollouts watch FOLDER"),
+        commands=(settings.command("rollouts import FOLDER"), settings.command("rollouts watch FOLDER")),
     )
 else:
     OF_TRAINING[view](runs)

@@ -10,7 +10,7 @@ from evaluator.signal.diagnosis import Settings
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
 from trainer_adapter.record.series import metric_series
-from ui.pages.state import links
+from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines, sources
@@ -58,7 +58,7 @@ def show(runs: Sequence[Run]) -> None:
         layout.empty_state(
             "These runs have not logged shares of zero-gradient questions.",
             "Runs that tagrpo trains log them at every step; import their metrics with their rollouts:",
-            commands=("tagrpo rollouts import FOLDER",),
+            commands=(settings.command("rollouts import FOLDER"),),
         )
         return
     _table(chosen)

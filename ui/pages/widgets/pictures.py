@@ -14,8 +14,10 @@ from ui.pages.text.markup import escaped
 MOST_PICTURES = 8
 MOST_BYTES, MOST_PIXELS = 4_000_000, 12_000_000
 """Of a picture: a larger one is named only, since drawing it takes the server's time."""
-WIDTH = 360
-"""Pixels on the page; a picture that is narrower keeps its size."""
+SIDE = 360
+"""Pixels that a picture is wide or high on the page at most; a smaller one keeps its size."""
+CAPTION = 180
+"""Pixels that a caption has at least, however narrow its picture is."""
 
 
 @cached
@@ -51,6 +53,14 @@ def show_pictures(ids: Sequence[str]) -> None:
             if header.size > MOST_BYTES or header.width * header.height > MOST_PIXELS:
                 st.caption(escaped(f"{words}, too large to be shown here"))
                 continue
-            st.image(_data(header.id), caption=escaped(words), width=min(header.width, WIDTH))
+            width = shown_width(header.width, header.height)
+            with st.container(width=max(width, CAPTION), gap="xxsmall"):
+                st.image(_data(header.id), width=width)
+                st.caption(escaped(words))
     if len(ids) > len(headers):
         st.caption(escaped(f"and {len(ids) - len(headers)} more images"))
+
+
+def shown_width(width: int, height: int) -> int:
+    """Return the pixels that a picture is wide on the page."""
+    return max(1, int(width * min(1, SIDE / width, SIDE / height)))
