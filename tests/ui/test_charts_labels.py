@@ -88,7 +88,7 @@ def test_two_labels_at_one_place_part_evenly() -> None:
         ("  TA-GRPO \n step 200 ", ["TA-GRPO step 200"]),
         ("GRPO with matched sampling, G=32", ["GRPO with matched", "sampling, G=32"]),
         ("checkpoints/step_200", ["checkpoints/step_200"]),
-        ("Qwen/Qwen2.5-Math-7B-Instruct", ["Qwen/", "Qwen2.5-Math-7B-Instruct"]),
+        ("Qwen/Qwen2.5-Math-7B-Instruct", ["Qwen/Qwen2.5-Math-7B-", "Instruct"]),
         ("", [""]),
     ],
 )
@@ -231,9 +231,14 @@ def test_more_names_than_colours_are_refused() -> None:
         colours([str(number) for number in range(9)])
 
 
-def test_names_that_would_look_alike_begin_where_they_differ():
-    names = [f"Qwen2.5-Math-7B-{recipe}-lr1e-6-bs512-seed1-step400" for recipe in ("ta_grpo", "ta_rescue")]
-    plain, *wrapped = wrap_labels(["base", *names], 16, 3)
-    assert plain == ["base"]
-    assert [lines[0][:11] for lines in wrapped] == ["…ta_", "…ta_"]
-    assert [lines[1][:6] for lines in wrapped] == ["grpo-l", "rescue"]
+def test_names_that_must_be_cut_begin_where_those_that_begin_alike_differ():
+    recipes = ("a_grae", "ta_grpo", "ta_rescue")
+    names = [f"Qwen2.5-Math-7B-{recipe}-lr1e-6-bs512-seed1-step400" for recipe in recipes]
+    plain, other, *wrapped = wrap_labels(["Qwen2.5-Math-7B-base", "x" * 60, *names], 16, 3)
+    assert plain == ["Qwen2.5-Math-7B-", "base"]
+    assert other == wrap_label("x" * 60, 16, 3)
+    assert wrapped == [
+        ["…a_grae-lr1e-6-", "bs512-seed1-", "step400"],
+        ["…ta_grpo-lr1e-6-", "bs512-seed1-", "step400"],
+        ["…ta_rescue-", "lr1e-6-bs512-", "seed1-step400"],
+    ]

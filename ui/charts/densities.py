@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from ui.charts.building import data_of, framed
-from ui.charts.drawing.labels import wrap_label
+from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import Size, panel_size, titled
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
@@ -100,8 +100,8 @@ def _names(rows: Sequence[Row], palette: dict[str, str], size: Size) -> Any:
     for row in rows:
         peaks[row["series"]] = max(row["density"], peaks.get(row["series"], 0.0))
     named, below = [], 0.0
-    for name in sorted(peaks, key=lambda name: -peaks[name]):
-        wrapped = wrap_label(name, *size.label)
+    names = sorted(peaks, key=lambda name: -peaks[name])
+    for name, wrapped in zip(names, wrap_labels(names, *size.label), strict=True):
         named.append({"series": name, "text": "\n".join(wrapped), "pixel": below + LINE_HEIGHT / 2})
         below += len(wrapped) * LINE_HEIGHT + 3
     marks = alt.Chart(data_of(named)).mark_text(

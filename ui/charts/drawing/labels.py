@@ -124,23 +124,31 @@ def _not_falling(values: Sequence[float]) -> list[float]:
 
 
 def wrap_labels(labels: Sequence[str], width: int = 24, lines: int = 2) -> list[list[str]]:
-    """Wrap each label; those that would look alike lose the words in front that they share."""
-    wrapped = {label: wrap_label(label, width, lines) for label in labels}
-    for looks in list(wrapped.values()):
-        alike = [label for label in wrapped if wrapped[label] == looks]
-        if len(alike) > 1:
-            letters = enumerate(zip(*alike, strict=False))
-            differ = next((place for place, there in letters if len(set(there)) > 1), 0)
-            start = 1 + max(alike[0].rfind(mark, 0, differ) for mark in " /-")
-            wrapped |= {label: wrap_label(ELLIPSIS + label[start:], width, lines) for label in alike}
-    return [wrapped[label] for label in labels]
+    """Wrap each label; one that must be cut begins where those with the same first word differ."""
+    wrapped = []
+    for label in labels:
+        rows = wrap_label(label, width, lines)
+        if any(ELLIPSIS in row for row in rows) and (start := _shared(label, labels)):
+            rows = wrap_label(ELLIPSIS + label[start:], width, lines)
+        wrapped.append(rows)
+    return wrapped
+
+
+def _shared(label: str, labels: Sequence[str]) -> int:
+    """Return how many characters a label shares, up to the end of a word, with those that begin like it."""
+    first = re.split("[ /-]", label)[0]
+    alike = [other for other in labels if re.split("[ /-]", other)[0] == first]
+    places = enumerate(zip(*alike, strict=False))
+    differ = next((place for place, letters in places if len(set(letters)) > 1), 0)
+    return 1 + max(label.rfind(mark, 0, differ) for mark in " /-")
 
 
 def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:
     """Return a label in up to `lines` lines of up to `width` characters; the middle of longer ones is cut.
 
-    Lines break at blanks and behind `/` and `_`, and within a word only where it is longer than a line. The
-    ends of names of models and checkpoints tell them apart more often than their middles.
+    Lines break at blanks, behind `/` and `_`, behind a `-` without a digit (`1e-6`), and within a word only
+    where it is longer than a line. The ends of names of models and checkpoints tell them apart more often
+    than their middles.
     """
     label = " ".join(label.split())
     for room in range(min(len(label), width * lines), 0, -1):
@@ -153,7 +161,7 @@ def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:
 def _wrap(label: str, width: int) -> list[str]:
     pieces = [
         word[start : start + width]
-        for word in re.findall(r"[^ /_]*[ /_]|[^ /_]+$", label)
+        for word in re.split(r"(?<=[ /_])|(?<=-)(?!\d)", label)
         for start in range(0, len(word), width)
     ]
     lines = [""]
