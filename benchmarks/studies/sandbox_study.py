@@ -311,7 +311,7 @@ def write_summary(results: Rows, target: Path) -> None:
     write_file(target, write, overwrite=True)
 
 
-_PLACE = re.compile(r"\S*/(?=(?:world-[A-Z]\d*|cells)/)")
+_PLACE = re.compile(r"\S*?/((?:plain/cells|world-[A-Z]\d*|cells)\b)")
 """Where a study's folder lay, before what is in it; one that was moved has had several places."""
 
 
@@ -325,7 +325,7 @@ def write_commands(folder: Path, target: Path) -> None:
     for path in (*worlds, *cells):
         commands = dict.fromkeys(path.read_text(encoding="utf-8").splitlines())  # resumed: the same again
         name = path.parent.name
-        parts[name] = "\n".join([name, *(_PLACE.sub("$STUDY/", line) for line in commands)])
+        parts[name] = "\n".join([name, *(_PLACE.sub(r"$STUDY/\1", line) for line in commands)])
     ordered = sorted(parts, key=lambda name: (not name.startswith("world-"), name))
     target.write_text("\n\n# ".join([first, *(parts[name] for name in ordered)]) + "\n", encoding="utf-8")
 

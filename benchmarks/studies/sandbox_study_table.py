@@ -1,4 +1,4 @@
-"""The tables of `docs/sandbox-study.md`, from the study's CSV.
+"""The tables of `docs/sandbox-study.md`, from the study's CSV or the plain loop's.
 
 Intervals are for new seeds and new questions of the same kind together: the variance of either recipe's mean
 over seeds and that of their difference over questions (seeds averaged first) are added, with Satterthwaite's
@@ -26,6 +26,7 @@ from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
+PLAIN = DATA.with_name("sandbox-plain.csv")
 SHOWN = (1, 8, 32)
 COMPARED = ("grpo", "grpo_1")
 """With whom the others of a world are compared."""
@@ -70,6 +71,8 @@ def difference(ours: Any, theirs: Any, confidence: float = 0.95) -> tuple[float,
 def rates_table(rows: Rows) -> list[str]:
     """Return the lines of a Markdown table: pass@1 of the tuning seeds at each rate."""
     groups = grouped(rows, tuning=True)
+    if not groups:
+        return []
     rates = sorted({rate for _, _, rate, _ in groups})
     lines = [_line("world", "recipe", *(f"{rate:g}" for rate in rates)), _line(*["---"] * (2 + len(rates)))]
     for world, recipe in sorted({(world, recipe) for world, recipe, _, _ in groups}):
@@ -81,17 +84,17 @@ def rates_table(rows: Rows) -> list[str]:
     return lines
 
 
-def table(rows: Rows) -> list[str]:
+def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
     """Return the lines of a Markdown table: one a world, number of steps and recipe."""
     groups = grouped(rows, tuning=False)
     head = ["world", "responses", "recipe", "rate", "seeds", "dead groups", "minutes"]
-    head += [f"pass@{k}" for k in SHOWN] + [f"to {COMPARED[0]} @{k}" for k in SHOWN]
+    head += [f"pass@{k}" for k in SHOWN] + [f"to {compared[0]} @{k}" for k in SHOWN]
     lines = [_line(*head), _line(*["---"] * len(head))]
-    order = sorted(groups, key=lambda who: (who[0], who[3], who[1] not in COMPARED, who[1], who[2]))
+    order = sorted(groups, key=lambda who: (who[0], who[3], who[1] not in compared, who[1], who[2]))
     for who in order:
         world, recipe, rate, steps = who
-        others = [each for each in groups if (each[0], each[3]) == (world, steps) and each[1] in COMPARED]
-        theirs = groups[others[0]] if others and recipe not in COMPARED else None
+        others = [each for each in groups if (each[0], each[3]) == (world, steps) and each[1] in compared]
+        theirs = groups[others[0]] if others and recipe not in compared else None
         lines.append(
             _line(
                 world,
@@ -138,8 +141,13 @@ def _line(*texts: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("csv", type=Path, nargs="?", default=DATA)
-    rows = read_summary(parser.parse_args().csv)
-    print("\n".join([*rates_table(rows), "", *table(rows)]))
+    parser.add_argument("--to", help=f"the recipe that others are compared with; {COMPARED[0]} without it")
+    parser.add_argument("--world", help="that world alone, such as A640")
+    given = parser.parse_args()
+    rows = {
+        point: row for point, row in read_summary(given.csv).items() if given.world in (None, point.world)
+    }
+    print("\n".join([*rates_table(rows), "", *table(rows, [given.to] if given.to else COMPARED)]))
     print(json.dumps({"rows": len(rows), "worlds": sorted({point.world for point in rows})}))
 
 

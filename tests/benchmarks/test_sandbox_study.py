@@ -85,7 +85,8 @@ def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
         folder = tmp_path / recipe / f"{share}" / "cells" / cell.name
         folder.mkdir(parents=True)
         (folder / "result.json").write_text(json.dumps([row(point, share) for point in cell.rows()]))
-        (folder / "commands.sh").write_text(f"tagrpo train run {recipe} --folder {folder}/run\n")
+        command = f"tagrpo train run {recipe} --data {tmp_path}/world-A --folder {folder}/r\n"
+        (folder / "commands.sh").write_text(command)
         study.write_summary(study.read_results(folder.parents[1]), target)
         study.write_commands(folder.parents[1], commands)
     rows = study.read_summary(target)
@@ -100,10 +101,10 @@ def test_a_summary_keeps_what_another_folder_gave(tmp_path: Path) -> None:
         "export OMP_NUM_THREADS=1",
         "",
         "# A-grpo-0.0002-s1-120",
-        "tagrpo train run grpo --folder $STUDY/cells/A-grpo-0.0002-s1-120/run",
+        "tagrpo train run grpo --data $STUDY/world-A --folder $STUDY/cells/A-grpo-0.0002-s1-120/r",
         "",
         "# A-ta_rescue-0.0002-s1-120",
-        "tagrpo train run ta_rescue --folder $STUDY/cells/A-ta_rescue-0.0002-s1-120/run",
+        "tagrpo train run ta_rescue --data $STUDY/world-A --folder $STUDY/cells/A-ta_rescue-0.0002-s1-120/r",
     ]
 
 
@@ -139,11 +140,14 @@ def test_the_table_compares_equal_worlds_and_steps() -> None:
 
 def test_the_page_has_the_tables_of_the_csv() -> None:
     page = (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
-    rows = study.read_summary(tables.DATA)
+    rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)
     assert rows
     assert "\n".join(tables.rates_table(rows)) in page
     assert "\n".join(tables.table(rows)) in page
-    for each in rows.values():
+    for world, compared in (("A", ["ta_rescue"]), ("A640", tables.COMPARED)):
+        ours = {point: row for point, row in plain.items() if point.world == world}
+        assert "\n".join(tables.table(ours, compared)) in page
+    for each in (*rows.values(), *plain.values()):
         for k in study.KS:
             share = float(tables.values([each], k).mean())
             assert share == pytest.approx(float(each[f"pass@{k}"]), rel=1e-4)
