@@ -39,3 +39,8 @@ class Terminated(Interrupted):
 
 class BudgetError(TagrpoError):
     """A cap on money or requests forbids going on, or cannot be kept because a price is not known."""
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what another library's error says; its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from service.errors import PrerequisiteError
+from service.errors import PrerequisiteError, first_line
 
 _CONNECT_S = 10.0
 
@@ -41,7 +41,7 @@ def join_cluster(address: str | None, work: str, **options: Any) -> Any:
                 _check_reachable(address)
                 ray.init(address=address, **options)
     except (OSError, ValueError, RuntimeError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         if address is None:
             raise PrerequisiteError(f"{work}: Ray does not start on this machine ({reason}).") from None
         raise PrerequisiteError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rephraser.checks.finding import CheckOptions, Finding, noticed
+from rephraser.checks.finding import CheckOptions, Finding
 from rephraser.checks.form import check_answer_format, check_figures, check_images, check_options
 from rephraser.checks.formulas import check_formulas, formula_facts
 from rephraser.checks.leaks import check_answer, check_solution
@@ -51,7 +51,7 @@ def check_candidate(
     findings += images
     if max(len(question), len(candidate)) > LONGEST_TEXT:
         if question == candidate:
-            findings.append(noticed("same_as_original", "the candidate repeats the original"))
+            findings.append(Finding("same_as_original", "the candidate repeats the original"))
         return tuple(findings)
     findings += check_sameness(question, candidate, siblings, options.min_distance)
     original, proposed = take_apart(question), take_apart(candidate)

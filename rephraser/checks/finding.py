@@ -108,11 +108,6 @@ def groups_of(names: Iterable[str]) -> frozenset[str]:
     return frozenset(GROUPS[name] for name in names if name in GROUPS)
 
 
-def noticed(name: str, detail: str) -> Finding:
-    """A finding; its severity follows from its name."""
-    return Finding(name, detail)
-
-
 def shorten(text: str, limit: int = 80) -> str:
     """`text` on one line, cut in the middle to at most `limit` characters, for use in a detail."""
     line = " ".join(text.split())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, noticed
+from rephraser.checks.finding import Finding
 from rephraser.checks.reading.latex import tokenize
 from rephraser.checks.reading.text import Question
 from service.questions.images import PLACEHOLDER, count_placeholders
@@ -17,10 +17,10 @@ def check_figures(original: Question, candidate: Question) -> list[Finding]:
     if before == after:
         return []
     if len(after) < len(before):
-        return [noticed("figure_missing", f"{len(before) - len(after)} of {len(before)} figures are missing")]
+        return [Finding("figure_missing", f"{len(before) - len(after)} of {len(before)} figures are missing")]
     if len(after) > len(before):
-        return [noticed("figure_added", f"{len(after) - len(before)} figures were added")]
-    return [noticed("figure_changed", "the code of a figure is not the original's")]
+        return [Finding("figure_added", f"{len(after) - len(before)} figures were added")]
+    return [Finding("figure_changed", "the code of a figure is not the original's")]
 
 
 _MENTION = re.compile(
@@ -37,12 +37,12 @@ def check_images(original: str, candidate: str) -> list[Finding]:
     """
     before, after = count_placeholders(original), count_placeholders(candidate)
     if after < before:
-        return [noticed("image_missing", f"{after} {PLACEHOLDER} for {before} of the original")]
+        return [Finding("image_missing", f"{after} {PLACEHOLDER} for {before} of the original")]
     if after > before:
-        return [noticed("image_added", f"{after} {PLACEHOLDER} for {before} of the original")]
+        return [Finding("image_added", f"{after} {PLACEHOLDER} for {before} of the original")]
     mentioned, again = (_MENTION.search(text.replace(PLACEHOLDER, " ")) for text in (original, candidate))
     if before and mentioned and not again:
-        return [noticed("image_unmentioned", f"nothing stands for '{mentioned.group(0)}'")]
+        return [Finding("image_unmentioned", f"nothing stands for '{mentioned.group(0)}'")]
     return []
 
 
@@ -83,16 +83,16 @@ def check_options(original: str, candidate: str) -> list[Finding]:
     """Findings options_missing, options_added and options_changed."""
     before, after = options(original), options(candidate)
     if not before:
-        return [noticed("options_added", f"answer options {', '.join(after)} were added")] if after else []
+        return [Finding("options_added", f"answer options {', '.join(after)} were added")] if after else []
     if not after:
-        return [noticed("options_missing", f"the answer options {', '.join(before)} are missing")]
+        return [Finding("options_missing", f"the answer options {', '.join(before)} are missing")]
     if list(before) != list(after):
-        return [noticed("options_changed", f"options {', '.join(before)} became {', '.join(after)}")]
+        return [Finding("options_changed", f"options {', '.join(before)} became {', '.join(after)}")]
     last = list(before)[-1]
     changed = [
         k for k in before if before[k] != after[k] and not (k == last and _starts_alike(before[k], after[k]))
     ]
-    return [noticed("options_changed", f"option {k} is not the original's") for k in changed[:1]]
+    return [Finding("options_changed", f"option {k} is not the original's") for k in changed[:1]]
 
 
 def _starts_alike(first: str, second: str) -> bool:
@@ -203,7 +203,7 @@ def check_answer_format(original: Question, candidate: Question) -> list[Finding
             if name == "base" and _same_bases(before[name], after[name], original, candidate):
                 continue
             findings.append(
-                noticed("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
+                Finding("answer_format_changed", f"the {name} asked for is {after[name]}, not {before[name]}")
             )
     for name in lost:
         other = next((g for g in gained if name in _EXCLUSIVE and g in _EXCLUSIVE), None)
@@ -211,16 +211,16 @@ def check_answer_format(original: Question, candidate: Question) -> list[Finding
             continue
         if other:
             findings.append(
-                noticed("answer_format_changed", f"the answer is asked as {other}, not as {name}")
+                Finding("answer_format_changed", f"the answer is asked as {other}, not as {name}")
             )
         else:
-            findings.append(noticed("answer_format_missing", f"the request for the form '{name}' is missing"))
+            findings.append(Finding("answer_format_missing", f"the request for the form '{name}' is missing"))
     for name in gained:
         rounds = name == "rounding" and not _ROUNDING.search(text_before)
         finding = "answer_format_changed" if rounds else "answer_format_added"
-        findings.append(noticed(finding, f"the form '{name}' is asked for only here"))
+        findings.append(Finding(finding, f"the form '{name}' is asked for only here"))
     if _LIGHT.search(text_before) and not _LIGHT.search(text_after) and not lost:
-        findings.append(noticed("answer_format_missing", "the request to simplify, order or list is missing"))
+        findings.append(Finding("answer_format_missing", "the request to simplify, order or list is missing"))
     return findings
 
 

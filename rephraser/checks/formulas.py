@@ -13,7 +13,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from evaluator.grading.arithmetic import same_value
-from rephraser.checks.finding import Finding, noticed, shorten
+from rephraser.checks.finding import Finding, shorten
 from rephraser.checks.reading.canonical import Piece, pieces
 from rephraser.checks.reading.latex import Token, is_number, is_variable, tokenize
 from rephraser.checks.reading.text import Question
@@ -184,21 +184,21 @@ def check_formulas(original: Question, candidate: Question, answer: str | None) 
         lost.remove(partner)
         if not _same_content(partner, piece):
             was, became = (shorten(" ".join(side.tokens)) for side in (partner, piece))
-            findings.append(noticed("formula_changed", f"'{was}' of the original became '{became}'"))
+            findings.append(Finding("formula_changed", f"'{was}' of the original became '{became}'"))
     return findings
 
 
 def _of_renaming(renaming: Renaming, answer: str | None) -> list[Finding]:
     if not renaming.consistent:
-        return [noticed("formula_changed", "no one-to-one renaming of the variables explains the formulas")]
+        return [Finding("formula_changed", "no one-to-one renaming of the variables explains the formulas")]
     if not renaming.mapping:
         return []
     pairs = ", ".join(f"{old} to {new}" for old, new in sorted(renaming.mapping.items()))
     inside = {token for token in tokenize(answer or "") if is_variable(token)} & set(renaming.mapping)
     if inside:
         names = ", ".join(sorted(inside))
-        return [noticed("answer_variable_renamed", f"the answer is written in {names}, now renamed")]
-    return [noticed("variables_renamed", f"variables are renamed: {pairs}")]
+        return [Finding("answer_variable_renamed", f"the answer is written in {names}, now renamed")]
+    return [Finding("variables_renamed", f"variables are renamed: {pairs}")]
 
 
 def _occurs(key: str, piece: Piece, other: FormulaFacts) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, noticed
+from rephraser.checks.finding import Finding
 from rephraser.checks.formulas import FormulaFacts
 from rephraser.checks.numbers import NumberFacts
 from rephraser.checks.reading.latex import is_number, tokenize
@@ -50,12 +50,12 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     findings = []
     answers = [m for m in _TELLS.finditer(candidate) if not _intermediate(m, original)]
     if answers and not _TELLS.search(original):
-        findings.append(noticed("answer_leaked", "the candidate says what the answer is"))
+        findings.append(Finding("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
         if pattern.search(original):
             continue
         if any(not _in_original(match, original) for match in pattern.finditer(candidate)):
-            findings.append(noticed("solution_included", f"the candidate contains {what}"))
+            findings.append(Finding("solution_included", f"the candidate contains {what}"))
             break
     return findings
 
@@ -102,13 +102,13 @@ def check_answer(
         small = len(words[0]) < 2 or words[0] in {"10", "11", "12"}
         stated = candidate_numbers.has(words[0]) and _states(words[0], candidate_numbers)
         if stated and not small and not original_numbers.has(words[0]):
-            return [noticed("answer_leaked", f"the candidate contains the answer {text}")]
+            return [Finding("answer_leaked", f"the candidate contains the answer {text}")]
         return []
     if len(tokens) < 3 or not any(is_number(t) or t.startswith("\\") for t in tokens):
         return []
     needle = f" {' '.join(tokens)} "
     if needle in candidate.flat and needle not in original.flat:
-        return [noticed("answer_leaked", f"the candidate contains the answer {text}")]
+        return [Finding("answer_leaked", f"the candidate contains the answer {text}")]
     return []
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
 
-from rephraser.checks.finding import Finding, noticed
+from rephraser.checks.finding import Finding
 from rephraser.checks.reading.number_reader import Collector, to_fraction
 from rephraser.checks.reading.number_words import UNITS
 from rephraser.checks.reading.text import FORMULA_MARK, Question
@@ -120,35 +120,35 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
     missing = sorted(n for n in original.stated - candidate.offered if not _in_times(n, candidate))
     added = sorted(n for n in candidate.stated - original.offered if not _in_times(n, original))
     findings = [
-        noticed("number_missing", f"the number {show(n)} of the original is missing") for n in missing
+        Finding("number_missing", f"the number {show(n)} of the original is missing") for n in missing
     ]
     for n in added:
         if verbatim or missing or not _derived(n, original):
-            findings.append(noticed("number_added", f"the number {show(n)} is not in the original"))
+            findings.append(Finding("number_added", f"the number {show(n)} is not in the original"))
     lost_loosely, gained_loosely = original.loose - candidate.offered, candidate.loose - original.offered
     if lost_loosely and gained_loosely:
         old, new = show(min(lost_loosely)), show(min(gained_loosely))
-        findings.append(noticed("number_missing", f"the number {old} of the original became {new}"))
+        findings.append(Finding("number_missing", f"the number {old} of the original became {new}"))
     if verbatim and not findings:
         fewer, more = sorted(original.counts - candidate.counts), sorted(candidate.counts - original.counts)
         if fewer and more:
             findings.append(
-                noticed("number_missing", f"a number {show(fewer[0])} of the original became {show(more[0])}")
+                Finding("number_missing", f"a number {show(fewer[0])} of the original became {show(more[0])}")
             )
     lost, gained = original.ordinals - candidate.ordinals, candidate.ordinals - original.ordinals
     lost -= {int(n) for n in candidate.stated if n.denominator == 1}
     gained -= {int(n) for n in original.stated if n.denominator == 1}
     if {n for n in lost if n > 3} and {n for n in gained if n > 3}:
         findings.append(
-            noticed("number_missing", f"the ordinal number {max(lost)} of the original became {max(gained)}")
+            Finding("number_missing", f"the ordinal number {max(lost)} of the original became {max(gained)}")
         )
     if verbatim and not findings and (original.ordinals ^ candidate.ordinals) & {2, 3}:
-        findings.append(noticed("number_added", "an ordinal number (second, third) came in or went out"))
+        findings.append(Finding("number_added", "an ordinal number (second, third) came in or went out"))
     for n in sorted(original.negative ^ candidate.negative):
         here, there = (original, candidate) if n in original.negative else (candidate, original)
         if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:
             findings.append(
-                noticed("number_sign_changed", f"the sign of the number {show(n)} is not the original's")
+                Finding("number_sign_changed", f"the sign of the number {show(n)} is not the original's")
             )
     return findings
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rephraser.checks.finding import CheckOptions, Finding, noticed, shorten
+from rephraser.checks.finding import CheckOptions, Finding, shorten
 from rephraser.checks.shape import check_shape
 from rephraser.checks.wording import check_sameness
 
@@ -42,11 +42,11 @@ def check_program(
     findings += _check_signatures(question, candidate, names)
     before, after = _statements(question), _statements(candidate)
     if added := sorted(after - before):
-        findings.append(noticed("solution_included", f"the candidate has code of a solution: {added[0]}"))
+        findings.append(Finding("solution_included", f"the candidate has code of a solution: {added[0]}"))
     flat = _flat(candidate)
     missing = [line for line in _EXAMPLE.findall(question) if _flat(line) not in flat]
     if missing:
-        findings.append(noticed("example_missing", f"an example is missing: {shorten(missing[0])}"))
+        findings.append(Finding("example_missing", f"an example is missing: {shorten(missing[0])}"))
     return tuple(dict.fromkeys(findings))
 
 
@@ -58,9 +58,9 @@ def _check_signatures(question: str, candidate: str, names: Sequence[str]) -> li
         )
         if signature is not None and _flat(signature.group()) not in flat:
             detail = f"the candidate does not have `{shorten(signature.group().strip())}`"
-            return [noticed("signature_changed", detail)]
+            return [Finding("signature_changed", detail)]
         if signature is None and re.search(rf"\b{re.escape(name)}\b", candidate) is None:
-            return [noticed("signature_changed", f"the candidate does not name {name}")]
+            return [Finding("signature_changed", f"the candidate does not name {name}")]
     return []
 
 

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections import Counter
 
-from rephraser.checks.finding import CheckOptions, Finding, noticed
+from rephraser.checks.finding import CheckOptions, Finding
 from rephraser.checks.reading.text import Question, take_apart
 
 LONGEST_TEXT = 20_000
@@ -58,38 +58,38 @@ def check_length(original: Question, candidate: Question) -> list[Finding]:
     """
     before, after = len(_WORDS.findall(original.reading)), len(_WORDS.findall(candidate.reading))
     if before >= 15 and after < 0.4 * before:
-        return [noticed("text_missing", f"the candidate has {after} words, the original {before}")]
+        return [Finding("text_missing", f"the candidate has {after} words, the original {before}")]
     return []
 
 
 def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Finding]:
     """Findings empty, too_long, truncated, control_characters and prompt_chatter."""
     if not any(c.isalnum() for c in candidate):
-        return [noticed("empty", "the candidate has no words")]
+        return [Finding("empty", "the candidate has no words")]
     findings: list[Finding] = []
     if len(candidate) > LONGEST_TEXT or len(original) > LONGEST_TEXT:
         longer = max(len(candidate), len(original))
         findings.append(
-            noticed("too_long", f"{longer} characters are more than the {LONGEST_TEXT} that can be compared")
+            Finding("too_long", f"{longer} characters are more than the {LONGEST_TEXT} that can be compared")
         )
     else:
         count = (options.count_tokens or estimate_tokens)(candidate)
         if count > options.token_limit:
-            findings.append(noticed("too_long", f"{count} tokens are more than {options.token_limit}"))
+            findings.append(Finding("too_long", f"{count} tokens are more than {options.token_limit}"))
     control = _control(candidate) - _control(original)
     if control:
         codes = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
-        findings.append(noticed("control_characters", f"the candidate contains {codes}"))
+        findings.append(Finding("control_characters", f"the candidate contains {codes}"))
     where = _cut(original, candidate)
     if where:
-        findings.append(noticed("truncated", where))
+        findings.append(Finding("truncated", where))
     chatter = _CHATTER.search(candidate[:20_000])
     if chatter and not _CHATTER.search(original[:20_000]):
         findings.append(
-            noticed("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
+            Finding("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
         )
     elif _LABELLED.match(candidate) and not _LABELLED.match(original):
-        findings.append(noticed("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
+        findings.append(Finding("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
     return findings
 
 
@@ -221,9 +221,9 @@ def check_language(original: Question, candidate: Question, wanted: str | None) 
     )
     script_found = script(after)
     if script_wanted and script_found and script_found != script_wanted:
-        return [noticed("language_changed", f"the candidate is written in {script_found.lower()} letters")]
+        return [Finding("language_changed", f"the candidate is written in {script_found.lower()} letters")]
     if script_wanted == "LATIN" and _foreign_share(after) > max(0.1, 2 * _foreign_share(before)):
-        return [noticed("language_changed", "a part of the candidate is written in other than latin letters")]
+        return [Finding("language_changed", "a part of the candidate is written in other than latin letters")]
     language_wanted, language_found = wanted or language(before), language(after)
     if wanted in _LANGUAGE_SCRIPTS or not language_found:
         return []
@@ -231,7 +231,7 @@ def check_language(original: Question, candidate: Question, wanted: str | None) 
         not language_wanted and language_found != "en" and wanted
     ):
         return [
-            noticed("language_changed", f"the candidate is in '{language_found}', not '{language_wanted}'")
+            Finding("language_changed", f"the candidate is in '{language_found}', not '{language_wanted}'")
         ]
     return []
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from rephraser.checks.finding import Finding, noticed
+from rephraser.checks.finding import Finding
 
 _FIGURE = re.compile(
     r"\[asy\].*?(?:\[/asy\]|\Z)|\\begin\{(tikzpicture|asy)\}.*?(?:\\end\{\1\}|\Z)", re.DOTALL | re.IGNORECASE
@@ -112,10 +112,10 @@ def check_sameness(
     own = skeleton(candidate)
     findings = []
     if own == skeleton(question):
-        findings.append(noticed("same_as_original", "the candidate repeats the original"))
+        findings.append(Finding("same_as_original", "the candidate repeats the original"))
     for i, sibling in enumerate(siblings, start=1):
         if own == skeleton(sibling):
-            findings.append(noticed("same_as_sibling", f"the candidate repeats its sibling number {i}"))
+            findings.append(Finding("same_as_sibling", f"the candidate repeats its sibling number {i}"))
             break
     return findings or _too_like(question, candidate, siblings, min_distance)
 
@@ -130,7 +130,7 @@ def _too_like(question: str, candidate: str, siblings: Sequence[str], least: flo
         if apart < least:
             kind = "too_like_original" if name == "original" else "too_like_sibling"
             return [
-                noticed(
+                Finding(
                     kind,
                     f"its words are {apart:.0%} other than those of the {name}, at least {least:.0%} are "
                     "wanted: another structure, order or setting, not single words",

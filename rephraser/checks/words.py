@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rephraser.checks.finding import Finding, noticed
+from rephraser.checks.finding import Finding
 from rephraser.checks.reading.text import Question
 
 _CONTRARIES: tuple[dict[str, str], ...] = (
@@ -59,7 +59,7 @@ def check_contraries(original: Question, candidate: Question) -> list[Finding]:
         there = {name for name, words in group.items() if words.search(after)}
         lost, gained = sorted(here - there), sorted(there - here)
         if lost and gained:
-            findings.append(noticed("keyword_changed", f"'{lost[0]}' of the original became '{gained[0]}'"))
+            findings.append(Finding("keyword_changed", f"'{lost[0]}' of the original became '{gained[0]}'"))
     return findings
 
 
@@ -108,9 +108,9 @@ def check_requests(original: Question, candidate: Question) -> list[Finding]:
     """Findings question_missing and question_added (where the original asks one thing)."""
     if not asks(candidate):
         if asks(original) or _ASKING_WORD.search(original.reading):
-            return [noticed("question_missing", "the candidate asks nothing")]
+            return [Finding("question_missing", "the candidate asks nothing")]
         return []
     before, after = questions_asked(original), questions_asked(candidate)
     if before <= 1 < after:
-        return [noticed("question_added", f"the candidate asks {after} things, the original {before}")]
+        return [Finding("question_added", f"the candidate asks {after} things, the original {before}")]
     return []

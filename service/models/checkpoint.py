@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from service.errors import PrerequisiteError
+from service.errors import PrerequisiteError, first_line
 from service.hashing import content_id
 from service.models.processors import open_processor, takes_images
 from service.models.rendering import Renderer
@@ -67,7 +67,7 @@ class Checkpoint:
         try:
             return open_processor(self.model, self.commit)
         except (OSError, ValueError, ImportError, KeyError) as error:
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise PrerequisiteError(
                 f"the processor of {self.model} cannot be loaded: {reason} A model that takes images needs "
                 "preprocessor_config.json beside its weights."
@@ -94,7 +94,7 @@ def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
         commit = None if local else getattr(config, "_commit_hash", None)
         tokenizer = AutoTokenizer.from_pretrained(model, revision=commit or revision or "main")
     except (OSError, ValueError, ImportError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise PrerequisiteError(
             f"the model {model!r} cannot be loaded: {reason} Give a folder with config.json and a tokenizer, "
             "or the id of a model on the Hugging Face Hub (`hf auth login` first if it is gated)."

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 from service.models.processors import open_held, open_processor, takes_images
 from trainer_adapter.verl.plugin.images.placing import with_images
 
@@ -51,7 +51,7 @@ def load_processor(model: str) -> Any:
         config = AutoConfig.from_pretrained(model)
         processor = open_processor(model) if takes_images(config) else None
     except (OSError, ValueError, ImportError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise PrerequisiteError(
             f"model {model}: its processor, which images need, could not be loaded ({reason}); the folder "
             "needs preprocessor_config.json beside the weights."

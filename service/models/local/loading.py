@@ -8,7 +8,7 @@ import psutil
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 from service.models.checkpoint import Checkpoint
 from service.models.local.attention import share_keys_of_groups
 from service.models.local.probing import keys_of_a_token
@@ -95,7 +95,7 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
             "take a smaller dtype, another device, or the vLLM engine with --tensor-parallel."
         ) from error
     except (OSError, ValueError, ImportError, KeyError) as error:
-        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        reason = first_line(error)
         raise PrerequisiteError(f"the weights of {checkpoint.model} cannot be loaded: {reason}") from error
 
 

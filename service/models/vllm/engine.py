@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 from service.models.drawing import Response
 from service.models.engine_ending import name_this_command
 from service.models.offline import FinishedOrder, Order
@@ -86,7 +86,7 @@ class Engine:
         try:
             self._llm = vllm.LLM(model, enable_prefix_caching=True, **options)
         except Exception as error:  # vLLM raises what torch, CUDA and its workers raise
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = first_line(error)
             raise PrerequisiteError(
                 f"vLLM does not start with {model}: {reason} (its own messages stand above). Too "
                 "little GPU memory: raise --tensor-parallel, or lower --max-model-len."
