@@ -60,7 +60,7 @@ class EvalSpec:
             "source": dict(self.source),
             "model": self.model,
             "engine": dict(self.engine),
-            "prompt": {**asdict(self.prompt), "chat_template_kwargs": dict(self.prompt.chat_template_kwargs)},
+            "prompt": asdict(self.prompt),
             "sampling": self.sampling.to_json(),
             # Left out where it is the default, so that it need not be told.
             **({} if self.answers == "all" else {"answers": self.answers}),

@@ -79,8 +79,7 @@ class SolverSpec:
         }
         if self.prompt is not None:
             del described["instruction"]
-            kwargs = dict(self.prompt.chat_template_kwargs)
-            described["prompt"] = {**asdict(self.prompt), "chat_template_kwargs": kwargs}
+            described["prompt"] = asdict(self.prompt)
         if self.engine is not None:
             described["engine"] = dict(self.engine)
         return described
