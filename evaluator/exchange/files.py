@@ -1,9 +1,10 @@
-"""Files of responses: rows (JSON Lines, CSV, parquet), and those of inspect_ai, lighteval and NeMo-Skills."""
+"""Files of responses: rows (JSON Lines, CSV, parquet), and those of evaluation tools."""
 
 import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -19,13 +20,16 @@ from service.errors import InputError
 from service.questions.columns import RowProblem
 from service.questions.files import BadRow, RawRow, Source, open_file
 
-Format: TypeAlias = Literal["rows", "inspect", "lighteval", "nemo-skills"]
-FORMATS: tuple[Format, ...] = ("rows", "inspect", "lighteval", "nemo-skills")
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "evalscope", "nemo-skills"]
+FORMATS: tuple[Format, ...] = ("rows", "inspect", "lighteval", "evalscope", "nemo-skills")
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
 
 _LIGHTEVAL = ({"doc", "model_response"}, {"__doc__", "__model_response__"})
+_EVALSCOPE = {"input", "target", "sample_score"}
+_USER = "**User**:"
+_EVALSCOPE_PREDICTIONS = {"model_output", "messages", "index"}
 _NEMO = {"generation", "expected_answer"}
 _NEMO_THOUGHT = "reasoning_content"
 _VERDICT = re.compile(r"judge?ment:[\s*]*(yes|no)\b", re.I)
@@ -100,10 +104,19 @@ def _open(path: Path, form: Format | None, columns: dict[str, str], scorer: str 
     if form is None:
         if any(names <= set(present) for names in _LIGHTEVAL):
             form = "lighteval"
+        elif set(present) >= _EVALSCOPE:
+            form = "evalscope"
+        elif set(present) >= _EVALSCOPE_PREDICTIONS:
+            raise InputError(
+                f"{source.name}: predictions of evalscope hold no answers of the problems; "
+                "import the file of the same name in its folder reviews."
+            )
         else:
             form = "nemo-skills" if set(present) >= _NEMO else "rows"
     if form == "lighteval":
         return _open_lighteval(source, present, scorer)
+    if form == "evalscope":
+        return _open_evalscope(source, scorer)
     if scorer is not None:
         columns.setdefault("score", scorer)
     if form == "nemo-skills":
@@ -230,6 +243,39 @@ def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) 
         lambda: _checked(source, wanted, responses),
         scorer=metric,
     )
+
+
+def _open_evalscope(source: Source, scorer: str | None) -> ResponseFile:
+    """Open reviews of evalscope: a row a response, with its prompt, gold and a score for each metric.
+
+    Its ids count the rows of a subset, so a problem is known by its text.
+    """
+    parts = {name: name for name in ("response", "question", "answer", "score", "extracted")}
+
+    def score_of(row: RawRow) -> Mapping[str, Any]:
+        sample = row.values.get("sample_score")
+        score = sample.get("score") if isinstance(sample, Mapping) else None
+        if not isinstance(score, Mapping):
+            raise RowProblem('"sample_score" holds no "score"')
+        return score
+
+    first = next((row for row in source.rows if isinstance(row, RawRow)), None)
+    metric = scorer or (next(iter(score_of(first).get("value") or {}), None) if first is not None else None)
+
+    def responses(row: RawRow) -> Iterator[OutsideResponse]:
+        score, prompt = score_of(row), row.values.get("input")
+        values = {
+            "response": score.get("prediction"),
+            "question": prompt.rpartition(_USER)[2].strip() if isinstance(prompt, str) else prompt,
+            "answer": row.values.get("target"),
+            "score": (score.get("value") or {}).get(metric),
+            "extracted": score.get("extracted_prediction"),
+        }
+        return read_responses(row.place, values, parts)
+
+    sha256 = str(source.origin["sha256"])
+    read = partial(_checked, source, sorted(_EVALSCOPE), responses)
+    return ResponseFile(source.name, "evalscope", sha256, read, scorer=metric)
 
 
 def _first_metric(source: Source, column: str) -> str | None:

@@ -67,6 +67,24 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
 
 
+def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(tmp_path: Path) -> None:
+    score = {"value": {"acc": 0.0}, "prediction": "It is 4.", "extracted_prediction": "It"}
+    row = {"index": 3, "input": "**System**: \nBe brief.\n\n**User**: \n2+2?\n", "target": "4"}
+    reviews = write(tmp_path / "sums.jsonl", [row | {"sample_score": {"score": score, "sample_id": 3}}])
+    file = open_responses([reviews])
+    (response,) = file.read()
+    assert (file.form, file.scorer) == ("evalscope", "acc")
+    assert (response.question, response.answer, response.text) == ("2+2?", "4", "It is 4.")
+    assert response.score is not None
+    assert (response.score.value, response.score.extracted) == ("wrong", "It")
+    broken = write(tmp_path / "broken.jsonl", [row | {"sample_score": {"score": score}}, row])
+    with pytest.raises(InputError, match=r'broken.jsonl:2: "sample_score" holds no "score"'):
+        list(open_responses([broken]).read())
+    predictions = write(tmp_path / "p.jsonl", [{"index": 3, "model_output": {}, "messages": []}])
+    with pytest.raises(InputError, match="import the file of the same name in its folder reviews"):
+        open_responses([predictions])
+
+
 def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
     path = tmp_path / "x.eval"
     path.write_bytes(b"PK")
