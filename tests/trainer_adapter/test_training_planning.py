@@ -4,8 +4,9 @@ import json
 from pathlib import Path
 
 import pytest
+from huggingface_hub.errors import LocalEntryNotFoundError
 
-from service.errors import InputError
+from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
@@ -89,6 +90,15 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "llama", **sizes, "intermediate_size": 8}))
     assert find_shape(str(tmp_path)).kv_heads == 2
+
+
+def test_without_the_hub_a_folder_with_the_config_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object) -> None:
+        raise LocalEntryNotFoundError("no connection")
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
+    with pytest.raises(PrerequisiteError, match=r"a folder that holds its config\.json"):
+        find_shape("Nobody/Model-7B")
 
 
 def test_work_of_the_papers_training() -> None:

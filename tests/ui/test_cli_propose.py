@@ -331,6 +331,14 @@ def test_a_rate_needs_waves(cli: CommandLine) -> None:
 
 
 @pytest.mark.slow
+def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLine) -> None:
+    for done in (cli(*propose("--proposer", "rules", "--n", "20")), cli("runs", "show", "r")):
+        assert "with fewer than 20 neighbors" in done.out
+        assert "nothing left to ask" in done.out
+        assert "--tops-up r" in done.out
+
+
+@pytest.mark.slow
 def test_rules_go_in_waves_too(cli: CommandLine, db: Path) -> None:
     done = cli(*propose("--proposer", "rules", "--wave", "1", "--stop-below", "0", "--json"))
     assert done.code == 0

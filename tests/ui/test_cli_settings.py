@@ -137,6 +137,7 @@ def test_a_file_with_other_keys_is_refused(tmp_path: Path, text: str, message: s
     with pytest.raises(InputError, match=r"settings\.toml") as refusal:
         asked("why?", "--name", "a", "--config", settings_file(tmp_path, text))
     assert message in str(refusal.value)
+    assert not str(refusal.value).endswith("?.")
 
 
 def test_a_file_is_checked_like_the_command_line(tmp_path: Path) -> None:

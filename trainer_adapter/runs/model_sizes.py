@@ -177,7 +177,8 @@ def find_shape(model: str) -> ModelShape:
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
         first_line = str(error).strip().split("\n")[0]
         raise PrerequisiteError(
-            f"model {model}: neither a folder here nor a model that the Hub gives ({first_line})."
+            f"model {model}: neither a folder here nor a model that the Hub gives; without a network name "
+            f"a folder that holds its config.json ({first_line})."
         ) from error
 
 

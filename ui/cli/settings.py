@@ -243,7 +243,7 @@ def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> Non
                 'environment and name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY".'
             )
         if key not in keys:
-            raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}.")
+            raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}")
     layers = context.meta.setdefault("layers", {})
     several = {
         parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
@@ -289,7 +289,7 @@ def _nearest(key: str, keys: Mapping[str, str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key.replace("_", "-"), keys, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(keys))}"
+    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(keys))}."
 
 
 @dataclass(frozen=True)

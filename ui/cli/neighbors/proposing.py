@@ -255,7 +255,7 @@ def _carry_out(
     if outcome.stopped == INTERRUPTED:  # what was in flight is stored
         deliver_signal()
     record = {**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message}
-    terminal.emit(record, print_summary, summary)
+    terminal.emit(record, print_summary, summary, ended=not outcome.stopped)
     problems = run_problems(outcome, summary)
     if problems:
         reasons = {outcome.stopped} if outcome.stopped else set()

@@ -68,11 +68,14 @@ def _print_run(run: "Run", summary: "RunSummary") -> None:
         f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
     )
-    print_summary(summary, unfinished=20)
+    print_summary(summary, unfinished=20, ended=run.finished_at is not None)
 
 
-def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
-    """Print where a run stands, in words and small tables; of the unfinished questions the first ones."""
+def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = False) -> None:
+    """Print where a run stands, in words and small tables; of the unfinished questions the first ones.
+
+    `ended`: the run did what it was to do, so that going on with it asks nothing more.
+    """
     kind = "accepted neighbors"
     if not summary.compared_answers:
         kind = "neighbors that passed the structural checks"
@@ -121,6 +124,14 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5) -> None:
             ["question", "neighbors", "candidates so far"],
             [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]],
         )
+        if ended and not (summary.open_requests or summary.failed_requests):
+            output.say()
+            output.say(
+                "This run has nothing left to ask, also with a higher cap. Another model or strategy can"
+            )
+            output.say(
+                f"top it up: `tagrpo neighbors propose QUESTIONS --name MORE --tops-up {summary.run} ...`"
+            )
 
 
 def _way_on(stopped: str, run: str) -> str:
