@@ -13,6 +13,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --s
 # A-grpo_kl-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo_kl --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A-grpo_kl-0.0002-s1-120/rows.json
 
+# A-grpo_kl-0.0002-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo_kl --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A-grpo_kl-0.0002-s2-120/rows.json
+
 # A-max_rl-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A max_rl --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A-max_rl-0.0002-s1-120/rows.json
 

@@ -37,7 +37,8 @@ _KEYS: Mapping[str, Rule] = {
     "gated": (lambda value: isinstance(value, bool), "true or false is needed"),
 }
 _COLUMNS: Mapping[str, Rule] = {
-    **dict.fromkeys(("question", "answer", "solution", "kind", "tolerance", "images", "choices"), _COLUMN),
+    "question": (lambda value: _COLUMN[0](value) or (_NAMES[0](value) and value), f"{_COLUMN[1]}, or a list"),
+    **dict.fromkeys(("answer", "solution", "kind", "tolerance", "images", "choices"), _COLUMN),
     "options": _NAMES,
 }
 
@@ -185,4 +186,8 @@ class _Definition:
                 "options",
                 "options need a question column, no answer column, and two columns, the right one first",
             )
-        return BenchmarkColumns(options=options, **named)
+        question = named.pop("question", None)
+        first, *further = [question] if question is None or isinstance(question, str) else question
+        if options and further:
+            raise self.fail("options", "options need one question column")
+        return BenchmarkColumns(question=first, options=options, further=tuple(further), **named)

@@ -11,7 +11,15 @@ from evaluator.grading import AnswerKind
 from evaluator.grading.kinds import read_tolerance
 from service.errors import InputError
 from service.hashing import content_hash
-from service.questions.columns import Columns, RowLimits, RowProblem, read_program, read_question, resolve
+from service.questions.columns import (
+    Columns,
+    RowLimits,
+    RowProblem,
+    lacking_columns,
+    read_program,
+    read_question,
+    resolve,
+)
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 
@@ -63,9 +71,12 @@ def read_problems(
                     made.append(make_problem(question.text, question.answer, AnswerKind.CODE))
                     references[made[-1].id] = reference
                     continue
-                made.append(_problem(row.values, columns, extra, benchmark, options_seed, images))
-            except RowProblem as problem:
-                problems.append(_describe(row.place, _cause(problem), benchmark))
+                problem = _problem(row.values, columns, extra, benchmark, options_seed, images)
+                if own and benchmark.columns.question is None:
+                    _refuse_lacking(row, columns, extra, problem.text)
+                made.append(problem)
+            except RowProblem as error:
+                problems.append(_describe(row.place, _cause(error), benchmark))
     if problems:
         more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
         named = "\n  ".join(problems[:ROWS_NAMED])
@@ -79,6 +90,16 @@ def read_problems(
 def _describe(place: str, problem: str, benchmark: Benchmark) -> str:
     hidden = "cannot be used (rows of a gated benchmark are not shown)"
     return f"{place}: {hidden if benchmark.gated else problem}"
+
+
+def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text: str) -> None:
+    lacking = [column for column in lacking_columns(row.values, columns, text) if column != extra.choices]
+    if lacking:
+        raise InputError(
+            f'{row.place}: "{lacking[0]}" holds what the question in "{columns.question}" does not '
+            "say. A .toml says what a question is: [columns], then question = "
+            f'["{columns.question}", "{lacking[0]}"] in their order, or "{columns.question}" alone.'
+        )
 
 
 def _cause(problem: RowProblem) -> str:
@@ -101,10 +122,13 @@ def _columns(
         "answer": wanted.answer,
         "solution": wanted.solution,
         "images": wanted.images,
+        "further": wanted.further,
     }
     if not exact:
         asked = {
-            part: column for part, column in asked.items() if column is not None and _has(present, column)
+            part: column
+            for part, column in asked.items()
+            if part == "further" or (column is not None and _has(present, column))
         }
         if "answer" in asked and benchmark.kind is not AnswerKind.CODE:
             asked.pop("solution", None)

@@ -19,6 +19,7 @@ class ChangedBenchmarkError(InputError):
 class BenchmarkColumns:
     """Names of columns. None: the usual names are looked for (see `service.questions.columns`).
 
+    `further` columns stand below that of the question.
     The answer is read from `answer`; from the last box of `solution` where only that is named. `options` are
     columns of a multiple-choice question, the right one first; they are shuffled and `answer` becomes a
     letter. `choices` is a column with the list of them in their order, to which the answer is a letter; rows
@@ -34,6 +35,7 @@ class BenchmarkColumns:
     tolerance: str | None = None
     images: str | None = None
     choices: str | None = None
+    further: tuple[str, ...] = ()
     kinds: Mapping[str, AnswerKind] = field(default_factory=dict)
 
 

@@ -39,6 +39,7 @@ BELONGS_TO_A_QUESTION = (
 """Columns that a question may not make sense without, where its own column is another."""
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
+_LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
 
@@ -168,6 +169,20 @@ def read_question(
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
         raise RowProblem(f'"{columns.images}" holds {problem}') from problem
+
+
+def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> list[str]:
+    """Return the columns that are not read, though they hold what a question may need and its text lacks."""
+    names = []
+    for name in columns.left_out(values):
+        value = values[name]
+        try:
+            lines = further_text(value, name, RowLimits()).splitlines()
+        except RowProblem:
+            lines = [str(value)]
+        if any(_LETTER_OR_NUMBER.sub("", line).strip() not in text for line in lines):
+            names.append(name)
+    return names
 
 
 def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:

@@ -1,6 +1,5 @@
 """Reads a whole source into members of a set: columns found, rows checked, exact duplicates folded."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +16,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
-    further_text,
+    lacking_columns,
     read_program,
     read_question,
     resolve,
@@ -29,7 +28,6 @@ from service.questions.store import Member
 
 BAD_ROWS_SHOWN = 5
 BAD_ROWS_BEFORE_GIVING_UP = 100
-_LETTER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
 ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
 
 
@@ -113,7 +111,7 @@ def read_source(
                     references.setdefault(question.id, reference)
                 else:
                     question = read_question(row.values, columns, limits, images)
-                    left_out.update(_left_out(row, columns, question.text))
+                    left_out.update(lacking_columns(row.values, columns, question.text))
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -179,21 +177,6 @@ def _refuse(bad: Sequence[BadRow], source: str) -> None:
         f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, nothing was imported:\n"
         f"{first}{more}\nMend them, or pass --skip-bad-rows to leave them out."
     )
-
-
-def _left_out(row: RawRow, columns: Columns, text: str) -> list[str]:
-    """Columns that are not read, though they hold what a question may need and its text does not have."""
-    names = []
-    for name in columns.left_out(row.values):
-        value = row.values[name]
-        try:
-            lines = further_text(value, name, RowLimits()).splitlines()
-        except RowProblem:
-            lines = [str(value)]
-        plain = [_LETTER.sub("", line).strip() for line in lines]
-        if any(line not in text for line in plain):
-            names.append(name)
-    return names
 
 
 def _several_boxes(row: RawRow, columns: Columns) -> bool:

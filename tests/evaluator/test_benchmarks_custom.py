@@ -155,6 +155,24 @@ def test_what_is_wrong_with_a_definition_is_named(
         load_benchmark(toml(tmp_path, text))
 
 
+def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_silence(tmp_path: Path) -> None:
+    row = {"body": "Ann has 3 pens and gets 4.", "question": "How many are there?", "answer": "7"}
+    told = {"body": "How many are there?", "question": "How many are there?", "answer": "7"}
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text(json.dumps(told) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: \"body\" holds .*\[\"question\", \"body\"\]"):
+        load_benchmark(str(rows))
+    both = 'file = "rows.jsonl"\n[columns]\nquestion = ["body", "question"]'
+    text = load_benchmark(toml(tmp_path, both)).problems[1].question
+    assert text == "Ann has 3 pens and gets 4.\nHow many are there?"
+    alone = 'file = "rows.jsonl"\n[columns]\nquestion = "question"'
+    assert load_benchmark(toml(tmp_path, alone)).problems[1].question == "How many are there?"
+    with pytest.raises(InputError, match="no column 'passage'"):
+        load_benchmark(toml(tmp_path, both.replace("body", "passage")))
+    with pytest.raises(InputError, match=r"question is \[\]; the name of a column is needed, or a list"):
+        load_benchmark(toml(tmp_path, 'file = "rows.jsonl"\n[columns]\nquestion = []'))
+
+
 def test_a_definition_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_bytes(b'name = "a"\ntitle = "\xff"\n')
