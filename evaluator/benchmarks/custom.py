@@ -187,7 +187,9 @@ class _Definition:
                 "options need a question column, no answer column, and two columns, the right one first",
             )
         question = named.pop("question", None)
-        first, *further = [question] if question is None or isinstance(question, str) else question
-        if options and further:
+        names: list[str] = question if isinstance(question, list) else []
+        if options and names:
             raise self.fail("options", "options need one question column")
-        return BenchmarkColumns(question=first, options=options, further=tuple(further), **named)
+        if names:
+            question, *names = names
+        return BenchmarkColumns(question=question, options=options, further=tuple(names), **named)
