@@ -117,25 +117,24 @@ def _columns(
         if missing:
             raise InputError(f"{name}: no column {', '.join(map(repr, missing))}; {_there(present)}.")
         return Columns(question=wanted.question), BenchmarkColumns(options=wanted.options)
-    asked: dict[str, Any] = {
+    asked = {
         "question": wanted.question,
         "answer": wanted.answer,
         "solution": wanted.solution,
         "images": wanted.images,
-        "further": wanted.further,
     }
     if not exact:
         asked = {
-            part: column
-            for part, column in asked.items()
-            if part == "further" or (column is not None and _has(present, column))
+            part: column for part, column in asked.items() if column is not None and _has(present, column)
         }
         if "answer" in asked and benchmark.kind is not AnswerKind.CODE:
             asked.pop("solution", None)
     try:
-        columns = resolve(Columns(**asked), present, name, benchmark.kind)
+        columns = resolve(Columns(**asked, further=wanted.further), present, name, benchmark.kind)
     except InputError:
-        missing = [column for column in asked.values() if column and not _has(present, column)]
+        missing = [
+            column for column in (*asked.values(), *wanted.further) if column and not _has(present, column)
+        ]
         what = f"no column {', '.join(map(repr, missing))}" if missing else "no question and answer found"
         raise InputError(
             f"{name}: {what}; {_there(present)}. A .toml names other columns: [columns], question = ..."

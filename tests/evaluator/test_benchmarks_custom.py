@@ -163,10 +163,10 @@ def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_sil
     with pytest.raises(InputError, match=r"rows\.jsonl:2: \"body\" holds .*\[\"question\", \"body\"\]"):
         load_benchmark(str(rows))
     both = 'file = "rows.jsonl"\n[columns]\nquestion = ["body", "question"]'
-    text = load_benchmark(toml(tmp_path, both)).problems[1].question
+    text = load_benchmark(toml(tmp_path, both)).problems[1].text
     assert text == "Ann has 3 pens and gets 4.\nHow many are there?"
     alone = 'file = "rows.jsonl"\n[columns]\nquestion = "question"'
-    assert load_benchmark(toml(tmp_path, alone)).problems[1].question == "How many are there?"
+    assert load_benchmark(toml(tmp_path, alone)).problems[1].text == "How many are there?"
     with pytest.raises(InputError, match="no column 'passage'"):
         load_benchmark(toml(tmp_path, both.replace("body", "passage")))
     with pytest.raises(InputError, match=r"question is \[\]; the name of a column is needed, or a list"):
