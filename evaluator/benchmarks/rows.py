@@ -95,10 +95,11 @@ def _describe(place: str, problem: str, benchmark: Benchmark) -> str:
 def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text: str) -> None:
     lacking = [column for column in lacking_columns(row.values, columns, text) if column != extra.choices]
     if lacking:
+        parts = ", ".join(f'"{name}"' for name in row.values if name in (columns.question, *lacking))
         raise InputError(
-            f'{row.place}: "{lacking[0]}" holds what the question in "{columns.question}" does not '
-            "say. A .toml says what a question is: [columns], then question = "
-            f'["{columns.question}", "{lacking[0]}"] in their order, or "{columns.question}" alone.'
+            f'{row.place}: "{lacking[0]}" holds what the question in "{columns.question}" does not say. A '
+            f'.toml says what a question is: [columns], then question = [{parts}], or "{columns.question}" '
+            "alone."
         )
 
 

@@ -160,7 +160,7 @@ def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_sil
     told = {"body": "How many are there?", "question": "How many are there?", "answer": "7"}
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(told) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"rows\.jsonl:2: \"body\" holds .*\[\"question\", \"body\"\]"):
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: \"body\" holds .*\[\"body\", \"question\"\]"):
         load_benchmark(str(rows))
     both = 'file = "rows.jsonl"\n[columns]\nquestion = ["body", "question"]'
     text = load_benchmark(toml(tmp_path, both)).problems[1].text
