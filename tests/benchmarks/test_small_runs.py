@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from benchmarks import harness
+from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
@@ -53,14 +54,6 @@ TRAINING = {
 """Minutes to days; only their help is asked for."""
 
 
-def scripts() -> set[str]:
-    return {
-        f"{path.parent.name}.{path.stem}"
-        for path in (ROOT / "benchmarks").glob("*/*.py")
-        if '__name__ == "__main__"' in path.read_text(encoding="utf-8")
-    }
-
-
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     """Run a benchmark in this process, and what it measures in processes of their own here too."""
@@ -97,8 +90,12 @@ def test_small_on_programs(run: Callable[..., str], tmp_path: Path) -> None:
     assert report["changed"] == {"wrong: tests failed": 1}
 
 
-def test_every_benchmark_is_listed_here() -> None:
-    assert scripts() == {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *ELSEWHERE, *TRAINING}
+def test_every_benchmark_is_listed_here_and_by_the_package(run: Callable[..., str]) -> None:
+    here = {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *ELSEWHERE, *TRAINING}
+    assert {name.removeprefix("benchmarks.") for name in scripts()} == {*here, "gpu_check"}
+    output = run("__main__")
+    assert all(f"{name} " in output and line in output for name, line in scripts().items())
+    assert all(scripts().values())
 
 
 @pytest.mark.slow
