@@ -77,6 +77,8 @@ def test_the_address_chooses_methods_and_metric(db):
     assert "evaluation of gone here" in gone.warning[0].value
     app = shown(run=["base", "third"], metric="pass^k", on="aime25")
     assert app.multiselect[0].value == ["base", "third"]
+    assert "2 of 3 methods" in words(app)
+    assert "of 3 methods" not in words(shown())
     assert "share of problems that all of k samples solve" in words(app)
 
 

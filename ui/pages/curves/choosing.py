@@ -105,6 +105,8 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     methods = tuple(method for label, method in ready.items() if label in picked)
     if not methods:
         return None
+    if len(methods) < len(ready):
+        st.caption(f"{len(methods)} of {len(ready)} methods")
     for name in ("of", "against"):
         note_absent(name, picked, "method", "another one of those above")
     benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
