@@ -1,6 +1,7 @@
 """Files of responses: rows (JSON Lines, CSV, parquet), and those of evaluation tools."""
 
 import hashlib
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,21 +18,24 @@ from evaluator.exchange.responses import (
     with_thought,
 )
 from service.errors import InputError
-from service.questions.columns import RowProblem
-from service.questions.files import BadRow, RawRow, Source, open_file
+from service.questions.columns import CANDIDATES, Columns, RowProblem, lacking_columns
+from service.questions.files import BadRow, JsonNumber, RawRow, Source, open_file
 
-Format: TypeAlias = Literal["rows", "inspect", "lighteval", "evalscope", "nemo-skills"]
-FORMATS: tuple[Format, ...] = ("rows", "inspect", "lighteval", "evalscope", "nemo-skills")
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"]
+FORMATS: tuple[Format, ...] = ("rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills")
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
 
 _LIGHTEVAL = ({"doc", "model_response"}, {"__doc__", "__model_response__"})
+_LM_EVAL = {"doc_id", "doc", "resps", "filtered_resps"}
 _EVALSCOPE = {"input", "target", "sample_score"}
 _USER = "**User**:"
 _EVALSCOPE_PREDICTIONS = {"model_output", "messages", "index"}
 _NEMO = {"generation", "expected_answer"}
 _NEMO_THOUGHT = "reasoning_content"
+_TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
+_DRAWN_WITH = ("temperature", "top_p", "top_k", "max_gen_toks", "do_sample")
 _VERDICT = re.compile(r"judge?ment:[\s*]*(yes|no)\b", re.I)
 _BAD_NAMED = 5
 
@@ -104,6 +108,8 @@ def _open(path: Path, form: Format | None, columns: dict[str, str], scorer: str 
     if form is None:
         if any(names <= set(present) for names in _LIGHTEVAL):
             form = "lighteval"
+        elif set(present) >= _LM_EVAL:
+            form = "lm-eval"
         elif set(present) >= _EVALSCOPE:
             form = "evalscope"
         elif set(present) >= _EVALSCOPE_PREDICTIONS:
@@ -115,6 +121,8 @@ def _open(path: Path, form: Format | None, columns: dict[str, str], scorer: str 
             form = "nemo-skills" if set(present) >= _NEMO else "rows"
     if form == "lighteval":
         return _open_lighteval(source, present, scorer)
+    if form == "lm-eval":
+        return _open_lm_eval(path, source, scorer)
     if form == "evalscope":
         return _open_evalscope(source, scorer)
     if scorer is not None:
@@ -243,6 +251,104 @@ def _open_lighteval(source: Source, present: Sequence[str], scorer: str | None) 
         lambda: _checked(source, wanted, responses),
         scorer=metric,
     )
+
+
+def _open_lm_eval(path: Path, source: Source, scorer: str | None) -> ResponseFile:
+    """Open samples of lm-evaluation-harness: a row a problem and filter, with all responses to it.
+
+    A filter takes the answer out of a response, and metrics are of what it took, so that a task of two
+    filters has every response twice: the rows of one are read. `scorer` names metric and filter as the
+    harness's results do (`exact_match,strict-match`); by default the first of each. A metric of several
+    responses together is that of none of them.
+    """
+    metrics, filters, present = dict[str, None](), dict[str | None, None](), dict[str, None]()
+    drawn: Mapping[str, Any] = {}
+    for row in source.rows:
+        if isinstance(row, RawRow):
+            present |= dict.fromkeys(row.values)
+            metrics |= dict.fromkeys(row.values.get("metrics") or ())
+            filters[row.values.get("filter")] = None
+            drawn = drawn or _arguments(row.values)[1]
+    metric, _, of_filter = (scorer or "").partition(",")
+    metric = metric or next(iter(metrics), "")
+    chosen = of_filter or next(iter(filters), None)
+    if chosen not in filters or (metric and metric not in present):
+        raise InputError(
+            f"{source.name}: no scorer {scorer!r}; give METRIC,FILTER: metrics are "
+            f"{', '.join(metrics) or 'none'}, filters {', '.join(map(str, filters))}."
+        )
+    names = "response", "question", "id", "answer", "score", "extracted"
+    parts = {name: name for name in names}
+
+    def read() -> Iterator[OutsideResponse]:
+        seen: set[Any] = set()  # before 0.4.4 rows do not name their filter
+
+        def responses(row: RawRow) -> Iterator[OutsideResponse]:
+            values = row.values
+            if values.get("filter") != chosen or values.get("doc_id") in seen:
+                return iter(())
+            seen.add(values.get("doc_id"))
+            texts = _first(values.get("resps"))
+            if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+                raise RowProblem('"resps" has no text; log-likelihood tasks cannot be imported')
+            alone = len(texts) == 1
+            told = {
+                "response": texts,
+                "question": _asked(values),
+                "id": values.get("doc_id"),
+                "answer": _first(values.get("target")),
+                "score": values.get(metric) if alone else None,
+                "extracted": _first(values.get("filtered_resps")) if alone else None,
+            }
+            return read_responses(row.place, told, parts)
+
+        yield from _checked(source, wanted, responses)
+
+    wanted = [name for name in present if name in (*_LM_EVAL, "filter", "target", "arguments", metric)]
+    task = _TASK.fullmatch(path.stem)
+    return ResponseFile(
+        source.name,
+        "lm-eval",
+        str(source.origin["sha256"]),
+        read,
+        scorer=f"{metric},{chosen}" if metric and chosen else metric or None,
+        poses=task[1] if task else None,
+        settings={name: _number(drawn[name]) for name in _DRAWN_WITH if drawn.get(name) is not None},
+    )
+
+
+def _asked(values: Mapping[str, Any]) -> str | None:
+    """Return a document's question; where that lacks what else the document has of it, the prompt."""
+    doc = values["doc"] if isinstance(values.get("doc"), Mapping) else {}
+    spelled = {name.lower(): name for name in doc}
+    column = next((spelled[name] for name in CANDIDATES["question"] if name in spelled), None)
+    text = doc.get(column) if column else None
+    if isinstance(text, str) and not lacking_columns(doc, Columns(question=column), text):
+        return text
+    prompt = _arguments(values)[0]
+    return prompt if isinstance(prompt, str) else None
+
+
+def _arguments(values: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
+    """Return the prompt of a row of lm-evaluation-harness and how its responses were drawn."""
+    asked = values.get("arguments")
+    first = next(iter(asked.values()), None) if isinstance(asked, Mapping) else _first(asked)
+    prompt, settings = (
+        (first.get("arg_0"), first.get("arg_1"))
+        if isinstance(first, Mapping)
+        else (*first, None, None)[:2]
+        if isinstance(first, list | tuple)
+        else (None, None)
+    )
+    return _first(prompt), settings if isinstance(settings, Mapping) else {}
+
+
+def _number(value: Any) -> Any:
+    return json.loads(value) if isinstance(value, JsonNumber) else value
+
+
+def _first(value: Any) -> Any:
+    return (value[0] if value else None) if isinstance(value, list) else value
 
 
 def _open_evalscope(source: Source, scorer: str | None) -> ResponseFile:

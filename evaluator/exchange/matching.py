@@ -9,7 +9,7 @@ from evaluator.evals.problems import PlacedProblem, Problem, make_problem, numbe
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading import AnswerKind
 from service.errors import InputError
-from service.questions.columns import RowProblem
+from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered
 
 By: TypeAlias = Literal["text", "inside", "position"]
@@ -105,7 +105,8 @@ class FromFile:
         number = self._numbers.get(raw)
         if number is None:
             try:
-                problem = make_problem(text, response.answer, kind, response.tolerance, images)
+                gold = response.answer if kind is AnswerKind.CODE else bare_answer(response.answer)
+                problem = make_problem(text, gold, kind, response.tolerance, images)
             except InputError as error:
                 raise RowProblem(f"there are {error}") from error
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))

@@ -262,11 +262,14 @@ def _answer(value: Any, column: str, limits: RowLimits) -> str:
         return ", ".join(part for part in parts if part)
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object; lead into it by dots: --answer-column {column}.NAME')
-    text = _checked(_scalar(value, column), column, limits)
+    return bare_answer(_checked(_scalar(value, column), column, limits))
+
+
+def bare_answer(text: str) -> str:
+    """Return what a gold answer is without its solution: what is boxed, or behind four hashes as in GSM8K."""
     boxed = boxed_answer(text)
     if boxed is not None:
         return boxed
-    # GSM8K keeps the solution in its answer column, the answer behind four hashes.
     hashes = _HASHES.findall(text)
     return str(hashes[-1]) if hashes else text
 

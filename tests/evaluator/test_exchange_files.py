@@ -11,6 +11,7 @@ import pytest
 from pyarrow import parquet
 
 from evaluator.exchange.files import open_responses
+from evaluator.exchange.matching import FromFile
 from service.errors import InputError
 
 
@@ -83,6 +84,73 @@ def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(t
     predictions = write(tmp_path / "p.jsonl", [{"index": 3, "model_output": {}, "messages": []}])
     with pytest.raises(InputError, match="import the file of the same name in its folder reviews"):
         open_responses([predictions])
+
+
+def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
+    """Rows as lm-evaluation-harness 0.4.13 writes them with --log_samples, of two problems."""
+    drawn = {"until": ["</s>"], "do_sample": True, "temperature": 0.7, "max_gen_toks": 40}
+    return [
+        {
+            "doc_id": number,
+            "doc": {"question": f"{number}+2?", "answer": f"#### {number + 2}"},
+            "target": f"It is\n#### {number + 2}",
+            "arguments": {"gen_args_0": {"arg_0": f"1+1?\n2\n\n{number}+2?", "arg_1": drawn}},
+            "resps": [[f"It is {number + 2}."]],
+            "filtered_resps": ["[invalid]" if name == "strict" else str(number + 2)],
+            "filter": name,
+            "metrics": ["exact_match"],
+            "exact_match": float(name == "flexible"),
+        }
+        | changes
+        for name in filters
+        for number in range(2)
+    ]
+
+
+def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: Path) -> None:
+    path = tmp_path / "samples_sums_2026-11-26T13-25-50.262854.jsonl"
+    write(path, lm_eval_rows("strict", "flexible"))
+    file = open_responses([path])
+    assert (file.form, file.scorer, file.poses) == ("lm-eval", "exact_match,strict", "sums")
+    assert file.settings == {"temperature": 0.7, "max_gen_toks": 40, "do_sample": True}
+    assert [(each.id, each.question, each.text) for each in file.read()] == [
+        ("0", "0+2?", "It is 2."),
+        ("1", "1+2?", "It is 3."),
+    ]
+    assert [each.score.value for each in file.read() if each.score] == ["wrong", "wrong"]
+    flexible = open_responses([path], scorer="exact_match,flexible")
+    assert [(e.score.value, e.score.extracted) for e in flexible.read() if e.score] == [
+        ("correct", "2"),
+        ("correct", "3"),
+    ]
+    with pytest.raises(InputError, match="give METRIC,FILTER: metrics are exact_match, filters strict, flex"):
+        open_responses([path], scorer="exact_match,loose")
+
+
+def test_the_gold_of_a_solution_is_its_answer(tmp_path: Path) -> None:
+    file = open_responses([write(tmp_path / "a.jsonl", lm_eval_rows("strict"))])
+    matcher = FromFile("own")
+    assert [matcher.number(response) for response in file.read()] == [0, 1]
+    assert [placed.problem.answer for placed in matcher.placed()] == ["2", "3"]
+
+
+def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions(tmp_path: Path) -> None:
+    several = write(tmp_path / "a.jsonl", lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
+    responses = list(open_responses([several]).read())
+    assert [each.text for each in responses] == ["It is 2.", "It is 3."] * 2
+    assert not any(each.score for each in responses)
+    prompts = ["1+1?\n2\n\n0+2?", "1+1?\n2\n\n1+2?"]
+    options = {"Question": "Which?", "choices": ["red", "blue"]}
+    choice = write(tmp_path / "b.jsonl", lm_eval_rows("none", doc=options, target="(A)"))
+    assert [each.question for each in open_responses([choice]).read()] == prompts
+    old = [row | {"arguments": [["0+2?", {"until": []}]]} for row in lm_eval_rows("strict", "flexible")]
+    for row in old:
+        del row["filter"], row["metrics"]
+    (first, second) = open_responses([write(tmp_path / "c.jsonl", old)]).read()
+    assert (first.text, second.text, first.score) == ("It is 2.", "It is 3.", None)
+    likelihoods = write(tmp_path / "d.jsonl", lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
+    with pytest.raises(InputError, match="log-likelihood tasks cannot be imported"):
+        list(open_responses([likelihoods]).read())
 
 
 def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ class Columns:
     panel: ClassVar[str] = "The file"
 
     form: Annotated[
-        Literal["rows", "inspect", "lighteval", "evalscope", "nemo-skills"] | None,
+        Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"] | None,
         Option("--format", help="Whose files they are; by default what they look like."),
     ] = None
     column: Annotated[
