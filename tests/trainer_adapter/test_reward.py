@@ -252,4 +252,12 @@ def _graders() -> list[psutil.Process]:
     """The processes that a fork server of ours has started."""
     mine = psutil.Process()
     grown = [child for child in mine.children(recursive=True) if child.ppid() != mine.pid]
-    return [child for child in grown if "postgres" not in child.name()]  # of a server's tests
+    of_other_tests = ("postgres", "trainer_adapter.verl.cpu")  # a database's server, a server of forks
+    return [child for child in grown if not any(word in " ".join(_command(child)) for word in of_other_tests)]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return [process.name(), *process.cmdline()]
+    except psutil.Error:
+        return []

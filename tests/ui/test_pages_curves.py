@@ -120,7 +120,7 @@ def test_a_k_that_a_run_has_no_samples_for_is_said(db):
 @pytest.mark.slow
 def test_a_warning_says_which_benchmark_and_k_it_is_about_as_the_command_does(db):
     pair(db)
-    assert "(!) aime24 at k = 8: only 2 of 3 problems differ" in words(shown(view="differences"))
+    assert "(!) aime24 at k = 1, 2, 4, 8: only 2 of 3 problems differ" in words(shown(view="differences"))
 
 
 def test_differences_say_that_they_are_of_pass_at_k(db):
