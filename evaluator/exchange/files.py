@@ -292,7 +292,7 @@ def _open_lm_eval(path: Path, source: Source, scorer: str | None) -> ResponseFil
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise RowProblem('"resps" has no text; log-likelihood tasks cannot be imported')
             alone = len(texts) == 1
-            told = {
+            named = {
                 "response": texts,
                 "question": _asked(values),
                 "id": values.get("doc_id"),
@@ -300,7 +300,7 @@ def _open_lm_eval(path: Path, source: Source, scorer: str | None) -> ResponseFil
                 "score": values.get(metric) if alone else None,
                 "extracted": _first(values.get("filtered_resps")) if alone else None,
             }
-            return read_responses(row.place, told, parts)
+            return read_responses(row.place, named, parts)
 
         yield from _checked(source, wanted, responses)
 
