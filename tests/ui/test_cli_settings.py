@@ -183,7 +183,7 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     assert "[endpoint.NAME]" in command_line("eval", "run", "--help").out
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.run]\nmax_usd = 5.0\n")
     refused = command_line(*asked)
-    assert (refused.code, "tagrpo.toml: run has no option 'max_usd'" in refused.err) == (2, True)
+    assert (refused.code, "tagrpo.toml: eval run has no option 'max_usd'" in refused.err) == (2, True)
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.runs]\nmax-usd = 5.0\n")
     refused = command_line("sets", "list", "--db", "team/tagrpo.db")
     assert (refused.code, "[eval.runs] is no table of a command" in refused.err) == (2, True)

@@ -243,7 +243,8 @@ def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> Non
                 'environment and name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY".'
             )
         if key not in keys:
-            raise InputError(f"{path}: {context.command.name} has no option {key!r}; {_nearest(key, keys)}")
+            command = " ".join(context.command_path.split()[1:]) or context.command.name
+            raise InputError(f"{path}: {command} has no option {key!r}; {_nearest(key, keys)}")
     layers = context.meta.setdefault("layers", {})
     several = {
         parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
