@@ -10,6 +10,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --s
 # A-grpo-0.0002-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A-grpo-0.0002-s2-120/rows.json
 
+# A-grpo-0.0002-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A-grpo-0.0002-s3-120/rows.json
+
 # A-grpo_kl-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo_kl --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A-grpo_kl-0.0002-s1-120/rows.json
 
@@ -40,17 +43,26 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_own --rate 0.00
 # A-rescue_own-0.0001-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_own --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A-rescue_own-0.0001-s2-120/rows.json
 
+# A-rescue_own-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_own --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-rescue_own-0.0001-s3-120/rows.json
+
 # A-rescue_untapered-0.0001-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_untapered --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A-rescue_untapered-0.0001-s1-120/rows.json
 
 # A-rescue_untapered-0.0001-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_untapered --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A-rescue_untapered-0.0001-s2-120/rows.json
 
+# A-rescue_untapered-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_untapered --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-rescue_untapered-0.0001-s3-120/rows.json
+
 # A-ta_rescue-0.0001-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s1-120/rows.json
 
 # A-ta_rescue-0.0001-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s2-120/rows.json
+
+# A-ta_rescue-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s3-120/rows.json
 
 # A640-base-0-s0-0
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/A640-base-0-s0-0/rows.json
@@ -61,11 +73,17 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.000
 # A640-grpo_1-0.0002-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s2-120/rows.json
 
+# A640-grpo_1-0.0002-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s3-120/rows.json
+
 # A640-grpo_1.5-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s1-120/rows.json
 
 # A640-grpo_1.5-0.0002-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s2-120/rows.json
+
+# A640-grpo_1.5-0.0002-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s3-120/rows.json
 
 # A640-grpo_2-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s1-120/rows.json
@@ -73,14 +91,23 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.000
 # A640-grpo_2-0.0002-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s2-120/rows.json
 
+# A640-grpo_2-0.0002-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s3-120/rows.json
+
 # A640-grpo_2.5-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s1-120/rows.json
 
 # A640-grpo_2.5-0.0002-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 2 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s2-120/rows.json
 
+# A640-grpo_2.5-0.0002-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s3-120/rows.json
+
 # A640-ta_rescue_1-0.0001-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s1-120/rows.json
 
 # A640-ta_rescue_1-0.0001-s2-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s2-120/rows.json
+
+# A640-ta_rescue_1-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s3-120/rows.json
