@@ -281,7 +281,7 @@ def _open_lm_eval(path: Path, source: Source, scorer: str | None) -> ResponseFil
     parts = {name: name for name in names}
 
     def read() -> Iterator[OutsideResponse]:
-        seen: set[Any] = set()  # before 0.4.4 rows do not name their filter
+        seen: set[Any] = set()  # rows of older versions do not name their filter
 
         def responses(row: RawRow) -> Iterator[OutsideResponse]:
             values = row.values
