@@ -261,33 +261,35 @@ def _open_lm_eval(path: Path, source: Source, scorer: str | None) -> ResponseFil
     harness's results do (`exact_match,strict-match`); by default the first of each. A metric of several
     responses together is that of none of them.
     """
-    metrics, filters, present = dict[str, None](), dict[str | None, None](), dict[str, None]()
+    metrics, filters, present = dict[str, None](), dict[str, None](), dict[str, None]()
     drawn: Mapping[str, Any] = {}
     for row in source.rows:
         if isinstance(row, RawRow):
             present |= dict.fromkeys(row.values)
-            metrics |= dict.fromkeys(row.values.get("metrics") or ())
-            filters[row.values.get("filter")] = None
+            named = row.values.get("metrics")
+            metrics |= dict.fromkeys(map(str, named if isinstance(named, list) else ()))
+            filters[str(row.values.get("filter", ""))] = None
             drawn = drawn or _arguments(row.values)[1]
     metric, _, of_filter = (scorer or "").partition(",")
     metric = metric or next(iter(metrics), "")
-    chosen = of_filter or next(iter(filters), None)
+    chosen = of_filter or next(iter(filters), "")
     if chosen not in filters or (metric and metric not in present):
         raise InputError(
             f"{source.name}: no scorer {scorer!r}; give METRIC,FILTER: metrics are "
-            f"{', '.join(metrics) or 'none'}, filters {', '.join(map(str, filters))}."
+            f"{', '.join(metrics) or 'none'}, filters {', '.join(filters)}."
         )
-    names = "response", "question", "id", "answer", "score", "extracted"
-    parts = {name: name for name in names}
+    parts = {name: name for name in ("response", "question", "id", "answer", "score", "extracted")}
 
     def read() -> Iterator[OutsideResponse]:
-        seen: set[Any] = set()  # rows of older versions do not name their filter
+        seen: set[str] = set()  # rows of older versions do not name their filter
 
         def responses(row: RawRow) -> Iterator[OutsideResponse]:
             values = row.values
-            if values.get("filter") != chosen or values.get("doc_id") in seen:
+            if str(values.get("filter", "")) != chosen or str(values.get("doc_id")) in seen:
                 return iter(())
-            seen.add(values.get("doc_id"))
+            seen.add(str(values.get("doc_id")))
+            if "resps" not in values:
+                raise RowProblem('it has no "resps", as samples of lm-evaluation-harness have')
             texts = _first(values.get("resps"))
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
                 raise RowProblem('"resps" has no text; log-likelihood tasks cannot be imported')

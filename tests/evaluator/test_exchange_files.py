@@ -151,6 +151,11 @@ def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions
     likelihoods = write(tmp_path / "d.jsonl", lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
     with pytest.raises(InputError, match="log-likelihood tasks cannot be imported"):
         list(open_responses([likelihoods]).read())
+    odd = write(tmp_path / "e.jsonl", lm_eval_rows("none", doc_id=[1], filter=["a"], metrics="em", doc="x"))
+    assert [each.text for each in open_responses([odd]).read()] == ["It is 2."]
+    other = write(tmp_path / "f.jsonl", [{"question": "1+1?", "response": "2"}])
+    with pytest.raises(InputError, match=r'f\.jsonl:1: it has no "resps"'):
+        list(open_responses([other], "lm-eval").read())
 
 
 def test_a_log_that_is_none_says_so(tmp_path: Path) -> None:
