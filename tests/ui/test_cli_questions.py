@@ -208,3 +208,20 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     assert code == 2
     assert "Import more, or ask for fewer" in err
     assert cli("mix", "x9", *options)[0] == 2
+
+
+def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, more: Path) -> None:
+    cli("import", str(mine), "--name", "wrong")
+    code, _, err = cli("remove", "wrong")
+    assert code == 2
+    assert "--yes" in err  # nobody is there to be asked
+    whole = cli.within()
+    assert whole("neighbors", "propose", "wrong", "--name", "first", "--proposer", "rules")[0] == 0
+    code, _, err = cli("remove", "wrong", "--yes")
+    assert code == 2
+    assert "runs are over it: first (`tagrpo runs remove`)" in err
+    assert whole("runs", "remove", "first", "--yes")[0] == 0
+    code, out, _ = cli("remove", "wrong", "--yes")
+    assert code == 0
+    assert 'removed question set "wrong" (4 questions)' in out
+    assert cli("import", str(more), "--name", "wrong")[0] == 0

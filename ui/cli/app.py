@@ -25,6 +25,7 @@ from ui.cli.neighbors import audits, judging, mending, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
 from ui.cli.questions import contamination, importing
+from ui.cli.questions import removing as removing_questions
 from ui.cli.runs import listing, removing, resuming, showing
 from ui.cli.sets import commands as sets
 from ui.cli.sets import exports, publishing
@@ -53,7 +54,7 @@ app = typer.Typer(
 )
 GROUPS = {
     "questions": command_group(
-        "Import, browse and mix questions.",
+        "Import, browse, mix and remove sets of questions.",
         "tagrpo questions import math_train.jsonl --name math",
         {
             "import": importing.import_,
@@ -62,6 +63,7 @@ GROUPS = {
             "suspects": questions.suspects,
             "mix": importing.mix,
             "contamination": contamination.contamination,
+            "remove": removing_questions.remove,
         },
     ),
     "benchmarks": command_group(

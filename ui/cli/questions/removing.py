@@ -1,0 +1,43 @@
+"""`tagrpo questions remove`: a set that was imported wrongly."""
+
+from typing import Annotated
+
+import typer
+from typer import Argument, Option
+
+from ui.cli import output
+from ui.cli.output import Terminal, plural
+from ui.cli.settings import Db
+
+
+def remove(
+    name: Annotated[str, Argument(help="A question set.")],
+    yes: Annotated[bool, Option("--yes", help="Remove it without asking.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Remove a question set, for example one that was imported with a wrong column; its name is free again.
+
+    Questions that are in no other set stay in the database, as all texts do. A set that runs are over, or
+    that others were mixed from, is not removed. What was published from it stays.
+
+    Example: [bold]tagrpo questions remove math-wrong[/bold]
+    """
+    from service.questions.removing import check_removable, remove_set
+    from service.questions.store import load_members
+
+    with db.open() as database:
+        with database.read() as session:
+            stored = check_removable(session, name)
+            members = len(load_members(session, name))
+        if not yes and not output.is_confirmed(
+            f"removing question set {name!r}",
+            f"Remove question set {name} ({plural(members, 'question')}, made {stored.created_at})? "
+            "It cannot be taken back.",
+        ):
+            raise typer.Abort
+        with database.write() as session:
+            remove_set(session, name)
+    record = {"set": name, "questions": members, "spec": stored.spec}
+    terminal.emit(record, output.say, f'removed question set "{name}" ({plural(members, "question")})')
