@@ -2,6 +2,8 @@
 
 import json
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -231,3 +233,62 @@ def test_ctrl_c_in_a_step_ends_the_demo(tmp_path: Path, monkeypatch: pytest.Monk
     step = Step("First", "Import", "Questions.", ("questions", "import", "x"))
     with pytest.raises(KeyboardInterrupt):
         command._carry_out(DemoPlan(tmp_path), step, "step 1 of 1")
+
+
+def training_steps(plan: DemoPlan) -> list[Step]:
+    """Two trainings and a step between them; commands that are quick stand for all three."""
+    first, second = Training("grpo", 1), Training("ta_grpo", 1)
+    show = "recipes", "show"
+    return [
+        Step("Training", "Train first", "It trains.", (*show, "grpo"), training=first),
+        Step("Training", "Between", "It reads.", (*show, "dapo")),
+        Step("Training", "Train second", "It trains.", (*show, "ta_grpo", "--json"), training=second),
+    ]
+
+
+def test_the_next_training_runs_beside_the_one_in_hand(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    code, out, err = cli("demo")
+    assert code == 0
+    places = [out.index(title) for title in ("Train first", "Between", "Train second")]
+    assert places == sorted(places)
+    assert out.count("It began beside the training before.") == 1
+    assert out.count("$ tagrpo recipes show") == 3
+    assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
+    assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3
+
+
+def test_a_training_that_failed_beside_another_is_run_again_in_its_turn(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sandbox.demo.steps, "demo_steps", training_steps)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "raise SystemExit('no memory')"))
+    code, out, err = cli("demo")
+    assert code == 0
+    assert "no memory" in err
+    assert '"name": "ta_grpo"' in out  # it ran here
+
+
+def test_trainings_beside_end_with_the_demo(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(command, "TAGRPO", (sys.executable, "-c", "import time; time.sleep(60)"))
+    ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
+    ahead.start(steps[2:])
+    (process,) = [process for process, _ in ahead._running.values()]
+    assert process.poll() is None
+    started = time.monotonic()
+    ahead.stop()
+    assert process.returncode == -15
+    assert time.monotonic() - started < 30
+
+
+def test_without_memory_for_two_trainings_they_take_turns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(command, "TRAINING_BYTES", 1 << 60)
+    ahead, steps = command.Ahead(), training_steps(DemoPlan(tmp_path))
+    ahead.start(steps[2:])
+    assert not ahead.finish(steps[2])

@@ -2,10 +2,13 @@
 
 import os
 import shlex
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -19,6 +22,9 @@ if TYPE_CHECKING:
 
 LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
+TAGRPO = (sys.executable, "-c", "from ui.cli.app import main; main()")
+TRAINING_BYTES = 3 << 30
+"""Memory that a training takes, and some more."""
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
 
@@ -109,21 +115,30 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
         return
     _introduce(plan, len(steps), len(steps) - len(open_ones))
     chapter = ""
-    for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
-        if key in held.done:
-            continue
-        if step.chapter != chapter:
-            chapter = step.chapter
+    trainings = [step for step, key in zip(steps, keys, strict=True) if step.training and key not in held.done]
+    ahead = Ahead()
+    try:
+        for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
+            if key in held.done:
+                continue
+            if step.chapter != chapter:
+                chapter = step.chapter
+                output.say()
+                output.heading(f"=== {chapter} ===")
             output.say()
-            output.heading(f"=== {chapter} ===")
-        output.say()
-        output.heading(f"{number}/{len(steps)}  {step.title}")
-        output.say(step.words)
-        started = time.monotonic()
-        _carry_out(plan, step, f"step {number} of {len(steps)}")
-        seconds = time.monotonic() - started
-        held.finish(key, seconds)
-        output.note(f"({seconds:.0f} s)")
+            output.heading(f"{number}/{len(steps)}  {step.title}")
+            output.say(step.words)
+            started = time.monotonic()
+            if step.training:
+                trainings.remove(step)
+                ahead.start([each for each in trainings if not _is_trained(plan, each)])
+            if not ahead.finish(step):
+                _carry_out(plan, step, f"step {number} of {len(steps)}")
+            seconds = time.monotonic() - started
+            held.finish(key, seconds)
+            output.note(f"({seconds:.0f} s)")
+    finally:
+        ahead.stop()
     output.say()
     output.heading("=== The report ===")
     write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
@@ -147,6 +162,78 @@ def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
     )
 
 
+class Ahead:
+    """The next trainings, run beside the one in hand.
+
+    Alone a training of so small a model leaves a third of two cores idle, and starts on one.
+    """
+
+    def __init__(self) -> None:
+        self._running: dict[Step, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+
+    def start(self, steps: "Sequence[Step]") -> None:
+        """Start the commands of the first of these steps, as far as there are cores and memory for them."""
+        import psutil
+
+        room = psutil.virtual_memory().available // TRAINING_BYTES - 1  # one for the training in hand
+        for step in steps[: os.cpu_count() or 1]:
+            if step not in self._running and room > len(self._running):
+                said = tempfile.TemporaryFile()
+                process = subprocess.Popen(
+                    [*TAGRPO, *step.arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=said,
+                    stderr=said,
+                    preexec_fn=_end_with_parent,
+                )
+                self._running[step] = process, said
+
+    def finish(self, step: "Step") -> bool:
+        """Wait for a step that runs, with what it says; return whether it did run, and well."""
+        if step not in self._running:
+            return False
+        output.say("It began beside the training before.")
+        output.say(f"$ {shell_lines(step.arguments)}")
+        output.say()
+        process, said = self._running[step]
+        ended, place = False, 0
+        while not ended:
+            ended = process.poll() is not None
+            lines = os.pread(said.fileno(), 1 << 20, place)
+            whole = lines if ended else lines[: lines.rfind(b"\n") + 1]
+            place += len(whole)
+            for line in whole.decode("utf-8", "replace").splitlines():
+                output.note(line)
+            if not ended:
+                time.sleep(0.2)
+        del self._running[step]
+        said.close()
+        return process.returncode == 0
+
+    def stop(self) -> None:
+        """End what still runs."""
+        for process, said in self._running.values():
+            process.terminate()
+            process.wait()
+            said.close()
+
+
+def _end_with_parent() -> None:
+    """Have this process killed together with the demo (Linux)."""
+    if sys.platform == "linux":
+        import ctypes
+        import signal
+
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+
+
+def _is_trained(plan: "DemoPlan", step: "Step") -> bool:
+    from sandbox.demo.folder import is_trained
+
+    training = step.training
+    return training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe))
+
+
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     """Run a step as the command that is printed.
 
@@ -154,13 +241,13 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         typer.Exit: it ended with an exit code that stops the demo.
         TagrpoError: it could not be done.
     """
-    from sandbox.demo.folder import clear_part, is_begun, is_trained
+    from sandbox.demo.folder import clear_part, is_begun
     from service.errors import TagrpoError
     from ui.cli.app import commands
 
     arguments = step.arguments
     training = step.training
-    if training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe)):
+    if _is_trained(plan, step):
         output.say("This training came to its end already.")
         return
     if step.makes and clear_part(step.makes):
