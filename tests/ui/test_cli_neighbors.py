@@ -87,6 +87,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     add_evidence(db, run, ADD, decoy, "accepted")
 
     assert sorted(listed(cli, "--status", "accepted")) == sorted([ADD, HALVED])
+    assert "11 of 11 shared." in cli("list", "--status", "rejected")[1]
     assert listed(cli, "--status", "pending") == [PENDING]
     assert listed(cli, "--strategy", "format") == [WRONG]
     assert listed(cli, "--question", HALF.id[:9]) == [HALVED, PENDING]

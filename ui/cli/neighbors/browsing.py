@@ -83,7 +83,8 @@ def show(
     terminal.emit(detail_json(detail, exchanges), print_detail, detail, exchanges)
 
 
-CLASS_SHOWN = 60
+CLASS_SHOWN, HALF_SHOWN = 60, 50
+"""Letters of a class of answers; of a text or reason that share a line."""
 
 
 def card_json(card: "NeighborCard") -> dict[str, Any]:
@@ -107,10 +108,11 @@ def print_page(run_name: str, page: "Page") -> None:
                 f"{card.status} (review)" if standing.reviewed else card.status,
                 standing.posterior,
                 standing.strategy,
-                output.one_line(card.text),
+                output.one_line(card.text, HALF_SHOWN),
+                output.one_line(standing.reason, HALF_SHOWN),
             ]
         )
-    output.table(["candidate", "question", "status", "posterior", "strategy", "text"], rows)
+    output.table(["candidate", "question", "status", "posterior", "strategy", "text", "reason"], rows)
     if page.after is not None:
         output.say(f"{page.total:,} in all; go on with --after {page.after}")
 
