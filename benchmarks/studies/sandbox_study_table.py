@@ -1,4 +1,4 @@
-"""The tables of `docs/sandbox-study.md`, from the study's CSV or the plain loop's.
+"""The tables of `docs/sandbox-study.md` and its picture, from the study's CSV or the plain loop's.
 
 Intervals are for new seeds and new questions of the same kind together: the variance of either recipe's mean
 over seeds and that of their difference over questions (seeds averaged first) are added, with Satterthwaite's
@@ -24,6 +24,9 @@ from benchmarks.harness import ROOT
 from benchmarks.studies.sandbox_study import BASE, TUNING, Point, read_summary
 from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
+from ui.charts.building import data_of
+from ui.charts.saving import save_chart
+from ui.charts.theme import PALETTE, altair, themed
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 PLAIN = DATA.with_name("sandbox-plain.csv")
@@ -111,6 +114,58 @@ def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
     return lines
 
 
+def curves(rows: Rows) -> Any:
+    """Return the chart of pass@1 over the responses drawn: a panel a world, mean and deviation over seeds.
+
+    Recipes with two seeds or more; each starts from the world's policy.
+    """
+    alt = altair()
+    groups = grouped(rows, tuning=False)
+    bases = {who[0]: values(each, 1).mean() for who, each in groups.items() if who[1] == BASE}
+    data: list[dict[str, Any]] = []
+    for (world, recipe, _, _), each in groups.items():
+        if recipe == BASE or len(each) < 2:
+            continue
+        scores = values(each, 1).mean(1)
+        mean, spread = float(scores.mean()), float(scores.std(ddof=1))
+        place = {"world": f"World {world}", "recipe": recipe}
+        data.append(
+            {
+                **place,
+                "responses": _mean(each, "drawn"),
+                "pass": mean,
+                "low": mean - spread,
+                "high": mean + spread,
+            }
+        )
+        data.append(
+            {**place, "responses": 0, "pass": bases[world], "low": bases[world], "high": bases[world]}
+        )
+    names = sorted({row["recipe"] for row in data})
+    colour = alt.Color(
+        "recipe:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=PALETTE[: len(names)]),
+        legend=alt.Legend(symbolOpacity=1),
+    )
+    base = alt.Chart().encode(
+        x=alt.X(
+            "responses:Q",
+            title="responses drawn",
+            axis=alt.Axis(format="~s", tickCount=5),
+            scale=alt.Scale(nice=False),
+        ),
+        color=colour,
+    )
+    share = alt.Y("pass:Q", title="pass@1, held-out questions", scale=alt.Scale(zero=False))
+    layers = (
+        base.mark_area(opacity=0.15).encode(y=alt.Y("low:Q", title=""), y2="high:Q"),
+        base.mark_line(point=True).encode(y=share),
+    )
+    panels = alt.layer(*layers, data=data_of(data)).properties(width=230, height=220)
+    return themed(panels.facet(column=alt.Column("world:N", title=None)))
+
+
 def _points(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], k: int) -> str:
     mean, low, high = (100 * value for value in difference(values(ours, k), values(theirs, k)))
     return f"{mean:+.1f}" if math.isnan(low) else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
@@ -143,11 +198,14 @@ def main() -> None:
     parser.add_argument("csv", type=Path, nargs="?", default=DATA)
     parser.add_argument("--to", help=f"the recipe that others are compared with; {COMPARED[0]} without it")
     parser.add_argument("--world", help="that world alone, such as A640")
+    parser.add_argument("--chart", type=Path, help="write pass@1 over responses to this .svg or .png too")
     given = parser.parse_args()
     rows = {
         point: row for point, row in read_summary(given.csv).items() if given.world in (None, point.world)
     }
     print("\n".join([*rates_table(rows), "", *table(rows, [given.to] if given.to else COMPARED)]))
+    if given.chart:
+        save_chart(curves(rows), given.chart)
     print(json.dumps({"rows": len(rows), "worlds": sorted({point.world for point in rows})}))
 
 

@@ -138,6 +138,22 @@ def test_the_table_compares_equal_worlds_and_steps() -> None:
     assert "+16.7 [" in rescue  # of three questions one is never solved
 
 
+def test_the_curves_start_from_the_policy_and_show_recipes_of_several_seeds() -> None:
+    points = [Point("A", name, 2e-4, seed, 120) for name in ("grpo", "ta_rescue") for seed in (1, 2)]
+    rows = {point: row(point, 0.25 * point.seed) for point in points}
+    single, base = Point("A", "max_rl", 2e-4, 1, 120), Point("A", study.BASE, 0.0, 0, 0)
+    rows |= {single: row(single, 0.3), base: row(base, 0.125, drawn=0)}
+    spec = tables.curves(rows).to_dict()
+    drawn = spec["data"]["values"]
+    assert {(each["recipe"], each["responses"]) for each in drawn} == {
+        (recipe, responses) for recipe in ("grpo", "ta_rescue") for responses in (0, 15360)
+    }
+    first = next(each for each in drawn if each["responses"] == 0)
+    assert first["pass"] == first["low"] == pytest.approx(0.125 * 2 / 3)
+    last = next(each for each in drawn if each["responses"])
+    assert (last["pass"], last["high"]) == pytest.approx((0.25, 0.25 + 0.125 * 2**0.5 * 2 / 3))
+
+
 def test_the_page_has_the_tables_of_the_csv() -> None:
     page = (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)

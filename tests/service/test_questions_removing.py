@@ -1,4 +1,4 @@
-"""Removing a question set: its name is free again, its questions stay, and nothing that builds on it breaks."""
+"""Removing a question set: its name is free again, its questions stay, what builds on it too."""
 
 import pytest
 

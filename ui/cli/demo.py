@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Option
@@ -115,7 +115,9 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
         return
     _introduce(plan, len(steps), len(steps) - len(open_ones))
     chapter = ""
-    trainings = [step for step, key in zip(steps, keys, strict=True) if step.training and key not in held.done]
+    trainings = [
+        step for step, key in zip(steps, keys, strict=True) if step.training and key not in held.done
+    ]
     ahead = Ahead()
     try:
         for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
@@ -169,7 +171,9 @@ class Ahead:
     """
 
     def __init__(self) -> None:
-        self._running: dict[Step, tuple[subprocess.Popen[bytes], IO[bytes]]] = {}
+        self._running: dict[Step, tuple[subprocess.Popen[bytes], Path]] = {}
+        self._started = 0
+        self._folder = tempfile.TemporaryDirectory(prefix="tagrpo-demo-")
 
     def start(self, steps: "Sequence[Step]") -> None:
         """Start the commands of the first of these steps, as far as there are cores and memory for them."""
@@ -178,44 +182,42 @@ class Ahead:
         room = psutil.virtual_memory().available // TRAINING_BYTES - 1  # one for the training in hand
         for step in steps[: os.cpu_count() or 1]:
             if step not in self._running and room > len(self._running):
-                said = tempfile.TemporaryFile()
-                process = subprocess.Popen(
-                    [*TAGRPO, *step.arguments],
-                    stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
-                    preexec_fn=_end_with_parent,
-                )
+                self._started += 1
+                said = Path(self._folder.name, str(self._started))
+                with said.open("wb") as file:
+                    process = subprocess.Popen(
+                        [*TAGRPO, *step.arguments],
+                        stdin=subprocess.DEVNULL,
+                        stdout=file,
+                        stderr=file,
+                        preexec_fn=_end_with_parent,
+                    )
                 self._running[step] = process, said
 
     def finish(self, step: "Step") -> bool:
-        """Wait for a step that runs, with what it says; return whether it did run, and well."""
+        """Wait for a step that was started, and say what it says; return whether it was, and did well."""
         if step not in self._running:
             return False
         output.say("It began beside the training before.")
         output.say(f"$ {shell_lines(step.arguments)}")
         output.say()
         process, said = self._running[step]
-        ended, place = False, 0
-        while not ended:
-            ended = process.poll() is not None
-            lines = os.pread(said.fileno(), 1 << 20, place)
-            whole = lines if ended else lines[: lines.rfind(b"\n") + 1]
-            place += len(whole)
-            for line in whole.decode("utf-8", "replace").splitlines():
-                output.note(line)
-            if not ended:
-                time.sleep(0.2)
+        with said.open("rb") as file:
+            ended = False
+            while not ended:
+                ended = process.poll() is not None
+                for line in file:
+                    output.note(line.decode("utf-8", "replace").rstrip("\n"))
+                time.sleep(0 if ended else 0.2)
         del self._running[step]
-        said.close()
         return process.returncode == 0
 
     def stop(self) -> None:
         """End what still runs."""
-        for process, said in self._running.values():
+        for process, _ in self._running.values():
             process.terminate()
             process.wait()
-            said.close()
+        self._folder.cleanup()
 
 
 def _end_with_parent() -> None:
