@@ -190,6 +190,7 @@ class Ahead:
                         stdin=subprocess.DEVNULL,
                         stdout=file,
                         stderr=file,
+                        env={**os.environ, "OMP_NUM_THREADS": "1"},  # more than one has to share the cores
                         preexec_fn=_end_with_parent,
                     )
                 self._running[step] = process, said
