@@ -12,8 +12,8 @@ from sqlalchemy.orm import Session
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.runs import IMPORTED, EvalSpec, open_eval_run
 from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
-from evaluator.exchange.files import ResponseFile
 from evaluator.exchange.matching import Matcher, Survey
+from evaluator.exchange.readers.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool

@@ -1,0 +1,90 @@
+"""A file of responses, opened: what its reader is given, and what it returns."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from evaluator.exchange.responses import OutsideResponse
+from service.errors import InputError
+from service.questions.columns import RowProblem
+from service.questions.files import BadRow, RawRow, Source
+
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"]
+
+_BAD_NAMED = 5
+
+
+@dataclass(frozen=True)
+class ResponseFile:
+    """Files of one tool as one list of responses, read anew by each call of `read`, a row at a time.
+
+    `settings` are those under which the tool says that it drew (temperature, max_tokens, ...). `model`,
+    `scorer` and `poses` (the task) are what it names, None where it does not.
+    """
+
+    name: str
+    form: Format
+    sha256: str
+    read: Callable[[], Iterator[OutsideResponse]]
+    model: str | None = None
+    scorer: str | None = None
+    poses: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class RowFile:
+    """A file of rows that a reader is to open.
+
+    `present` are its columns; `columns` the names of parts (see `COLUMNS`) where they are not the usual
+    ones, and `scorer` the metric that are asked for.
+    """
+
+    path: Path
+    source: Source
+    present: tuple[str, ...]
+    columns: Mapping[str, str]
+    scorer: str | None
+
+    @property
+    def first(self) -> RawRow | None:
+        """The first row that can be read."""
+        return next((row for row in self.source.rows if isinstance(row, RawRow)), None)
+
+    def opened(
+        self, form: Format, read: Callable[[], Iterator[OutsideResponse]], scorer: str | None, **more: Any
+    ) -> ResponseFile:
+        """Return the file as responses; `more` are fields of `ResponseFile`."""
+        name, sha256 = self.source.name, str(self.source.origin["sha256"])
+        return ResponseFile(name, form, sha256, read, scorer=scorer, **more)
+
+
+def checked(
+    source: Source,
+    wanted: Sequence[str],
+    responses: Callable[[RawRow], Iterator[OutsideResponse]],
+) -> Iterator[OutsideResponse]:
+    """Yield the responses of a source's rows; at the end fail with those rows that cannot be used."""
+    bad: list[str] = []
+    number = 0
+    for row in source.read(wanted):
+        number += 1
+        try:
+            if isinstance(row, BadRow):
+                raise RowProblem(row.problem)
+            read = list(responses(row))
+        except RowProblem as problem:
+            bad.append(f"{row.place}: {problem}")
+        else:
+            if not bad:
+                yield from read
+    if not number:
+        raise InputError(f"{source.name}: there are no rows in it.")
+    if bad:
+        more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
+        raise InputError(
+            f"{source.name}: {len(bad)} of {number} rows cannot be used:\n  "
+            + "\n  ".join(bad[:_BAD_NAMED])
+            + f"{more}\nA file is taken whole; mend these rows."
+        )
