@@ -191,6 +191,7 @@ class Ahead:
                         stdout=file,
                         stderr=file,
                         env={**os.environ, "OMP_NUM_THREADS": "1"},  # more than one has to share the cores
+                        start_new_session=True,  # Ctrl-C reaches the demo alone, which passes it on
                         preexec_fn=_end_with_parent,
                     )
                 self._running[step] = process, said
