@@ -7,7 +7,7 @@ the result; what is finished is not done again, what was interrupted goes on fro
 `--jobs 2` works on two trainings at a time. The neighbors are true ones (other phrasings of the problem), so
 nothing is verified here.
 
-    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, ablate, scale
+    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, equal_rate, ablate, scale
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
 
 `--plain` trains and evaluates by `sandbox_plain.py` in place of verl, and keeps that in FOLDER/plain.
@@ -90,6 +90,7 @@ TUNING = (101, 102)
 STAGES = {
     "rates": Stage(tuple(RECIPES), RATES, TUNING, (120,)),
     "confirm": Stage(tuple(RECIPES), None, tuple(range(1, 9)), (60, 120, 240)),
+    "equal_rate": Stage(("ta_rescue",), (1e-4,), tuple(range(1, 9)), (120, 240), ("C",)),
     "ablate": Stage(tuple(ABLATIONS), None, tuple(range(1, 6)), (120,)),
     "scale": Stage(tuple(SCALING), None, tuple(range(1, 6)), (120,), ("A640",)),
 }

@@ -123,9 +123,12 @@ def curves(rows: Rows) -> Any:
     groups = grouped(rows, tuning=False)
     bases = {who[0]: values(each, 1).mean() for who, each in groups.items() if who[1] == BASE}
     data: list[dict[str, Any]] = []
-    for (world, recipe, _, _), each in groups.items():
+    rates = {who[:3] for who, each in groups.items() if who[1] != BASE and len(each) > 1}
+    for (world, recipe, rate, _), each in groups.items():
         if recipe == BASE or len(each) < 2:
             continue
+        if len([who for who in rates if who[:2] == (world, recipe)]) > 1:
+            recipe = f"{recipe} at {rate:g}"
         scores = values(each, 1).mean(1)
         mean, spread = float(scores.mean()), float(scores.std(ddof=1))
         place = {"world": f"World {world}", "recipe": recipe}

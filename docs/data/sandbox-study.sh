@@ -19,6 +19,15 @@ tagrpo neighbors propose study --name true --proposer file --candidates $STUDY/w
 tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-C/tagrpo.db
 tagrpo sets export study@1 --out $STUDY/world-C/verl --format verl --tokenizer $STUDY/world-C/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-C/tagrpo.db
 
+# world-E
+tagrpo sandbox pretrain $STUDY/world-E/policy --world E --threads 1
+tagrpo sandbox questions $STUDY/world-E/questions --world E
+tagrpo sandbox candidates $STUDY/world-E/questions --out $STUDY/world-E/candidates.jsonl --per-question 3 --broken 0 --truth $STUDY/world-E/truth.jsonl
+tagrpo questions import $STUDY/world-E/questions/train.jsonl --name study --db $STUDY/world-E/tagrpo.db
+tagrpo neighbors propose study --name true --proposer file --candidates $STUDY/world-E/candidates.jsonl --n 3 --db $STUDY/world-E/tagrpo.db
+tagrpo sets publish study --run true --include unverified --n 3 --db $STUDY/world-E/tagrpo.db
+tagrpo sets export study@1 --out $STUDY/world-E/verl --format verl --tokenizer $STUDY/world-E/policy --instruction '' --max-prompt-tokens 64 --db $STUDY/world-E/tagrpo.db
+
 # A-base-0-s0-0
 tagrpo eval run $STUDY/world-A/questions/heldout.jsonl --name study --model $STUDY/world-A/policy --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/A-base-0-s0-0/eval-0.db
 
@@ -290,6 +299,12 @@ tagrpo train run ta_rescue --data $STUDY/world-C/verl --model $STUDY/world-C/pol
 tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s7-240/run/checkpoints/global_step_60/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s7-240/eval-60.db
 tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s7-240/run/checkpoints/global_step_120/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s7-240/eval-120.db
 tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s7-240/run/checkpoints/global_step_240/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s7-240/eval-240.db
+
+# C-ta_rescue-0.0002-s8-240
+tagrpo train run ta_rescue --data $STUDY/world-C/verl --model $STUDY/world-C/policy --cpu --hide-log --name C-ta_rescue-0.0002-s8-240 --folder $STUDY/cells/C-ta_rescue-0.0002-s8-240/run --db $STUDY/cells/C-ta_rescue-0.0002-s8-240/run.db loss.kl_coef=0 data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=8 actor_rollout_ref.actor.optim.lr=0.0002 actor_rollout_ref.actor.optim.lr_scheduler_type=constant actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192 data.max_response_length=40 trainer.total_epochs=15 trainer.total_training_steps=240 trainer.save_freq=60 trainer.max_actor_ckpt_to_keep=100 'actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]' data.seed=8 tagrpo_run.seed=8 tagrpo_run.poll_interval_s=0.1
+tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s8-240/run/checkpoints/global_step_60/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s8-240/eval-60.db
+tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s8-240/run/checkpoints/global_step_120/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s8-240/eval-120.db
+tagrpo eval run $STUDY/world-C/questions/heldout.jsonl --name study --model $STUDY/cells/C-ta_rescue-0.0002-s8-240/run/checkpoints/global_step_240/actor/huggingface --dtype float32 --n 64 --preset plain --temperature 1.0 --top-p 1.0 --max-tokens 40 --samples-per-request 32 --batch-size 256 --db $STUDY/cells/C-ta_rescue-0.0002-s8-240/eval-240.db
 
 # C-ta_rescue-0.0003-s101-120
 tagrpo train run ta_rescue --data $STUDY/world-C/verl --model $STUDY/world-C/policy --cpu --hide-log --name C-ta_rescue-0.0003-s101-120 --folder $STUDY/cells/C-ta_rescue-0.0003-s101-120/run --db $STUDY/cells/C-ta_rescue-0.0003-s101-120/run.db loss.kl_coef=0 data.train_batch_size=16 actor_rollout_ref.actor.ppo_mini_batch_size=8 actor_rollout_ref.actor.optim.lr=0.0003 actor_rollout_ref.actor.optim.lr_scheduler_type=constant actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=0 actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192 data.max_response_length=40 trainer.total_epochs=8 trainer.total_training_steps=120 trainer.save_freq=60 'actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]' data.seed=101 tagrpo_run.seed=101 tagrpo_run.poll_interval_s=0.1
