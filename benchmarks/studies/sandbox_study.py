@@ -3,9 +3,8 @@
 What is compared, at which rates, with which seeds and by which rule stands in `docs/sandbox-study.md`, which
 was written before the first run; `STAGES` says the same. A training is evaluated after each of its `points`
 (steps), as its learning rate is constant. All is done by ordinary `tagrpo` commands, which are kept beside
-the result; what is finished is not done again, what was interrupted goes on from its last checkpoint.
-`--jobs 2` works on two trainings at a time. The neighbors are true ones (other phrasings of the problem), so
-nothing is verified here.
+the result; what is finished is not done again, what was interrupted goes on from its last checkpoint. The
+neighbors are true ones (other phrasings of the problem), so nothing is verified here.
 
     python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, equal_rate, ablate, scale
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
