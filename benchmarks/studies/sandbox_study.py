@@ -69,7 +69,7 @@ SCALING = {
 """So many times 256 questions, chosen at random by the seed of the data (arXiv 2601.22478, section 5.5)."""
 ALL = {**RECIPES, **ABLATIONS, **SCALING}
 RATES = (1e-4, 2e-4, 3e-4)
-QUESTIONS, GROUP, MINI_BATCH = 16, 8, 8
+QUESTIONS, MINI_BATCH = 16, 8
 KS = (1, 2, 4, 8, 16, 32)
 BASE = "base"
 
