@@ -12,8 +12,9 @@ from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_co
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "response": (
-        *("response", "responses", "completion", "generation", "output", "text", "model_output"),
-        *("completions", "generations", "outputs", "generated_text", "model_response", "prediction"),
+        *("response", "responses", "completion", "generation", "output", "model_output", "completions"),
+        *("generations", "outputs", "generated", "generated_text", "model_response", "text", "prediction"),
+        "code",  # in outputs of Qwen2.5-Math's harness and its relatives
     ),
     "question": ("question", "problem", "prompt", "input", "query", "messages", "origin_prompt"),
     "id": ("problem_id", "question_id", "unique_id", "id", "doc_id"),

@@ -204,11 +204,13 @@ def _rows_of_object(path: Path) -> Rows | None:
         return None
     if not isinstance(whole, dict):
         return None
-    if any(name.lower() in QUESTION_NAMES for name in whole):
-        return iter([RawRow(0, f"{path.name}: row 0", whole)])
     if _holds_rows(whole):
         return _numbered(path, whole, {})
     holders = {name: value for name, value in whole.items() if _holds_rows(value)}
+    if _asks(whole, QUESTION_NAMES):  # a row with test cases, or an instruction above the rows
+        holders = {
+            name: rows for name, rows in holders.items() if _asks(_first(rows), ("question", "problem"))
+        }
     if len(holders) > 1:
         raise InputError(
             f"{path}: is one JSON object, and rows may stand in each of {', '.join(holders)}; write those "
@@ -218,6 +220,15 @@ def _rows_of_object(path: Path) -> Rows | None:
         return iter([RawRow(0, f"{path.name}: row 0", whole)])
     of_all = {name: whole[name] for name in BELONGS_TO_A_QUESTION if name in whole}
     return _numbered(path, next(iter(holders.values())), of_all)
+
+
+def _asks(values: Mapping[str, Any], names: Sequence[str]) -> bool:
+    return any(name.lower() in names for name in values)
+
+
+def _first(rows: Any) -> Mapping[str, Any]:
+    first: Mapping[str, Any] = next(iter(rows.values() if isinstance(rows, dict) else rows))
+    return first
 
 
 def _holds_rows(value: Any) -> bool:

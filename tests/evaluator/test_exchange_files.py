@@ -81,6 +81,14 @@ def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> 
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
     (response,) = open_responses([write(tmp_path / "3.jsonl", rows)]).read()
     assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
+    rows = [
+        {"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "A passage.", "generated": "5"}
+    ]
+    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    assert (response.text, response.answer) == ("5", "4")
+    del rows[0]["generated"], rows[0]["text"]
+    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    assert response.text == "4"
     rows = [{"prompt": [{"role": "user", "content": "2+2?"}], "Response": "4", "about": {"gold": ["4"]}}]
     file = open_responses([write(tmp_path / "chats.jsonl", rows)], columns={"answer": "about.gold"})
     (response,) = file.read()

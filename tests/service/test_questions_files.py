@@ -58,6 +58,7 @@ def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None
     assert written({"acc": 0.5, "results": {"7": TWO[0], "9": TWO[1]}}) == EXPECTED
     assert written({"7": TWO[0], "9": TWO[1]}) == EXPECTED
     assert written({**TWO[0], "tests": [{"input": "1"}, {"input": "2"}]}) == EXPECTED[:1]
+    assert written({"prompt": "Think.", "example": TWO}) == EXPECTED
     with pytest.raises(InputError, match="rows may stand in each of examples, results"):
         written({"examples": TWO, "results": TWO})
     with pytest.raises(InputError, match=r"no column looks like the question; .* of: about, setup"):
