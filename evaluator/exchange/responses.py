@@ -8,18 +8,35 @@ from typing import Any
 from evaluator.grading import AnswerKind, GradeValue
 from evaluator.grading.kinds import read_tolerance
 from service.errors import InputError
-from service.questions.columns import CANDIDATES, RowProblem
+from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
 
 COLUMNS: dict[str, tuple[str, ...]] = {
-    "response": ("response", "responses", "completion", "generation", "output", "text", "model_output"),
-    "question": ("question", "problem", "prompt", "input", "query"),
+    "response": (
+        *("response", "responses", "completion", "generation", "output", "model_output", "completions"),
+        *("generations", "outputs", "generated", "generated_text", "model_response", "text", "prediction"),
+        "code",  # in outputs of Qwen2.5-Math's harness and its relatives
+    ),
+    "question": ("question", "problem", "prompt", "input", "query", "messages", "origin_prompt"),
     "id": ("problem_id", "question_id", "unique_id", "id", "doc_id"),
-    "answer": ("answer", "expected_answer", "gold", "ground_truth", "target"),
+    "answer": (
+        *("expected_answer", "expected", "gold", "ground_truth", "ground_truth_answer"),
+        *(
+            "correct_answer",
+            "reference_answer",
+            "answer",
+            "target",
+            "gts",
+            "gt",
+            "answerKey",
+            "golden",
+            "final_answer",
+        ),
+    ),
     "stop_reason": ("stop_reason", "finish_reason"),
     "completion_tokens": ("completion_tokens", "output_tokens", "num_generated_tokens", "tokens"),
     "prompt_tokens": ("prompt_tokens", "input_tokens", "num_input_tokens"),
     "score": ("score", "grade", "correct", "is_correct", "symbolic_correct", "reward"),
-    "extracted": ("extracted", "predicted_answer"),
+    "extracted": ("extracted", "predicted_answer", "extracted_answer"),
     "seed": ("seed",),
     "images": CANDIDATES["images"],
     "kind": ("kind",),
@@ -30,7 +47,12 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "source_id": ("source_id",),
     "strategy": ("strategy",),
 }
-"""The parts of a response, and the names under which each is looked for; the last rows are of our exports."""
+"""The parts of a response, and the names under which each is looked for; the last rows are of our exports.
+
+Beside a gold of another name `answer` may be the model's own, so that it comes after these.
+"""
+_OF_ALL = ("score", "extracted", "completion_tokens")
+"""What says nothing of one response where several have one value together."""
 
 _STOPS = {"max_tokens": "length", "model_length": "length", "eos": "stop", "end_turn": "stop"}
 _RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "false", "no")
@@ -89,13 +111,13 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     for part, column in named.items():
         if part not in COLUMNS:
             raise InputError(f"--column {part}={column}: no such part; there are: {', '.join(COLUMNS)}.")
-        if column not in present and (part, column) != ("images", ""):
+        if not {column, column.split(".")[0]} & {*present} and (part, column) != ("images", ""):
             raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
     chosen = dict(named)
     for part, names in COLUMNS.items():
-        free = [name for name in names if name in present and name not in chosen.values()]
-        if part not in chosen and free:
-            chosen[part] = free[0]
+        usual = usual_column(names, [name for name in present if name not in chosen.values()])
+        if part not in chosen and usual is not None:
+            chosen[part] = usual
     if not chosen.get("images"):
         chosen.pop("images", None)
     if "response" not in chosen:
@@ -118,18 +140,29 @@ def read_responses(
     Raises:
         RowProblem: a value that cannot be what its column says.
     """
-    row = {part: values.get(column) for part, column in columns.items()}
+    row = {part: value_at(values, column) for part, column in columns.items()}
+    row["question"] = asked_in(row.get("question")) or row.get("question")
+    row["answer"] = _gold(row.get("answer"))
     texts, images = row.pop("response"), row.pop("images", None)
     if not isinstance(texts, list):
         yield _response(place, texts, images, row, columns)
         return
     for number, text in enumerate(texts):
-        its_own = {part: _of(value, number, len(texts)) for part, value in row.items()}
+        its_own = {part: _of(part, value, number, len(texts)) for part, value in row.items()}
         yield _response(f"{place}, response {number}", text, images, its_own, columns)
 
 
-def _of(value: Any, number: int, count: int) -> Any:
-    return value[number] if isinstance(value, list) and len(value) == count else value
+def _of(part: str, value: Any, number: int, count: int) -> Any:
+    if part != "answer" and isinstance(value, list) and len(value) == count:
+        return value[number]
+    return None if part in _OF_ALL and count > 1 else value
+
+
+def _gold(value: Any) -> Any:
+    """Return a gold, of a list its different parts; equal ones may be one for each response."""
+    if isinstance(value, list) and value and all(isinstance(each, str | int | float) for each in value):
+        return ", ".join(dict.fromkeys(map(str, value)))
+    return value
 
 
 def _response(

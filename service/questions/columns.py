@@ -3,7 +3,7 @@
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from string import ascii_uppercase
 from typing import Any
@@ -12,14 +12,17 @@ from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.questions.files import JsonNumber
+from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber
 from service.questions.images import ImageProblem, RowImages, order_numbered
 from service.questions.programs.rows import read_asked
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
-    "question": ("question", "problem", "prompt", "input", "instruction", "query"),
-    "answer": ("answer", "final_answer", "gold", "ground_truth", "target", "expected_answer"),
+    "question": QUESTION_NAMES,
+    "answer": (
+        *("answer", "final_answer", "gold", "ground_truth", "target", "expected_answer"),
+        *("ground_truth_answer", "correct_answer", "reference_answer", "answerKey", "golden"),
+    ),
     "solution": ("solution", "response", "output", "rationale"),
     "level": ("level", "difficulty"),
     "subject": ("subject", "type", "problem_type", "category", "subfield", "topic", "course"),
@@ -32,14 +35,10 @@ PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
     "solution": ("canonical_solution", "code", "reference_solution", "solution"),
 }
 """Where questions ask for programs; the answer's column holds the tests."""
-BELONGS_TO_A_QUESTION = (
-    *("body", "context", "passage", "background", "premise", "table"),
-    *("options", "choices"),
-)
-"""Columns that a question may not make sense without, where its own column is another."""
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
+_LABEL = re.compile(r"[A-Za-z]|\d{1,2}")  # of an option
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
 
@@ -113,8 +112,7 @@ def resolve(
         if part in chosen or (answered and not programs):
             continue
         free = [name for name in present if name not in chosen.values() and name not in columns.further]
-        spelled = {name.lower(): name for name in reversed(free)} | {name: name for name in free}
-        column = next((spelled[name] for name in names if name in spelled), None)
+        column = usual_column(names, free)
         if column is not None:
             chosen[part] = column
     if "question" not in chosen:
@@ -141,6 +139,12 @@ def resolve(
     return replace(columns, **chosen)
 
 
+def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:
+    """Return the first of some usual names that is there, as it is or else in any case; None without one."""
+    spelled = {name.lower(): name for name in reversed(present)} | {name: name for name in present}
+    return next((spelled[name] for name in names if name in spelled), None)
+
+
 def read_question(
     values: Mapping[str, Any], columns: Columns, limits: RowLimits, images: RowImages | None = None
 ) -> Question:
@@ -150,19 +154,19 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    text = _text(_value(values, columns.question), "question", columns.question, limits)
+    text = _text(value_at(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
-    below = (further_text(_value(values, name), name, limits) for name in columns.further)
+    below = (further_text(value_at(values, name), name, limits) for name in columns.further)
     text = "\n".join((text, *(part for part in below if part)))
     if columns.answer is not None:
-        answer = _answer(_value(values, columns.answer), columns.answer, limits)
+        answer = _answer(value_at(values, columns.answer), columns.answer, limits)
     else:
-        solution = _text(_value(values, columns.solution), "solution", columns.solution, limits)
+        solution = _text(value_at(values, columns.solution), "solution", columns.solution, limits)
         answer = last_boxed(solution) or ""
     labels = _label(values, columns.level, limits), _label(values, columns.subject, limits)
     try:
-        ids = () if images is None else images.take(_value(values, columns.images))
+        ids = () if images is None else images.take(value_at(values, columns.images))
         text, ids = order_numbered(text, ids)
         return make_question(text, answer, *labels, images=ids)
     except ImageProblem as problem:
@@ -185,13 +189,34 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
     return names
 
 
+def counts_options(values: Mapping[str, Any], columns: Columns, answer: str) -> bool:
+    """Return whether a gold is a number that none of a question's options states, but that may count them.
+
+    They got letters when they were put below the question, so that no reply with a letter would equal it.
+    """
+    for name in columns.further:
+        options = value_at(values, name)
+        if isinstance(options, list) and answer.isdecimal() and int(answer) <= len(options):
+            texts = [str(option).strip() for option in options]
+            lettered = all(_LETTERED.match(text) for text in texts)
+            return not lettered and len(texts) > 1 and not any(_same_number(text, answer) for text in texts)
+    return False
+
+
+def _same_number(text: str, answer: str) -> bool:
+    try:
+        return float(text.strip("$ ")) == float(answer)
+    except ValueError:
+        return False
+
+
 def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:
     """Return the question of a row that asks for a program, and a program that answers it ("" for none).
 
     Raises:
         RowProblem: as `read_question`.
     """
-    text = _text(_value(values, columns.question), "question", columns.question, limits)
+    text = _text(value_at(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
     tests = _value_of(values, columns.answer, "answer")
@@ -212,12 +237,13 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
 
 def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
     """The value of a column; where a row has none, of another usual one, as in files of mixed rows."""
-    value = _value(values, column)
+    value = value_at(values, column)
     others = PROGRAM_CANDIDATES[part] if value is None else ()
     return next((values[name] for name in others if values.get(name) is not None), value)
 
 
-def _value(values: Mapping[str, Any], column: str | None) -> Any:
+def value_at(values: Mapping[str, Any], column: str | None) -> Any:
+    """Return what stands in a column of a row, to which dots may lead; None where nothing does."""
     if column is None:
         return None
     if column in values:
@@ -228,9 +254,19 @@ def _value(values: Mapping[str, Any], column: str | None) -> Any:
     return value
 
 
+def asked_in(messages: Any) -> str | None:
+    """Return what the one message of a user asks in a list of chat messages; None where it is none."""
+    if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
+        return None
+    asked = [each.get("content") for each in messages if each.get("role") == "user"]
+    return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else None
+
+
 def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if value is None:
         return ""
+    if part == "question":
+        value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise RowProblem(f'"{column}" is {_kind(value)}, not text; name another with --{part}-column')
     return _checked(value, column, limits)
@@ -239,9 +275,13 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
 def further_text(value: Any, column: str, limits: RowLimits) -> str:
     """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
 
+    Options may have letters of their own: `{"A": ...}`, or `label` and `text` as ARC and CommonsenseQA do.
+
     Raises:
         RowProblem: an object, control characters, or a text too long.
     """
+    if (labelled := _labelled(value)) is not None:
+        return "\n".join(f"({label}) {further_text(text, column, limits)}" for label, text in labelled)
     if isinstance(value, list):
         lines = [further_text(entry, column, limits) for entry in value]
         if not lines or all(_LETTERED.match(line) for line in lines):
@@ -250,6 +290,19 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object; lead into it by dots: --question-column {column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
+
+
+def _labelled(value: Any) -> list[tuple[str, Any]] | None:
+    """Options that have their own labels, as pairs of label and text; None where it is no such thing."""
+    if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
+        value = {key: [entry.get(key) for entry in value] for key in ("label", "text")}
+    if not isinstance(value, Mapping) or not value:
+        return None
+    pairs = list(value.items())
+    if {*value} == {"label", "text"} and all(isinstance(entries, list) for _, entries in pairs):
+        pairs = list(zip(value["label"], value["text"], strict=False))
+    whole = all(_LABEL.fullmatch(str(label)) and isinstance(text, str) for label, text in pairs)
+    return pairs if pairs and whole else None
 
 
 def _letter(place: int) -> str:
@@ -275,7 +328,7 @@ def bare_answer(text: str) -> str:
 
 
 def _label(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> str | None:
-    value = _value(values, column)
+    value = value_at(values, column)
     if column is None or isinstance(value, list | Mapping):
         return None
     return canonical_text(_checked(_scalar(value, column), column, limits)) or None

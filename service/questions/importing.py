@@ -50,12 +50,13 @@ class ImportReport:
     new_images: int  # of these, new in the database
     unpictured: tuple[int, ...]  # rows whose text says <image>, without any
     left_out: Mapping[str, int]  # columns that may belong to a question and were not read: in how many rows
+    counting: int  # rows whose gold may be the number of an option, which have letters
     spec: dict[str, Any] = field(repr=False)
 
     @property
     def needs_attention(self) -> bool:
         """Whether questions were held back or left out, contradict each other, or may lack a part."""
-        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out)
+        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out or self.counting)
 
 
 class Checked(Protocol):
@@ -151,6 +152,7 @@ def store_import(
             if PLACEHOLDER in member.question.text and not member.question.images
         ),
         left_out=rows.left_out,
+        counting=rows.counting,
         spec=spec if stored is None else stored.spec,
     )
 

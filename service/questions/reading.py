@@ -16,6 +16,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
+    counts_options,
     lacking_columns,
     read_program,
     read_question,
@@ -50,6 +51,7 @@ class ReadRows:
     kind: AnswerKind = AnswerKind.LATEX  # of all of its questions
     references: Mapping[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
     left_out: Mapping[str, int] = field(default_factory=dict)  # columns that may belong to a question: rows
+    counting: int = 0  # rows whose gold may be the number of an option, which have letters
 
 
 def read_source(
@@ -99,7 +101,7 @@ def read_source(
     images = RowImages(opened.folder)
     references: dict[str, str] = {}
     left_out: Counter[str] = Counter()
-    read = 0
+    read = counting = 0
     for row in chain(head, rows):
         if limit is not None and row.number >= limit:
             break
@@ -112,6 +114,7 @@ def read_source(
                 else:
                     question = read_question(row.values, columns, limits, images)
                     left_out.update(lacking_columns(row.values, columns, question.text))
+                    counting += counts_options(row.values, columns, question.answer)
             except RowProblem as problem:
                 row = BadRow(row.number, row.place, str(problem))
         if isinstance(row, BadRow):
@@ -128,10 +131,15 @@ def read_source(
             several.append(row.number)
     if not skip_bad_rows or not members:
         _refuse(bad, opened.name)
-    if columns.answer is None and not any(member.question.answer for member in members):
+    if not any(member.question.answer for member in members):
+        lacking = (
+            f'no text in "{columns.solution}" has a \\boxed{{}} with the answer'
+            if columns.answer is None
+            else f'"{columns.answer}" has no answer in any row'
+        )
         raise InputError(
-            f'{opened.name}: no text in "{columns.solution}" has a \\boxed{{}} with the answer; name the '
-            f"column of the answers with --answer-column, of: {', '.join(sorted(present))}."
+            f"{opened.name}: {lacking}; name the column of the answers with --answer-column, of: "
+            f"{', '.join(sorted(present))}."
         )
     return ReadRows(
         source=source,
@@ -149,6 +157,7 @@ def read_source(
         kind=kind,
         references=references,
         left_out=left_out,
+        counting=counting,
     )
 
 

@@ -68,6 +68,46 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
 
 
+def test_a_gold_of_its_own_name_comes_before_answer_which_may_be_the_models(tmp_path: Path) -> None:
+    row = {"prompt": "2+2?", "response": "It is 5.", "answer": "5"}
+    for name in ("expected", "ground_truth", "gold"):
+        (response,) = open_responses([write(tmp_path / "rows.jsonl", [row | {name: "4"}])]).read()
+        assert response.answer == "4"
+    (response,) = open_responses([write(tmp_path / "rows.jsonl", [row])]).read()
+    assert response.answer == "5"
+
+
+def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
+    (response,) = open_responses([write(tmp_path / "3.jsonl", rows)]).read()
+    assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
+    rows = [
+        {"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "A passage.", "generated": "5"}
+    ]
+    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    assert (response.text, response.answer) == ("5", "4")
+    del rows[0]["generated"], rows[0]["text"]
+    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    assert response.text == "4"
+    rows = [{"prompt": [{"role": "user", "content": "2+2?"}], "Response": "4", "about": {"gold": ["4"]}}]
+    file = open_responses([write(tmp_path / "chats.jsonl", rows)], columns={"answer": "about.gold"})
+    (response,) = file.read()
+    assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
+
+
+def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_path: Path) -> None:
+    row = {"question": "2+2?", "answer": ["4", "four"], "response": ["4", "5"], "score": [1, 0]}
+    one, other = open_responses([write(tmp_path / "rows.jsonl", [row])]).read()
+    assert (one.answer, other.answer) == ("4, four", "4, four")
+    assert one.score is not None
+    assert other.score is not None
+    assert (one.score.value, other.score.value) == ("correct", "wrong")
+    both = open_responses(
+        [write(tmp_path / "rows.jsonl", [row | {"score": 0.5, "answer": ["4", "4"]}])]
+    ).read()
+    assert [(each.answer, each.score) for each in both] == [("4", None), ("4", None)]
+
+
 def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(tmp_path: Path) -> None:
     score = {"value": {"acc": 0.0}, "prediction": "It is 4.", "extracted_prediction": "It"}
     row = {"index": 3, "input": "**System**: \nBe brief.\n\n**User**: \n2+2?\n", "target": "4"}

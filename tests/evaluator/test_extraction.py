@@ -47,6 +47,8 @@ def test_boxes_in_a_row_are_one_answer() -> None:
     ("response", "answer"),
     [
         ("3 + 4 = 7\nA: 7", "7"),
+        ("2 - 5.5 = -3.5\nThe answer is:\n-3.5 million", "-3.5"),
+        ("The answer is:\n---\n- 7 pens", "7"),
         ("3 + 4 = 7\n#### 7", "7"),
         ("#### 1,000\n", "1,000"),
         ("The final answer is $\\frac{1}{2}$. I hope it is correct.", r"\frac{1}{2}"),

@@ -6,7 +6,7 @@ import pytest
 
 from service.errors import InputError
 from service.questions import Columns, RowLimits
-from service.questions.columns import RowProblem, read_question, resolve
+from service.questions.columns import RowProblem, counts_options, read_question, resolve
 from service.questions.files import JsonNumber
 
 
@@ -56,6 +56,9 @@ def test_wrong_and_missing_columns_name_those_there_are() -> None:
         (None, ""),
         ([], ""),
         (JsonNumber("2.50"), "2.50"),
+        ({"A": "3", "B": "4"}, "(A) 3\n(B) 4"),
+        ({"label": ["1", "2"], "text": ["3", "4"]}, "(1) 3\n(2) 4"),
+        ([{"label": "A", "text": "3"}, {"label": "B", "text": "4"}], "(A) 3\n(B) 4"),
     ],
 )
 def test_further_columns_stand_below_the_question(value: Any, expected: str) -> None:
@@ -71,6 +74,33 @@ def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
     values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
     with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
         read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
+
+
+@pytest.mark.parametrize(
+    ("options", "gold", "counts"),
+    [
+        (["red", "blue", "green"], "2", True),
+        (["red", "blue", "green"], "0", True),
+        (["red", "blue", "green"], "4", False),
+        (["1", "$2.00", "5"], "2", False),
+        (["A) red", "B) blue"], "1", False),
+        (["red", "blue"], "B", False),
+        ("red or blue", "1", False),
+    ],
+)
+def test_a_gold_that_may_count_options_is_known(options: Any, gold: str, counts: bool) -> None:
+    columns = Columns("question", "answer", further=("options",))
+    assert counts_options({"question": "Which?", "options": options}, columns, gold) is counts
+
+
+def test_a_question_may_be_the_one_message_of_a_user() -> None:
+    system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
+    values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
+    columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
+    assert read_question(values, columns, RowLimits()).text == "What is 3+4?"
+    for messages in ([user, user], [system], [{"role": "user", "content": [user]}], []):
+        with pytest.raises(RowProblem, match=r'"prompt" is (a list|empty)'):
+            read_question(values | {"prompt": messages}, columns, RowLimits())
 
 
 def test_nested_columns_are_reached_by_dots() -> None:

@@ -49,6 +49,42 @@ def test_a_json_array_is_read_too(tmp_path: Path) -> None:
     assert answers(read(tmp_path / "a.json", json.dumps(TWO, indent=1).encode())) == EXPECTED
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None) -> None:
+    def written(whole: object) -> list[tuple[int, str, str]]:
+        return answers(read(tmp_path / "a.json", json.dumps(whole, indent=indent).encode()))
+
+    assert written({"canary": "c", "keywords": ["a"], "examples": TWO}) == EXPECTED
+    assert written({"acc": 0.5, "results": {"7": TWO[0], "9": TWO[1]}}) == EXPECTED
+    assert written({"7": TWO[0], "9": TWO[1]}) == EXPECTED
+    assert written({**TWO[0], "tests": [{"input": "1"}, {"input": "2"}]}) == EXPECTED[:1]
+    assert written({"prompt": "Think.", "example": TWO}) == EXPECTED
+    with pytest.raises(InputError, match="rows may stand in each of examples, results"):
+        written({"examples": TWO, "results": TWO})
+    with pytest.raises(InputError, match=r"no column looks like the question; .* of: about, setup"):
+        written({"about": "c", "setup": {"t": 1}})
+
+
+def test_what_belongs_to_all_questions_of_an_object_is_in_every_row(tmp_path: Path) -> None:
+    whole = {"task_prefix": "Ada has 5 pens.", "examples": [{"input": f"{n}?", "target": n} for n in (1, 2)]}
+    rows = read(tmp_path / "a.json", json.dumps(whole).encode())
+    assert dict(rows.left_out) == {"task_prefix": 2}
+
+
+def test_json_lines_in_a_file_called_json_are_lines_even_with_a_broken_one(tmp_path: Path) -> None:
+    assert answers(read(tmp_path / "a.json", jsonl(*TWO))) == EXPECTED
+    with pytest.raises(InputError, match=r"a\.json:1: not valid JSON"):
+        read(tmp_path / "a.json", b'{"question": \n' + jsonl(*TWO))
+
+
+def test_answers_that_are_empty_in_all_rows_name_the_other_columns(tmp_path: Path) -> None:
+    row = {"question": "Which?", "answer": None, "label": "B"}
+    with pytest.raises(
+        InputError, match=r'"answer" has no answer in any row; .* of: answer, label, question'
+    ):
+        read(tmp_path / "a.jsonl", jsonl(row, row | {"question": "Where?"}))
+
+
 def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
     assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
@@ -108,8 +144,8 @@ def test_json_numbers_keep_their_spelling_however_absurd(tmp_path: Path) -> None
 
 
 def test_json_infinity_is_refused_and_nan_is_a_missing_answer(tmp_path: Path) -> None:
-    rows = read(tmp_path / "a.jsonl", b'{"question": "q", "answer": NaN}\n')
-    assert answers(rows) == [(0, "q", "")]
+    rows = read(tmp_path / "a.jsonl", b'{"question": "q", "answer": NaN}\n' + jsonl(TWO[1]))
+    assert answers(rows) == [(0, "q", ""), (1, *EXPECTED[1][1:])]
     with pytest.raises(InputError, match=r'a.jsonl:1: "answer" is an infinite number'):
         read(tmp_path / "a.jsonl", b'{"question": "q", "answer": -Infinity}\n')
 

@@ -130,6 +130,16 @@ def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Pa
     assert cli("import", str(mine), "--name", "mine-2")[0] == 0
 
 
+def test_golds_that_may_be_numbers_of_options_are_reported(cli: CommandLine, mine: Path) -> None:
+    row = {"question": "Which is a colour?", "choices": ["red", "dog"], "answer": 0}
+    mine.write_text(json.dumps(row) + "\n")
+    columns = ("--question-column", "question", "--question-column", "choices")
+    code, out, err = cli("import", str(mine), *columns)
+    assert code == 3
+    assert "1 gold may be the number of an option" in out
+    assert "1 gold may count options, which have letters" in err
+
+
 def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> None:
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     code, out, err = cli("import", str(mine), "--skip-bad-rows")
@@ -141,7 +151,8 @@ def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> Non
 def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
     cli: CommandLine, mine: Path
 ) -> None:
-    mine.write_text("".join(f'{{"question": "What is {n}?", "answer": ""}}\n' for n in range(30)))
+    rows = [f'{{"question": "What is {n}?", "answer": "{1 if n == 30 else ""}"}}\n' for n in range(31)]
+    mine.write_text("".join(rows))
     out = cli("import", str(mine))[1]
     assert out.count("held back: row") == 10
     assert "and 20 more held back (tagrpo questions list mine --held)" in out

@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.exchange.readers.response_file import ResponseFile, RowFile, checked
 from evaluator.exchange.responses import OutsideResponse, read_responses
 from service.errors import InputError
-from service.questions.columns import CANDIDATES, Columns, RowProblem, lacking_columns
+from service.questions.columns import CANDIDATES, Columns, RowProblem, lacking_columns, usual_column
 from service.questions.files import JsonNumber, RawRow
 
 _COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
@@ -88,8 +88,7 @@ def open_rows(file: RowFile) -> ResponseFile:
 def _asked(values: Mapping[str, Any]) -> str | None:
     """Return a document's question; where that lacks what else the document has of it, the prompt."""
     doc = values["doc"] if isinstance(values.get("doc"), Mapping) else {}
-    spelled = {name.lower(): name for name in doc}
-    column = next((spelled[name] for name in CANDIDATES["question"] if name in spelled), None)
+    column = usual_column(CANDIDATES["question"], list(doc))
     text = doc.get(column) if column else None
     if isinstance(text, str) and not lacking_columns(doc, Columns(question=column), text):
         return text

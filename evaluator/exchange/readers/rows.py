@@ -34,10 +34,11 @@ def open_rows(
     chosen = choose_columns(columns, file.present, file.source.name)
 
     def responses(row: RawRow) -> Iterator[OutsideResponse]:
-        if chosen["response"] not in row.values:
+        if chosen["response"].split(".")[0] not in row.values and chosen["response"] not in row.values:
             there = ", ".join(row.values) or "none"
             raise RowProblem(f'it has no "{chosen["response"]}"; there are: {there}')
         return read_responses(row.place, change(row.values, chosen), chosen)
 
-    wanted = list(dict.fromkeys([*chosen.values(), *further]))
+    names = (name if name in file.present else name.split(".")[0] for name in chosen.values())
+    wanted = list(dict.fromkeys([*names, *further]))
     return file.opened(form, lambda: checked(file.source, wanted, responses), chosen.get("score"))

@@ -215,6 +215,11 @@ def print_report(report: "ImportReport") -> None:
             "Where questions need it, import under another --name, and name the question's columns in their "
             f"order: --question-column {report.columns.question} --question-column {column}"
         )
+    if report.counting:
+        output.say(
+            f"{plural(report.counting, 'gold')} may be the number of an option; these got letters, and none "
+            "says the number. Where it is so, write letters into the file, and import under another --name"
+        )
     if report.counts.other_labels:
         output.say(
             f"{report.counts.other_labels:,} of these have another level or subject there; "
@@ -272,6 +277,8 @@ def attention(report: "ImportReport") -> str:
         parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
     if report.left_out:
         parts.append(f"questions may lack what stands in {', '.join(report.left_out)}")
+    if report.counting:
+        parts.append(f"{plural(report.counting, 'gold')} may count options, which have letters")
     return "; ".join(parts)
 
 
@@ -298,6 +305,7 @@ def report_json(report: "ImportReport") -> dict[str, Any]:
         "new_images": report.new_images,
         "unpictured": list(report.unpictured),
         "left_out_columns": dict(report.left_out),
+        "golds_that_may_count_options": report.counting,
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
         **pairs,
         "bad_rows": list(report.bad_rows),
