@@ -52,13 +52,13 @@ def is_hidden(*, secret: bool) -> bool:
     return secret and not settings.current().is_private
 
 
-def show_statement(problem: RunProblem, *, secret: bool, place: str = "") -> bool:
+def show_statement(problem: RunProblem, *, secret: bool, words: str = "") -> bool:
     """Show a problem with its gold answer; return whether its responses may be shown too.
 
-    `place` says where it stands, where that needs more words than a number.
+    `words` say where it stands, where that needs more than a number.
     """
-    place = place or f"problem {problem.position + 1}"
-    layout.line(layout.chip(place, "blue"), layout.chip(problem.problem_id))
+    words = words or f"problem {problem.position + 1}"
+    layout.line(layout.chip(words, "blue"), layout.chip(problem.problem_id))
     if is_hidden(secret=secret):
         st.caption(escaped(GATED))
         return False
@@ -75,9 +75,9 @@ def show_problem(
     problem, other = (texts[counts.run_problem_id] for counts in contrast.counts)
     numbers = problem.position + 1, other.position + 1
     places = [f"{number} of {side.label}" for number, side in zip(numbers, sides, strict=True)]
-    place = f"problem {', '.join(places)}" if numbers[0] != numbers[1] else ""
+    words = f"problem {', '.join(places)}" if numbers[0] != numbers[1] else ""
     with layout.card():
-        if not show_statement(problem, secret=secret, place=place):
+        if not show_statement(problem, secret=secret, words=words):
             return
         columns = st.columns(2, gap="large")
         values = contrast.first, contrast.second
