@@ -138,8 +138,8 @@ def _shares_apart(contrast: Contrast) -> float:
 
 
 def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
-    """Return the problems of contrasts with their texts, by the first run's `run_problem_id`."""
-    ids = [contrast.counts[0].run_problem_id for contrast in contrasts]
+    """Return the problems of contrasts with their texts and places in both runs, by `run_problem_id`."""
+    ids = {counts.run_problem_id for contrast in contrasts for counts in contrast.counts}
     problems = read_problems(session, RunProblemRow.id.in_(ids))
     return {problem.id: problem for problem in problems}
 

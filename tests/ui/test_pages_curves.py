@@ -3,7 +3,7 @@
 from functools import partial
 
 import pytest
-from eval_runs import add_eval_run, add_methods, regrade
+from eval_runs import add_eval_run, add_methods, make_problems, regrade
 from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
@@ -91,6 +91,22 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     assert list(table["base: right"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
     assert list(tables(both)[-1]["problem"]) == ["3"]  # 4 of 8: some of 4 draws is right nearly always
+
+
+def test_a_problem_that_stands_elsewhere_in_the_other_run_has_both_places(db):
+    pair(db)
+    problems = make_problems(3, "aime24")
+    turned = [problems[1], problems[0], problems[2]]
+    add_eval_run(
+        db, "turned.aime24", [(8, 0, 0)] * 3, benchmark="aime24", problems=turned, seed=2, temperature=0.5
+    )
+    app = shown(point="aime24", of="tuned", against="turned", k="4", which="first only")
+    table = tables(app)[-1]
+    assert list(table["tuned: problem"]) == ["2", "3"]
+    assert list(table["turned: problem"]) == ["1", "3"]
+    app.query_params["problem"] = table["id"][0]
+    app.run()
+    assert "problem 2 of tuned, 1 of turned" in words(app)
 
 
 def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(db):

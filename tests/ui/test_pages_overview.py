@@ -120,6 +120,8 @@ def test_what_runs_now_stands_with_its_progress_and_what_stopped_is_named(db):
     running(db, "before", datetime.now(UTC) - timedelta(hours=3))
     words = said(shown())
     assert "**now**" in words
+    assert "neighbors" in words.split("**now**")[1].split("Stopped")[0]
+    assert "propose" not in words.split("**now**")[1].split("Stopped")[0]
     assert "Stopped with open requests" in words
     assert "before (60 open)" in words
     assert "now (60 open)" not in words

@@ -9,6 +9,8 @@ from rephraser.reviews.audit import audit_rates, get_audit, open_audit
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
+from service.questions import make_question
+from service.questions.store import Member, store_set
 from service.runs.store import find_run
 
 VERDICTS = ("accepted", "rejected")
@@ -47,10 +49,19 @@ def opened(path, review=True, **address):
     return open_page("review", path, review=review, **address)
 
 
+@pytest.mark.sqlite  # names the file
 def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):
-    open_empty(tmp_path / "none.db").close()
-    app = opened(tmp_path / "none.db")
-    command = f"tagrpo neighbors propose SET --name NAME --proposer rules --db {tmp_path / 'none.db'}"
+    empty = tmp_path / "none at all.db"
+    with open_empty(empty) as database:
+        app = opened(empty)
+        command = f"tagrpo questions import FILE --name NAME --db '{empty}'"
+        assert command in [one.value for one in app.code]
+        with database.write() as session:
+            store_set(
+                session, "mine", [Member(0, make_question("What is 1 + 1?", "2"))], {"content_hash": ""}
+            )
+    app = opened(empty)
+    command = f"tagrpo neighbors propose mine --name NAME --proposer rules --db '{empty}'"
     assert command in [one.value for one in app.code]
 
 
@@ -91,10 +102,15 @@ def test_the_order_is_that_of_the_seed_and_of_no_reviewer(path):
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # names the file
-def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path):
+def test_without_review_everything_is_shown_and_the_page_says_how_to_start(path, tmp_path):
     app = opened(path, review=False)
     assert f"tagrpo ui --review --db {path}" in [one.value for one in app.code]
     assert "12 candidates" in said(app)
+    spaced = tmp_path / "with blanks"
+    spaced.mkdir()
+    reviewed(spaced)
+    app = opened(spaced / "t.db", review=False)
+    assert f"tagrpo ui --review --db '{spaced / 't.db'}'" in [one.value for one in app.code]
 
 
 def test_an_audit_that_is_done_says_so(path):
@@ -141,6 +157,7 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
     app = opened(path, reviewer="ben", audit="1", view="Results", candidate=wrong)
     labels = [link.proto.label.replace("\\", "") for link in app.get("page_link")]
     assert labels.count(f"Candidate {wrong} beside its question") == 2  # a false accept, and disputed
+    assert said(app).count("zed: rejected (another answer)") == 2
 
 
 def test_results_of_an_audit_of_groups(path):

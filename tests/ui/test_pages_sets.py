@@ -32,9 +32,18 @@ def shown(**parameters):
     return app
 
 
-def test_without_sets_the_command_that_publishes_is_shown(copied):
+def test_without_sets_the_next_step_is_shown(copied):
     copied(lambda folder: open_empty(folder / "t.db").close())
-    assert any("tagrpo sets publish NAME --run RUN" in code.value for code in shown().code)
+    assert any("tagrpo questions import FILE" in code.value for code in shown().code)
+
+
+def test_neighbors_without_a_set_are_published_by_the_name_of_their_run(copied):
+    def proposed(folder):
+        with open_empty(folder / "t.db") as database:
+            add_run(database, "first", [("What is 1 + 1?", "2", [Proposed("Add 1 and 1.")])])
+
+    copied(proposed)
+    assert any("tagrpo sets publish NAME --run first --db " in code.value for code in shown().code)
 
 
 def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):

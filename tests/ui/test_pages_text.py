@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ui.pages
 from ui.characters import visible
 from ui.pages.text.formulas import drawable, pieces
-from ui.pages.text.markup import escaped, safe_md, with_commands
+from ui.pages.text.markup import beginning, escaped, safe_md, with_commands
 
 JOINER = "\u2060"
 SIGNS = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! # - | ~~ ** _ \text{ \boxed{ \begin{align} \end{align}"
@@ -277,3 +277,16 @@ def test_commands_in_notes_are_code_and_the_rest_is_text():
 @given(TEXTS)
 def test_notes_without_backticks_are_escaped_as_ever(text):
     assert with_commands(text.replace("`", "")) == escaped(text.replace("`", ""))
+
+
+@pytest.mark.parametrize(
+    ("left", "right"), [("$", "$"), (r"\[ ", r" \]"), (r"\begin{align} ", r" \end{align}")]
+)
+def test_a_cut_goes_back_before_a_formula_however_long_it_is(left, right):
+    text = f"Let $a$ satisfy {left}{'x + ' * 500}x = a{right} and find it."
+    assert beginning(text, 100) == "Let $a$ satisfy  …"
+    assert beginning("Find all of the numbers $a$ here.", 20) == "Find all of the …"
+
+
+def test_a_text_that_begins_with_a_long_formula_is_not_cut_to_nothing():
+    assert beginning(f"${'x + ' * 500}x$", 20).startswith("$x + x")

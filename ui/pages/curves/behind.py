@@ -1,6 +1,6 @@
 """The problems behind a point: which ones one run solves and the other does not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import streamlit as st
@@ -11,7 +11,7 @@ from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
 from service.errors import InputError
 from ui.pages.curves.choosing import OF_A_POINT, Choice, choose_pair
 from ui.pages.curves.data import contrasted, texts_of
-from ui.pages.curves.responses import Side, show_problem
+from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -136,10 +136,11 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         st.caption("None.")
         return
     texts = texts_of(tuple(listed))
-    rows = [row(contrast, texts[contrast.counts[0].run_problem_id], secret=secret) for contrast in listed]
+    rows = [row(contrast, texts, secret=secret) for contrast in listed]
+    apart = any(row["number"] != row["number_second"] for row in rows)
     problem_id = pick_row(
         rows,
-        _columns(contrasts.k, first, second, secret=secret),
+        _columns(contrasts.k, first, second, secret=secret, apart=apart),
         "behind",
         parameter="problem",
         value="problem",
@@ -153,15 +154,16 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
-        place = picked.counts[0].run_problem_id
-        show_problem(picked, texts.get(place) or texts_of((picked,))[place], sides, secret=secret)
+        show_problem(picked, texts if picked in listed else texts_of((picked,)), sides, secret=secret)
 
 
-def row(contrast: Contrast, problem: RunProblem, *, secret: bool) -> dict[str, Any]:
+def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:
     """Return a problem as a row; of a gated benchmark without its text and answer."""
     a, b = contrast.counts
+    problem, other = texts[a.run_problem_id], texts[b.run_problem_id]
     return {
         "number": problem.position + 1,
+        "number_second": other.position + 1,
         "problem": contrast.problem_id,
         "first": contrast.first,
         "second": contrast.second,
@@ -172,9 +174,16 @@ def row(contrast: Contrast, problem: RunProblem, *, secret: bool) -> dict[str, A
     }
 
 
-def _columns(k: int, first: str, second: str, *, secret: bool) -> list[Column]:
+def _columns(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
+    """Return the columns; the place of a problem in both runs where they are `apart`."""
+    places = [Column("number", "problem", "whole", COUNTED)]
+    if apart:
+        places = [
+            Column("number", f"{first}: problem", "whole", COUNTED),
+            Column("number_second", f"{second}: problem", "whole", COUNTED),
+        ]
     columns = [
-        Column("number", "problem", "whole"),
+        *places,
         Column("first", f"{first}: pass@{k}, %", "share"),
         Column("second", f"{second}: pass@{k}, %", "share"),
         Column("correct_first", f"{first}: right"),

@@ -1,5 +1,6 @@
 """A problem with the responses of two runs side by side."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,6 +20,7 @@ from ui.pages.widgets.pictures import show_pictures
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
+COUNTED = "Its place in the run, from 1, neighbors counted too; commands count from 0, or take the id."
 GATED = (
     "The texts of this benchmark are gated: they are in no download, and shown only where the server listens "
     "to its own machine alone (tagrpo ui without --host, and a tunnel to it)."
@@ -50,9 +52,13 @@ def is_hidden(*, secret: bool) -> bool:
     return secret and not settings.current().is_private
 
 
-def show_statement(problem: RunProblem, *, secret: bool) -> bool:
-    """Show a problem with its gold answer; return whether its responses may be shown too."""
-    layout.line(layout.chip(f"problem {problem.position + 1}", "blue"), layout.chip(problem.problem_id))
+def show_statement(problem: RunProblem, *, secret: bool, words: str = "") -> bool:
+    """Show a problem with its gold answer; return whether its responses may be shown too.
+
+    `words` say where it stands, where that needs more than a number.
+    """
+    words = words or f"problem {problem.position + 1}"
+    layout.line(layout.chip(words, "blue"), layout.chip(problem.problem_id))
     if is_hidden(secret=secret):
         st.caption(escaped(GATED))
         return False
@@ -62,10 +68,16 @@ def show_statement(problem: RunProblem, *, secret: bool) -> bool:
     return True
 
 
-def show_problem(contrast: Contrast, problem: RunProblem, sides: tuple[Side, Side], *, secret: bool) -> None:
-    """Show a problem, its gold answer, and a response of each run."""
+def show_problem(
+    contrast: Contrast, texts: Mapping[int, RunProblem], sides: tuple[Side, Side], *, secret: bool
+) -> None:
+    """Show a problem, its gold answer, and a response of each run; `texts` are by `run_problem_id`."""
+    problem, other = (texts[counts.run_problem_id] for counts in contrast.counts)
+    numbers = problem.position + 1, other.position + 1
+    places = [f"{number} of {side.label}" for number, side in zip(numbers, sides, strict=True)]
+    words = f"problem {', '.join(places)}" if numbers[0] != numbers[1] else ""
     with layout.card():
-        if not show_statement(problem, secret=secret):
+        if not show_statement(problem, secret=secret, words=words):
             return
         columns = st.columns(2, gap="large")
         values = contrast.first, contrast.second

@@ -24,7 +24,7 @@ from evaluator.reports.methods import MethodChoice
 from evaluator.reports.published import in_order
 from service.database.searching import TEXTS_READ
 from ui.pages.curves.human_grades import show_human_grades
-from ui.pages.curves.responses import is_hidden, show_response, show_statement
+from ui.pages.curves.responses import COUNTED, is_hidden, show_response, show_statement
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
@@ -146,8 +146,8 @@ def _filters(problems: int, text: str) -> SampleFilters:
 
 
 _COLUMNS = (
-    Column("problem", "problem", "whole"),
-    Column("sample", "sample", "whole"),
+    Column("problem", "problem", "whole", COUNTED),
+    Column("sample", "sample", "whole", "From 1; commands count from 0."),
     Column("grade", "grade"),
     Column("human", "by a person"),
     Column("answer", "answer", wide=True),

@@ -11,9 +11,9 @@ from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.progress import count_runs, spent_in_all
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
-from ui.pages.state import settings
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.charts import kept_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
@@ -113,12 +113,7 @@ def show_holdings(holdings: Holdings) -> None:
             )
             show_chart(chart, "neighbors-by-verdict", "holdings-verdicts", rows=rows)
         else:
-            first = holdings.question_sets[0][0] if holdings.question_sets else "SET"
-            layout.empty_state(
-                "No neighbors yet.",
-                "Have some proposed; rules need no model:",
-                commands=(settings.command(f"neighbors propose {first} --name rules --proposer rules"),),
-            )
+            no_neighbors("No neighbors yet.")
     with right:
         _sets(holdings)
 

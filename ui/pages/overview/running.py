@@ -17,6 +17,7 @@ from service.runs.progress import (
     page_runs,
 )
 from trainer_adapter.record.series import TrainingProgress, trainings_under_way
+from ui.pages.overview.runs import KINDS
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
@@ -96,7 +97,8 @@ def _card(run: OpenRun, now: datetime) -> None:
     done = progress.filled + progress.failed + progress.final
     share = done / progress.planned if progress.planned else 0.0
     with layout.card(key=f"running-{progress.run.id}"):
-        parts = [layout.strong(progress.run.name), layout.chip(progress.run.kind, "blue", ":material/sync:")]
+        kind = KINDS.get(progress.run.kind, progress.run.kind)
+        parts = [layout.strong(progress.run.name), layout.chip(kind, "blue", ":material/sync:")]
         if progress.failed:
             parts.append(layout.chip(f"{progress.failed:,} failed", "red", ":material/error:"))
         if progress.final:

@@ -3,23 +3,16 @@
 from ui.pages.overview.holdings import read_holdings, show_holdings, show_numbers
 from ui.pages.overview.running import show_running
 from ui.pages.overview.runs import show_runs
-from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_questions
 
 layout.title("Overview", "What is in the database, and what runs now.")
 with reading():
     pass
 holdings = read_holdings()
 if not holdings.questions and not holdings.runs:
-    layout.empty_state(
-        "The database is empty.",
-        "Import questions, or look at the results of the demo:",
-        commands=(
-            settings.command("questions import FILE --name NAME"),
-            "tagrpo ui --demo",
-        ),
-    )
+    no_questions("The database is empty.")
 else:
     show_numbers(holdings)
     layout.section("Running now")

@@ -15,10 +15,11 @@ from rephraser.views.questions import (
 )
 from service.errors import TagrpoError
 from ui.pages.questions import filters
-from ui.pages.state import links, settings
+from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.text.markup import MARKDOWN_MAX, escaped, safe_md
+from ui.pages.text.markup import beginning, escaped, safe_md
 from ui.pages.widgets import layout, tables
+from ui.pages.widgets.beginnings import no_questions
 from ui.pages.widgets.pager import pager
 
 PAGE = 15
@@ -84,16 +85,8 @@ def _row(listed: ListedQuestion) -> None:
 
 
 def _short(text: str) -> str:
-    """Return the beginning of a question, formulas drawn, cut between words; figures and the like as text."""
-    if len(text) > MARKDOWN_MAX:
-        return escaped(text[:TEXT_SHOWN]) + " …"
-    if len(text) <= TEXT_SHOWN:
-        return safe_md(text)
-    cut = text[:TEXT_SHOWN].rsplit(" ", 1)[0]
-    # A cut inside a formula would show its raw half: go back to where dollars pair.
-    while cut.count("$") % 2 and " " in cut:
-        cut = cut.rsplit(" ", 1)[0]
-    return safe_md(cut) + " …"
+    """Return the beginning of a question, formulas drawn."""
+    return safe_md(text if len(text) <= TEXT_SHOWN else beginning(text, TEXT_SHOWN))
 
 
 def _about(listed: ListedQuestion) -> str:
@@ -123,11 +116,7 @@ def _as_row(listed: ListedQuestion) -> dict[str, Any]:
 
 def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
     if wanted == QuestionFilters() and at_start:
-        layout.empty_state(
-            "There are no questions yet.",
-            "Import some, and reload this page:",
-            commands=(settings.command("questions import FILE --name NAME"), "tagrpo demo"),
-        )
+        no_questions("There are no questions yet.")
         return
     layout.empty_state(
         "No question matches.",

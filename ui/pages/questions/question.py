@@ -13,13 +13,14 @@ from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
-from ui.pages.state import links, settings
+from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.answers import has_answers, show_answers
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.training_signal.runs import runs_with
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.pictures import show_pictures
@@ -77,7 +78,7 @@ def show(reference: str, candidate: str) -> None:
         layout.error_box("There is no such question.", str(error))
         return
     _question(question, stands)
-    _all_neighbors(question, candidate)
+    _all_neighbors(question, candidate, stands)
 
 
 def _question(question: Question, stands: list[Place]) -> None:
@@ -108,7 +109,7 @@ def _contradiction(suspect: Suspect) -> str:
     )
 
 
-def _all_neighbors(question: Question, candidate: str) -> None:
+def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> None:
     run, neighbor_set = links.text("run"), links.text("neighbors")
     known = choices()["neighbors"]
     members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
@@ -136,7 +137,7 @@ def _all_neighbors(question: Question, candidate: str) -> None:
     for card in cards[:NEIGHBORS]:
         _neighbor(question, card, neighbor_set if card.candidate_id in members else "")
     if not cards:
-        _none(status)
+        _none(status, stands)
     closed = dict.fromkeys(evidence.OPENED)
     pager(
         {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
@@ -160,12 +161,8 @@ def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
         evidence.parts(question, card)
 
 
-def _none(status: str) -> None:
+def _none(status: str, stands: list[Place]) -> None:
     if status != "all" or links.text("run"):
         layout.empty_state(f"No neighbor here is {status}." if status != "all" else "None of this run.")
     else:
-        layout.empty_state(
-            "This question has no neighbors yet.",
-            "Propose some, by rules (free) or by a model:",
-            commands=(settings.command("neighbors propose SET --name NAME --proposer rules"),),
-        )
+        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")

@@ -10,10 +10,11 @@ from rephraser.reviews.audit import AuditHeader, list_audits
 from rephraser.reviews.status import STATUSES, standing_counts
 from rephraser.run.start import KIND
 from service.runs.store import Run, list_runs
-from ui.pages.state import links, settings
+from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose, choose_several, note_absent, switch
 
 USUAL = STATUSES
@@ -64,11 +65,7 @@ def choose_queue() -> Choice | None:
     """Show the widgets and return what they say; None where there is no run of neighbors yet."""
     runs = {run.name: run for run in neighbor_runs()}
     if not runs:
-        layout.empty_state(
-            "There are no neighbors to review yet.",
-            "Propose some, and reload this page:",
-            commands=(settings.command("neighbors propose SET --name NAME --proposer rules"), "tagrpo demo"),
-        )
+        no_neighbors("There are no neighbors to review yet.")
         return None
     with layout.row():
         chosen = _what(runs)

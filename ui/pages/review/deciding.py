@@ -240,7 +240,7 @@ def _nothing(opened: Opened) -> None:
         layout.empty_state(
             "Nothing is left to review here.",
             f"No candidate of {choice.run} that is {', '.join(choice.statuses)} waits for "
-            f"{choice.reviewer or 'a reviewer'}. Choose others under More, or another run.",
+            f"{choice.reviewer or 'a reviewer'}. Choose others above, or another run.",
         )
     st.button("Look again", icon=":material/refresh:", on_click=again)
 

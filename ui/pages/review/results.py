@@ -235,7 +235,8 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
     """List candidates, where there are any, with who decided what and the way to the question."""
     if not ids:
         return
-    layout.section(heading, f"{len(ids):,} candidates. {words} Choose one to go to its question.")
+    many = f"{len(ids):,} candidate{'s' * (len(ids) > 1)}"
+    layout.section(heading, f"{many}. {words} Choose one to read its decisions and to go to its question.")
     decisions = _decisions(tuple(ids), audit_id)
     chosen = pick_row(
         [
@@ -257,6 +258,7 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
         value="candidate",
     )
     if chosen in ids:
+        st.caption(escaped(decisions[chosen]))
         links.link(
             f"Candidate {chosen} beside its question",
             "questions",

@@ -17,8 +17,8 @@ def show_queue(choice: Choice) -> None:
     if not current.review:
         with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(":material/lock: **Read only.** To write decisions, start the pages with")
-            where = "--demo" if current.shipped else f"--db {current.database}"
-            st.code(f"tagrpo ui --review {where}", language=None)
+            to_review = "tagrpo ui --review --demo" if current.shipped else settings.command("ui --review")
+            st.code(to_review, language=None)
     elif not choice.reviewer:
         layout.empty_state("Who reviews?", "Give your name above: it is stored with every decision.")
         return

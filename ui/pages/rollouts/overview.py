@@ -88,8 +88,7 @@ def listed(
 def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
     """Show the filters; return what they say."""
     numbers = [step.step for step in steps]
-    left, middle, right = st.columns([1, 2, 2], vertical_alignment="bottom")
-    with left:
+    with layout.row(gap="medium"):
         step = choose(
             st.selectbox,
             "Step",
@@ -97,15 +96,14 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
             [ALL, *numbers],
             words=lambda number: "all steps" if number == ALL else f"step {number}",
             resets=PLACES,
+            width=130,
         )
-    with middle:
         kind = st.pills(
             "Groups that are",
             list(KINDS),
             format_func=escaped,
             **links.bound("kind", _kind, resets=PLACES),
         )
-    with right:
         flags = choose_several(
             st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
         )

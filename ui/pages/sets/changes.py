@@ -61,7 +61,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         layout.empty_state(
             "There is one version only.",
             "Publish another one, with other filters or after reviews, to see what changed:",
-            commands=(settings.command("sets publish NAME --run RUN"),),
+            commands=(settings.command(f"sets publish {header.name} --run RUN"),),
         )
         return
     parent = next((ref for ref, other in others.items() if other.id == header.parent_id), None)

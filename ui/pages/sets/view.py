@@ -2,6 +2,7 @@
 
 import streamlit as st
 
+from ui.pages.review.choosing import neighbor_runs
 from ui.pages.sets import choosing
 from ui.pages.sets.changes import show_changes
 from ui.pages.sets.statistics import show_statistics
@@ -9,6 +10,7 @@ from ui.pages.sets.using import show_using
 from ui.pages.state import settings
 from ui.pages.state.database import reading
 from ui.pages.widgets import layout
+from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose
 
 VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
@@ -17,11 +19,13 @@ layout.title("Sets", "Published neighbor sets: what is in them, and what changed
 with reading():
     pass
 headers = choosing.read_versions()
-if not headers:
+if not headers and not (runs := neighbor_runs()):
+    no_neighbors("There is no neighbor set yet, and no neighbors to make one of.")
+elif not headers:
     layout.empty_state(
         "There is no neighbor set yet.",
         "Publish the accepted neighbors of a run as an immutable version:",
-        commands=(settings.command("sets publish NAME --run RUN"), settings.command("runs list")),
+        commands=(settings.command(f"sets publish NAME --run {runs[0].name}"),),
     )
 else:
     header = choosing.choose_version(headers)

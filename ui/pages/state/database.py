@@ -163,8 +163,8 @@ def _say_why_not(path: Place, state: Condition) -> None:
     if state == "missing":
         layout.empty_state(
             "There is no database here yet.",
-            f"Nothing lies at {path}. Import questions, and reload this page:",
-            commands=(settings.command("questions import FILE --name NAME"), "tagrpo demo"),
+            f"Nothing lies at {path}. Import questions, and reload this page; or look at the demo's results:",
+            commands=(settings.command("questions import FILE --name NAME"), "tagrpo ui --demo"),
         )
     elif state == "empty":
         layout.empty_state(
@@ -175,8 +175,8 @@ def _say_why_not(path: Place, state: Condition) -> None:
     elif state == "older":
         layout.empty_state(
             "The database is of an older version.",
-            "These pages never change it. Any command that opens it for writing brings it up to date:",
-            commands=(settings.command("runs list"),),
+            "These pages never change it. Keep a copy, bring it up to date, and reload this page:",
+            commands=(settings.command("db backup FILE"), settings.command("db upgrade")),
         )
     elif state == "unreleased":
         layout.empty_state(

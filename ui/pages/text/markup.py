@@ -18,6 +18,9 @@ CUT_AT = 3000
 MARKDOWN_MAX = 20_000
 """Characters that are drawn with formulas; longer texts are shown as plain text (100 kB take seconds)."""
 
+LOOKED_AHEAD = 4_000
+"""Characters behind a cut in which the end of a formula is looked for."""
+
 TEXT_MAX = 2_000_000
 """Characters shown as plain text even with "Show all"."""
 
@@ -75,7 +78,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         key: unique on the page.
         cut_at: characters that are shown at first.
     """
-    part = text if len(text) <= cut_at or wants_all(text, key) else _cut(text, cut_at)
+    part = text if len(text) <= cut_at or wants_all(text, key) else beginning(text, cut_at)
     if len(part) > MARKDOWN_MAX:
         _plain(part)
     elif part.strip():
@@ -105,12 +108,16 @@ def wants_all(text: str, key: str) -> bool:
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 
 
-def _cut(text: str, at: int) -> str:
-    """Cut where no formula is torn: at the last end of a piece or word before `at`."""
-    kept, room = [], at
-    for piece in pieces(text[: at * 2]):
+def beginning(text: str, at: int) -> str:
+    """Return the beginning of a text, cut at the last end of a word or formula before `at`; none is torn.
+
+    Of a text that begins with a formula longer than that, some of it is shown as it is written.
+    """
+    kept: list[str] = []
+    room = at
+    for piece in pieces(text[: at + LOOKED_AHEAD]):
         if len(piece.source) > room:
-            if piece.kind == "text":
+            if piece.kind == "text" or not kept:
                 kept.append(piece.source[:room].rsplit(" ", 1)[0])
             break
         kept.append(piece.source)
