@@ -6,8 +6,8 @@ was written before the first run; `STAGES` says the same. A training is evaluate
 the result; what is finished is not done again, what was interrupted goes on from its last checkpoint. The
 neighbors are true ones (other phrasings of the problem), so nothing is verified here.
 
-    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A      # then confirm, equal_rate, ablate, scale
-    python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv   # runs nothing
+    python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A   # then confirm, equal_rate, ...
+    python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv  # runs nothing
 
 `--plain` trains and evaluates by `sandbox_plain.py` in place of verl, and keeps that in FOLDER/plain.
 `--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that

@@ -201,8 +201,8 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
         ),
         Text(
             "Shares of correct responses are those of the training prompts: of neighbors too, where a recipe "
-            "draws them, so they do not compare recipes. The held-out questions do. Trainings that ran beside "
-            "each other shared the cores, and so did their seconds."
+            "draws them, so they do not compare recipes. The held-out questions do. Trainings beside each "
+            "other shared the cores, and so did their seconds."
         ),
         *_rescued(findings),
     ]
