@@ -1,11 +1,11 @@
-"""Questions and named sets in the database: store, load, describe."""
+"""Questions and named sets in the database: store, load, describe, remove."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
@@ -14,6 +14,7 @@ from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
+from service.runs.store import list_runs
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
 
@@ -161,6 +162,44 @@ def get_set(session: Session, name: str) -> StoredSet:
     names = session.scalars(select(QuestionSetRow.name).order_by(QuestionSetRow.name)).all()
     there = f"there are: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
     raise NotFoundError(f'no question set "{name}"; {there}.')
+
+
+def check_removable(session: Session, name: str) -> StoredSet:
+    """Return the set of that name, which nothing builds on.
+
+    Raises:
+        NotFoundError: there is no such set.
+        InputError: runs are over it, or sets were mixed from it; the message names them.
+    """
+    stored = get_set(session, name)
+    runs = [run.name for run in list_runs(session) if run.spec.get("questions") == name]
+    mixes = [
+        other.name
+        for other in session.scalars(select(QuestionSetRow).order_by(QuestionSetRow.name))
+        if name in {other.spec[part]["set"] for part in ("base", "extra") if part in other.spec}
+    ]
+    obstacles = [
+        *([f"runs are over it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
+        *([f"sets were mixed from it: {', '.join(mixes)}"] if mixes else []),
+    ]
+    if obstacles:
+        raise InputError(f'the question set "{name}" cannot be removed: {"; ".join(obstacles)}.')
+    return stored
+
+
+def remove_set(session: Session, name: str) -> None:
+    """Remove the set of that name, in the transaction of `session`; its questions stay, as all texts do.
+
+    Raises:
+        NotFoundError, InputError: see `check_removable`.
+    """
+    id = check_removable(session, name).id
+    for row, column in (
+        (QuestionSetMemberRow, QuestionSetMemberRow.set_id),
+        (QuestionSetCountsRow, QuestionSetCountsRow.set_id),
+        (QuestionSetRow, QuestionSetRow.id),
+    ):
+        session.execute(delete(row).where(column == id))
 
 
 def load_members(session: Session, name: str) -> list[Member]:

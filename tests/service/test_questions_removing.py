@@ -6,8 +6,7 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_members, make_question, mix_sets
 from service.questions.browsing import list_sets
-from service.questions.removing import remove_set
-from service.questions.store import members_hash, store_set
+from service.questions.store import members_hash, remove_set, store_set
 
 
 def store(db: Database, name: str, *texts: str) -> int:

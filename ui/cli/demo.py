@@ -183,8 +183,8 @@ class Ahead:
         for step in steps[: os.cpu_count() or 1]:
             if step not in self._running and room > len(self._running):
                 self._started += 1
-                said = Path(self._folder.name, str(self._started))
-                with said.open("wb") as file:
+                words = Path(self._folder.name, str(self._started))
+                with words.open("wb") as file:
                     process = subprocess.Popen(
                         [*TAGRPO, *step.arguments],
                         stdin=subprocess.DEVNULL,
@@ -194,7 +194,7 @@ class Ahead:
                         start_new_session=True,  # Ctrl-C reaches the demo alone, which passes it on
                         preexec_fn=_end_with_parent,
                     )
-                self._running[step] = process, said
+                self._running[step] = process, words
 
     def finish(self, step: "Step") -> bool:
         """Wait for a step that was started, and say what it says; return whether it was, and did well."""
@@ -203,8 +203,8 @@ class Ahead:
         output.say("It began beside the training before.")
         output.say(f"$ {shell_lines(step.arguments)}")
         output.say()
-        process, said = self._running[step]
-        with said.open("rb") as file:
+        process, words = self._running[step]
+        with words.open("rb") as file:
             ended = False
             while not ended:
                 ended = process.poll() is not None

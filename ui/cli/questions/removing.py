@@ -24,8 +24,7 @@ def remove(
 
     Example: [bold]tagrpo questions remove math-wrong[/bold]
     """
-    from service.questions.removing import check_removable, remove_set
-    from service.questions.store import load_members
+    from service.questions.store import check_removable, load_members, remove_set
 
     with db.open() as database:
         with database.read() as session:
