@@ -56,15 +56,13 @@ _STYLE = """<style>
 [data-testid="stVegaLiteChart"] { max-width: 100%; overflow-x: auto; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
-[data-baseweb="tag"], [data-baseweb="tag"] * { color: light-dark(white, #10141a); }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Downloads stand at every table and chart: small, so that they are found and not looked at. Panels of
 charts keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose
 shape says something becomes smaller as a whole. Streamlit's own bar over charts would cover what stands
-above them. A formula that cannot be broken is scrolled, so that it does not run over the text beside it.
-White can hardly be read on the bright blue of chosen options in the dark theme. All of it in one place:
-every style that is added makes the browser style the whole page again."""
+above them. A formula that cannot be broken is scrolled, so that it does not run over the text beside it. All
+of it in one place: every style that is added makes the browser style the whole page again."""
 
 
 def title(heading: str, words: str = "") -> None:
