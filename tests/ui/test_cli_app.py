@@ -321,6 +321,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("questions", "mix"): [
             *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
         ],
+        ("questions", "remove"): ["mixed", "--yes", "--db", db],
         ("benchmarks", "list"): [],
         ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],

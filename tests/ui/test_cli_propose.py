@@ -279,7 +279,7 @@ def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db
 
 
 def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> None:
-    held = write_rows("held.jsonl", [{"question": "What is blue?", "answer": ""}])
+    held = write_rows("held.jsonl", [{"question": "What is blue?", "answer": r"\frac{1}{"}])
     done = cli("questions", "import", held, "--name", "held")
     assert done.code == 3
     asked = cli("neighbors", "propose", "held", "--name", "r", "--proposer", "rules")
