@@ -111,3 +111,42 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 
 
 # A640-ta_rescue_1-0.0001-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s3-120/rows.json
+
+# E-base-0-s0-0
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/E-base-0-s0-0/rows.json
+
+# E-grpo-0.0001-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0001 --seed 101 --points 120 --out $STUDY/plain/cells/E-grpo-0.0001-s101-120/rows.json
+
+# E-grpo-0.0001-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0001 --seed 102 --points 120 --out $STUDY/plain/cells/E-grpo-0.0001-s102-120/rows.json
+
+# E-grpo-0.0002-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0002 --seed 101 --points 120 --out $STUDY/plain/cells/E-grpo-0.0002-s101-120/rows.json
+
+# E-grpo-0.0002-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0002 --seed 102 --points 120 --out $STUDY/plain/cells/E-grpo-0.0002-s102-120/rows.json
+
+# E-grpo-0.0003-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0003 --seed 101 --points 120 --out $STUDY/plain/cells/E-grpo-0.0003-s101-120/rows.json
+
+# E-grpo-0.0003-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E grpo --rate 0.0003 --seed 102 --points 120 --out $STUDY/plain/cells/E-grpo-0.0003-s102-120/rows.json
+
+# E-ta_rescue-0.0001-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0001 --seed 101 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0001-s101-120/rows.json
+
+# E-ta_rescue-0.0001-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0001 --seed 102 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0001-s102-120/rows.json
+
+# E-ta_rescue-0.0002-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0002 --seed 101 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0002-s101-120/rows.json
+
+# E-ta_rescue-0.0002-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0002 --seed 102 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0002-s102-120/rows.json
+
+# E-ta_rescue-0.0003-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0003 --seed 101 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0003-s101-120/rows.json
+
+# E-ta_rescue-0.0003-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-E ta_rescue --rate 0.0003 --seed 102 --points 120 --out $STUDY/plain/cells/E-ta_rescue-0.0003-s102-120/rows.json

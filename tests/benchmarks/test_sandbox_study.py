@@ -159,6 +159,7 @@ def test_the_page_has_the_tables_of_the_csv() -> None:
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)
     assert rows
     assert "\n".join(tables.rates_table(rows)) in page
+    assert "\n".join(tables.rates_table(plain)) in page
     assert "\n".join(tables.table(rows)) in page
     for world, compared in (("A", ["ta_rescue"]), ("A640", tables.COMPARED)):
         ours = {point: row for point, row in plain.items() if point.world == world}
