@@ -10,7 +10,7 @@ from trainer_adapter.methods.recipes import RECIPES
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
-PLAN_VERSION = 3
+PLAN_VERSION = 4
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
 RECIPES_SHOWN = ("grpo", "ta_grpo", "ta_rescue")

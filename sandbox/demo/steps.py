@@ -291,6 +291,7 @@ def _overrides(plan: DemoPlan, training: Training) -> tuple[str, ...]:
     rate = LEARNING_RATES.get(training.recipe, LEARNING_RATE)
     actor = "actor_rollout_ref.actor"
     return (
+        "loss.kl_coef=0",
         f"data.train_batch_size={size.questions_a_step}",
         f"{actor}.ppo_mini_batch_size={size.mini_batch}",
         f"{actor}.optim.lr={rate:g}",
