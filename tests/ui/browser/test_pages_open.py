@@ -29,7 +29,7 @@ CHARTS = {
     "sets": 1,
     "rollouts": 1,
     "signal": 3,
-    "signal-policy": 6,
+    "signal-policy": 5,  # without a KL penalty nothing knows the reference policy
     "signal-anchor": 1,
     "signal-covariance": 1,
     "curves": 1,
