@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 LINE = 100
 INSTALL = "pip install 'tagrpo[train,local,ui]'"
-TAGRPO = (sys.executable, "-c", "from ui.cli.app import main; main()")
+TAGRPO = (sys.executable, "-m", "tagrpo")
 TRAINING_BYTES = 3 << 30
 """Memory that a training takes, and some more."""
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
@@ -179,6 +180,12 @@ class Ahead:
         """Start the commands of the first of these steps, as far as there are cores and memory for them."""
         import psutil
 
+        from service.enclosure.namespaces import PR_SET_PDEATHSIG, libc
+
+        def end_with_parent() -> None:
+            if sys.platform == "linux":
+                libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
         room = psutil.virtual_memory().available // TRAINING_BYTES - 1  # one for the training in hand
         for step in steps[: os.cpu_count() or 1]:
             if step not in self._running and room > len(self._running):
@@ -192,7 +199,7 @@ class Ahead:
                         stderr=file,
                         env={**os.environ, "OMP_NUM_THREADS": "1"},  # more than one has to share the cores
                         start_new_session=True,  # Ctrl-C reaches the demo alone, which passes it on
-                        preexec_fn=_end_with_parent,
+                        preexec_fn=end_with_parent,  # killed together with the demo
                     )
                 self._running[step] = process, words
 
@@ -218,17 +225,9 @@ class Ahead:
         """End what still runs."""
         for process, _ in self._running.values():
             process.terminate()
+        for process, _ in self._running.values():
             process.wait()
         self._folder.cleanup()
-
-
-def _end_with_parent() -> None:
-    """Have this process killed together with the demo (Linux)."""
-    if sys.platform == "linux":
-        import ctypes
-        import signal
-
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
 
 
 def _is_trained(plan: "DemoPlan", step: "Step") -> bool:
