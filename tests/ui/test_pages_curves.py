@@ -86,11 +86,11 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
     table = tables(app)[-1]
-    assert list(table["problem"]) == ["2"]
+    assert list(table["problem"]) == ["1"]
     assert list(table["tuned: pass@4, %"]) == ["100.0%"]
     assert list(table["base: right"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
-    assert list(tables(both)[-1]["problem"]) == ["3"]  # 4 of 8: some of 4 draws is right nearly always
+    assert list(tables(both)[-1]["problem"]) == ["2"]  # 4 of 8: some of 4 draws is right nearly always
 
 
 def test_a_problem_that_stands_elsewhere_in_the_other_run_has_both_places(db):
@@ -102,11 +102,11 @@ def test_a_problem_that_stands_elsewhere_in_the_other_run_has_both_places(db):
     )
     app = shown(point="aime24", of="tuned", against="turned", k="4", which="first only")
     table = tables(app)[-1]
-    assert list(table["tuned: problem"]) == ["2", "3"]
-    assert list(table["turned: problem"]) == ["1", "3"]
+    assert list(table["tuned: problem"]) == ["1", "2"]
+    assert list(table["turned: problem"]) == ["0", "2"]
     app.query_params["problem"] = table["id"][0]
     app.run()
-    assert "problem 2 of tuned, 1 of turned" in words(app)
+    assert "problem 1 of tuned, 0 of turned" in words(app)
 
 
 def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(db):
@@ -154,8 +154,8 @@ def test_a_problem_stands_with_a_response_of_each_run(db):
     assert "aime24 1: what is 1 + 1?" in words(app)
     assert "Gold answer: 2" in words(app)
     first, second = app.selectbox[-2:]
-    assert first.options[0] == "1: correct, 2"
-    assert second.options[0] == "1: wrong, -1"
+    assert first.options[0] == "0: correct, 2"
+    assert second.options[0] == "0: wrong, -1"
 
 
 def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
@@ -172,18 +172,18 @@ def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
 
 def test_responses_of_one_method_are_read_without_a_second_one(db):
     add_eval_run(db, "base.aime24", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark="aime24")
-    app = shown(view="samples", grade="wrong", at="3")
+    app = shown(view="samples", grade="wrong", at="2")
     table = tables(app)[-1]
-    assert list(table["sample"]) == ["5", "6", "7", "8"]
+    assert list(table["sample"]) == ["4", "5", "6", "7"]
     assert set(table["grade"]) == {"wrong"}
     app.query_params["sample"] = "21"
     app.run()
     assert "aime24 2: what is 2 + 1?" in words(app)
     assert "answer found in: box" in words(app)
     found = shown(view="samples", text="boxed{3}")
-    assert set(tables(found)[-1]["problem"]) == {"3"}
+    assert set(tables(found)[-1]["problem"]) == {"2"}
     assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
-    assert "1 response." in words(shown(view="samples", grade="correct", at="3", **{"from": "2.2"}))
+    assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2.2"}))
 
 
 def test_another_filter_of_responses_begins_at_the_start(db):
@@ -200,7 +200,7 @@ def test_a_place_in_the_responses_that_no_run_can_have_is_the_start(db):
     for place in (f"{10**30}.0", f"0.{10**30}", "0", "a.b"):
         app = shown(view="samples", **{"from": place})
         assert not app.error
-        assert list(tables(app)[-1]["sample"]) == ["1", "2", "3", "4"]
+        assert list(tables(app)[-1]["sample"]) == ["0", "1", "2", "3"]
 
 
 def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
@@ -393,5 +393,5 @@ def test_a_click_is_read_from_the_charts_state():
 
 def test_a_response_in_words_is_short_and_shows_hidden_characters():
     one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert in_words(one).startswith("1: wrong, 7⟨U+202E⟩x")
+    assert in_words(one).startswith("0: wrong, 7⟨U+202E⟩x")
     assert len(in_words(one)) < 50

@@ -162,8 +162,8 @@ def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) ->
     a, b = contrast.counts
     problem, other = texts[a.run_problem_id], texts[b.run_problem_id]
     return {
-        "number": problem.position + 1,
-        "number_second": other.position + 1,
+        "number": problem.position,
+        "number_second": other.position,
         "problem": contrast.problem_id,
         "first": contrast.first,
         "second": contrast.second,

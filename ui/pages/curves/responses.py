@@ -20,7 +20,7 @@ from ui.pages.widgets.pictures import show_pictures
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
-COUNTED = "Its place in the run, from 1, neighbors counted too; commands count from 0, or take the id."
+COUNTED = "Its place in the run, from 0, neighbors counted too, as commands take it."
 GATED = (
     "The texts of this benchmark are gated: they are in no download, and shown only where the server listens "
     "to its own machine alone (tagrpo ui without --host, and a tunnel to it)."
@@ -57,7 +57,7 @@ def show_statement(problem: RunProblem, *, secret: bool, words: str = "") -> boo
 
     `words` say where it stands, where that needs more than a number.
     """
-    words = words or f"problem {problem.position + 1}"
+    words = words or f"problem {problem.position}"
     layout.line(layout.chip(words, "blue"), layout.chip(problem.problem_id))
     if is_hidden(secret=secret):
         st.caption(escaped(GATED))
@@ -73,7 +73,7 @@ def show_problem(
 ) -> None:
     """Show a problem, its gold answer, and a response of each run; `texts` are by `run_problem_id`."""
     problem, other = (texts[counts.run_problem_id] for counts in contrast.counts)
-    numbers = problem.position + 1, other.position + 1
+    numbers = problem.position, other.position
     places = [f"{number} of {side.label}" for number, side in zip(numbers, sides, strict=True)]
     words = f"problem {', '.join(places)}" if numbers[0] != numbers[1] else ""
     with layout.card():
@@ -141,4 +141,4 @@ def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) ->
 def in_words(sample: SampleHeader) -> str:
     """Return a sample in words, for the list to choose from."""
     answer = one_line(sample.extracted or "", _ANSWER_MAX)
-    return f"{sample.ordinal + 1}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")
+    return f"{sample.ordinal}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")

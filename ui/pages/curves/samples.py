@@ -128,11 +128,11 @@ def _filters(problems: int, text: str) -> SampleFilters:
         )
         position = st.number_input(
             "Problem",
-            min_value=1,
-            max_value=problems,
+            min_value=0,
+            max_value=problems - 1,
             placeholder="all",
             width=130,
-            **links.bound("at", lambda: links.number("at", 0, low=1, high=problems) or None, resets=PLACES),
+            **links.bound("at", lambda: _position(problems), resets=PLACES),
         )
         cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
@@ -140,14 +140,14 @@ def _filters(problems: int, text: str) -> SampleFilters:
         source={ANY: None, NOWHERE: ""}.get(source, source),
         truncated=cut,
         tokens=tokens or None,
-        position=None if position is None else int(position) - 1,
+        position=None if position is None else int(position),
         text=text or None,
     )
 
 
 _COLUMNS = (
     Column("problem", "problem", "whole", COUNTED),
-    Column("sample", "sample", "whole", "From 1; commands count from 0."),
+    Column("sample", "sample", "whole"),
     Column("grade", "grade"),
     Column("human", "by a person"),
     Column("answer", "answer", wide=True),
@@ -161,8 +161,8 @@ _COLUMNS = (
 def _row(position: int, header: SampleHeader) -> dict[str, Any]:
     return {
         "id": header.id,
-        "problem": position + 1,
-        "sample": header.ordinal + 1,
+        "problem": position,
+        "sample": header.ordinal,
         "grade": header.value or "not graded",
         "human": header.human,
         "answer": header.extracted,
@@ -171,6 +171,11 @@ def _row(position: int, header: SampleHeader) -> dict[str, Any]:
         "tokens": header.completion_tokens,
         "end": header.stop_reason,
     }
+
+
+def _position(problems: int) -> int | None:
+    position = links.number("at", -1, low=0, high=problems - 1)
+    return None if position < 0 else position
 
 
 def _place(written: str) -> Place | None:

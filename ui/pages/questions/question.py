@@ -90,7 +90,7 @@ def _question(question: Question, stands: list[Place]) -> None:
             chips = [layout.chip(label) for label in (question.subject, question.level) if label]
             for stand in stands:
                 held = f", held back: {stand.held}" if stand.held else ""
-                place = f"{stand.set_name} row {stand.position + 1}{held}"
+                place = f"{stand.set_name} row {stand.position}{held}"
                 chips.append(layout.chip(place, "orange" if held else "gray"))
             if chips:
                 layout.line(*chips)
