@@ -57,10 +57,10 @@ class RunProgress:
 
     @property
     def state(self) -> str:
-        """finished, open (there is something to ask), failed (what is left is to be asked again) or done."""
+        """finished, open (there is something to ask), failed (what is left did, or all has for good) or done."""
         if self.open:
             return "open"
-        if self.failed:
+        if self.failed or (self.final and not self.filled):
             return "failed"
         return "finished" if self.run.finished_at else "done"
 

@@ -46,6 +46,16 @@ def test_progress_tells_filled_open_and_failed_with_their_cost(db: Database) -> 
         assert (minute.filled, minute.failed, minute.completion_tokens, minute.usd) == (2, 1, 50, 0.25)
 
 
+def test_a_run_whose_requests_all_failed_for_good_has_failed(db: Database) -> None:
+    run = start(db, "r")
+    with db.write() as session:
+        for cell in claim_cells(session, run.id, run.id, owner="w", limit=5):
+            fail_cell(session, cell.id, "too long", attempts=1, cost_usd=None, final=True)
+    with db.read() as session:
+        (stands,) = progress.page_runs(session)
+    assert (stands.final, stands.state) == (5, "failed")
+
+
 def test_a_run_without_cells_has_no_progress_and_no_pace(db: Database) -> None:
     with db.write() as session:
         run, _ = open_run(session, name="t", kind="train", spec={}, question_ids=(), versions={})

@@ -90,7 +90,8 @@ def _is_imported(run: Run) -> bool:
 
 def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     """Return a run as a row; a training run has steps instead of requests, an imported one none."""
-    state = f"with {progress.failed:,} failures" if progress.state == "failed" else progress.state
+    failures = progress.failed + progress.final
+    state = f"with {failures:,} failures" if progress.state == "failed" else progress.state
     if progress.run.kind == "train":
         last = None if training is None else training.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"
@@ -101,7 +102,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "state": state,
         "filled": progress.filled if asked else None,
         "open": progress.open if asked else None,
-        "failed": progress.failed + progress.final if asked else None,
+        "failed": failures if asked else None,
         "tokens": progress.completion_tokens if asked else None,
         "usd": progress.usd if asked else None,
         "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
