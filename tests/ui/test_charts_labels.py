@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from service.errors import InputError
 from ui.charts.drawing.axes import percent_format, power_ticks, share_ticks, shared_ticks
 from ui.charts.drawing.labels import ELLIPSIS, spread, wrap_label, wrap_labels
-from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark
+from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark, page_theme
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
 
@@ -192,6 +192,14 @@ def test_colours_stand_out_on_white(colour: str) -> None:
 @pytest.mark.parametrize("colour", DARK_PALETTE)
 def test_dark_colours_stand_out_on_the_dark_background(colour: str) -> None:
     assert (luminance(colour) + 0.05) / (luminance(DARK_PAPER) + 0.05) >= 3
+
+
+@pytest.mark.parametrize("mode", ["light", "dark"])
+def test_white_words_can_be_read_on_the_primary_colour_and_that_on_the_page(mode: str) -> None:
+    primary, paper = (str(page_theme()[f"theme.{mode}.{name}Color"]) for name in ("primary", "background"))
+    brighter, darker = sorted((luminance(primary), luminance(paper)), reverse=True)
+    assert 1.05 / (luminance(primary) + 0.05) >= 4
+    assert (brighter + 0.05) / (darker + 0.05) >= 4
 
 
 def test_a_chart_in_the_dark_has_other_colours_and_the_same_data() -> None:

@@ -150,7 +150,7 @@ _PAGE_LIGHT = {
     "grayColor": MUTED,
 }
 _PAGE_DARK = {
-    "primaryColor": DARK_PALETTE[0],
+    "primaryColor": "#1a80b6",  # white words stand on it: chosen methods, buttons
     "backgroundColor": DARK_PAPER,
     "secondaryBackgroundColor": "#1c2028",
     "textColor": _DARK[INK],
