@@ -68,7 +68,7 @@ def refilled(place: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def twins(place: Path) -> tuple[Path, Path]:
-    """The policy that comes with tagrpo, trained twice by GRPO with dynamic sampling in its world."""
+    """The policy that comes with tagrpo, trained twice by `ta_rescue` in its world."""
     world = World(place, "A")
     world.prepare()
     settings = (
@@ -80,7 +80,7 @@ def twins(place: Path) -> tuple[Path, Path]:
     )
 
     def trained(name: str) -> Path:
-        return train(place, name, *train_words(name, ("grpo_ds",), world.policy, 2, *settings))
+        return train(place, name, *train_words(name, ("ta_rescue",), world.policy, 2, *settings))
 
     return trained("first"), trained("second")
 
@@ -135,15 +135,27 @@ def test_dead_groups_are_drawn_anew_and_neighbors_weighed(refilled: Path) -> Non
     assert logged["actor/grad_norm"] > 0
 
 
-def test_the_shipped_policy_is_trained_where_its_groups_disagree(twins: tuple[Path, Path]) -> None:
-    rollouts = list(recorded(twins[0]).values())
-    groups = Counter((each.step, each.question_id, bool(each.correct)) for each in rollouts)
-    assert len({key[:2] for key in groups}) == 2 * QUESTIONS
-    assert len(groups) == 4 * QUESTIONS, "every group holds right and wrong answers"
-    assert max(gaps(rollouts, own=True)) < 1e-4
-    for step in metrics(twins[0]).values():
-        assert step["actor/grad_norm"] > 0
-        assert step["tagrpo/filter/questions_drawn"] > QUESTIONS, "some groups of this world are dead"
+def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(twins: tuple[Path, Path]) -> None:
+    questions: dict[tuple[int, str], list[RolloutRecord]] = {}
+    for each in recorded(twins[0]).values():
+        questions.setdefault((each.step, each.question_id), []).append(each)
+    assert len(questions) == 2 * QUESTIONS
+    dead = Counter[int]()
+    for (step, _), group in questions.items():
+        first, second = ([each for each in group if (each.session < 4) == early] for early in (True, False))
+        assert [each.variant for each in first] == [0] * 4
+        asked = Counter(each.variant for each in second)
+        if any(each.correct for each in first):
+            assert asked == {0: 4}
+        else:
+            assert sorted(asked) == [1, 2, 3]
+            assert sorted(asked.values()) == [1, 1, 2]
+            dead[step] += 1
+    assert 0 < dead.total() < 2 * QUESTIONS
+    for step, logged in metrics(twins[0]).items():
+        assert logged["tagrpo/rescue/dead_share"] == pytest.approx(dead[step] / QUESTIONS)
+        assert logged["actor/grad_norm"] > 0
+    assert max(gaps(recorded(twins[0]).values(), own=True)) < 1e-4
 
 
 def test_two_runs_of_one_seed_are_equal(twins: tuple[Path, Path]) -> None:
