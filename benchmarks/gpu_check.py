@@ -181,7 +181,7 @@ def _evaluation(folder: Path, cpu: bool) -> list[str]:
 
 
 def _run(what: str, words: Sequence[str], folder: Path, ends: float) -> Outcome:
-    command = [sys.executable, "-c", "from ui.cli.app import main; main()", *words]
+    command = [sys.executable, "-m", "tagrpo", *words]
     started = time.monotonic()
     print(f"{what} ...", file=sys.stderr, flush=True)
     log = folder / f"{what.replace(' ', '-')}.log"

@@ -30,7 +30,6 @@ from evaluator.grading import GradeCase, Grader
 FILE = "rho_responses.jsonl"
 BATCH = 256
 WARM_UP = GradeCase(r"\boxed{\sin(x)+\sin(x)}", r"2\sin(x)")
-SERVE = "from ui.cli.app import main; main()"
 
 
 def main() -> None:
@@ -55,7 +54,7 @@ def main() -> None:
 @contextmanager
 def server(workers: int) -> Iterator[httpx.Client]:
     """Run a server; yield a client of it."""
-    command = [sys.executable, "-c", SERVE, "grade", "serve", "--port", "0", "--workers", str(workers)]
+    command = [sys.executable, "-m", "tagrpo", "grade", "serve", "--port", "0", "--workers", str(workers)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = next(word for word in process.stdout.readline().split() if word.startswith("http"))

@@ -57,8 +57,7 @@ class World:
 
 def tagrpo(log: Path, *arguments: str) -> None:
     """Run a command of tagrpo, keep it in the log, and raise where it fails."""
-    python = [sys.executable, "-c", "from ui.cli.app import main; main()"]
-    run_kept(log, ("tagrpo", *arguments), [*python, *arguments])
+    run_kept(log, ("tagrpo", *arguments), [sys.executable, "-m", "tagrpo", *arguments])
 
 
 def run_kept(log: Path, shown: Sequence[str], command: Sequence[str]) -> None:

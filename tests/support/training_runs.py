@@ -20,7 +20,7 @@ RESPONSES = 12
 """Of a step: two questions with six each."""
 
 ROOT = Path(__file__).parents[2]
-_COMMAND = (sys.executable, "-c", "from ui.cli.app import main; main()")
+_COMMAND = (sys.executable, "-m", "tagrpo")
 
 
 def publish_sums(place: Path, answer: int) -> None:

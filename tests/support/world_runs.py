@@ -54,7 +54,7 @@ def set_faults(url: str, shares: dict[str, float]) -> None:
 
 def command(*arguments: str) -> list[str]:
     """Return the argument vector of a `tagrpo` command."""
-    return [sys.executable, "-c", "from ui.cli.app import main; main()", *arguments]
+    return [sys.executable, "-m", "tagrpo", *arguments]
 
 
 def import_world(db: Path, count: int) -> None:
