@@ -76,6 +76,20 @@ def open_responses(
     return replace(first, name=f"{first.name} and {len(opened) - 1} more", sha256=together, read=read)
 
 
+def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
+    """Return a file whose prompts ended in `<think>`, as chat templates have it, with that in its responses.
+
+    So a thought that was cut off is known as one. A response that opens a thought itself stays as it is.
+    """
+
+    def read() -> Iterator[OutsideResponse]:
+        for response in file.read():
+            opened = response.text is None or "<think>" in response.text
+            yield response if opened else replace(response, text=f"<think>\n{response.text}")
+
+    return replace(file, settings={**file.settings, "thoughts": "opened by the prompt"}, read=read)
+
+
 def _open(path: Path, form: Format | None, columns: Mapping[str, str], scorer: str | None) -> ResponseFile:
     suffix = path.suffix.lower()
     if form == "inspect" or (form is None and (suffix == ".eval" or _is_json_log(path))):

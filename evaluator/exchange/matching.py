@@ -133,13 +133,16 @@ class FromFile:
 class Survey:
     """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
 
-    `unmatched` counts responses by the beginning of their question or their id.
+    `unmatched` counts responses by the beginning of their question or their id, `closed` those that close a
+    thought which they do not open, `tagless` those that do neither.
     """
 
     samples: Counter[int] = field(default_factory=Counter)
     lost: Counter[int] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
     scored: int = 0
+    closed: int = 0
+    tagless: int = 0
 
     @property
     def numbers(self) -> list[int]:
@@ -166,6 +169,10 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
         else:
             result.samples[number] += 1
             result.scored += response.score is not None
+            if "<think>" not in response.text:
+                closes = "</think>" in response.text
+                result.closed += closes
+                result.tagless += not closes
     if not result.samples:
         unmatched = sum(result.unmatched.values())
         why = (

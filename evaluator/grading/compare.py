@@ -169,7 +169,10 @@ def _judge_choice(gold: str, answer: str) -> Judged:
     for letter, other in ((gold_letter, answer), (answer_letter, gold)):
         if letter and (labelled := structure.labelled_choice(other)):
             return CHOICE if labelled[0] == letter else DIFFERENT
-    return None
+        if letter and structure.letter_in_front(other) == letter:
+            return CHOICE
+    several = structure.several_letters(gold)
+    return CHOICE if several is not None and structure.several_letters(answer) == several else None
 
 
 def _judge_sentence(gold: str, answer: str) -> Judged:

@@ -18,6 +18,8 @@ _LONGEST_GOLD = 200
 __all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
 _CLOSING = "The final answer is "
+_VERDICT = re.compile(r"\W*(?:indeed |also )?correct\b", re.IGNORECASE)
+"""What stands behind "the answer is" where a check of an answer ends, and is none itself."""
 LONGEST_RESPONSE = 200_000
 """Only so many characters at the end of a response are searched."""
 _LETTER = re.compile(
@@ -55,11 +57,14 @@ def find_answer(
     boxed = boxed_answer(text)
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.
-    if boxed is not None and (boxed_only or closing < 0 or "box" in text[closing:]):
+    closed = (
+        closing >= 0 and "box" not in text[closing:] and not _VERDICT.match(text, closing + len(_CLOSING))
+    )
+    if boxed is not None and (boxed_only or not closed):
         return FinalAnswer(boxed, "box")
     if boxed_only:
         return None
-    statement = final_statement(text)
+    statement = final_statement(_spaced(text))
     if statement is None:
         return None
     answer = stated(statement.text, statement.before)
@@ -77,6 +82,31 @@ def after_thinking(response: str) -> str | None:
     if closed:
         return after[-LONGEST_RESPONSE:]
     return None if "<think>" in response else response[-LONGEST_RESPONSE:]
+
+
+_WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
+_WIDE_SIGNS = str.maketrans(
+    {
+        "。": ". ",
+        "！": "! ",
+        "？": "? ",
+        "：": ": ",
+        "，": ", ",
+        "、": ", ",
+        "；": "; ",
+        "（": " (",
+        "）": ") ",
+        "％": "%",
+    }
+)
+_JOINT = re.compile(rf"(?<=[{_WIDE_SCRIPT}])(?=[-+A-Za-z\d\\$(])|(?<=[A-Za-z\d$)}}%°])(?=[{_WIDE_SCRIPT}])")
+
+
+def _spaced(text: str) -> str:
+    """Text in scripts without spaces with some around what is not of them, and with plain signs."""
+    if text.isascii() or not re.search(f"[{_WIDE_SCRIPT}]", text):
+        return text
+    return _JOINT.sub(" ", text.translate(_WIDE_SIGNS))
 
 
 _NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Problem|Q)\**:", re.MULTILINE)
@@ -105,10 +135,13 @@ _MARKER = re.compile(
     r"|\b(?:the|my|our)(?:[ \t](?:correct|right|best))?[ \t](?:answer|option|choice)"
     r"(?:[ \t][^\n.:$]{0,60}?)??[ \t]is\b"
     r"|\banswer(?:\*\*)?[ \t]?(?::|(?=\$|\\\(|\\\[))"
-    r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)",
+    r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)"
+    r"|(?:答案|答え|정답|คำตอบ|\bответ)[*_]{0,4}[ \t]?(?:(?:应该?)?[是为為选選]|は|은|คือ)?[*_]{0,4}[ \t]?"
+    r"(?:(?<=[是为為选選は은])|(?<=คือ)|:)|故[选選]",
     re.IGNORECASE,
 )
 _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
+_FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
 _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
 _LONGEST_TAIL = 2_000
@@ -165,7 +198,7 @@ def final_statement(text: str) -> Statement | None:
         if end is None:
             break
         answer = _first_line(text[end : end + _LONGEST_TAIL])
-        if any(map(str.isalnum, answer)):
+        if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
             return _concluded(text, end) or Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
@@ -206,8 +239,9 @@ def last_marker(text: str) -> int | None:
     if len(lowered) != len(text):
         lowered = text  # a character with a longer small letter; its case is left
     place = len(text)
+    words = _MARKER_WORDS if text.isascii() else _MARKER_WORDS + _FOREIGN_WORDS
     for _ in range(_MOST_WORDS):
-        place = max([lowered.rfind(word, 0, place) for word in _MARKER_WORDS])
+        place = max([lowered.rfind(word, 0, place) for word in words])
         if place < 0:
             return None
         end = _last_match(text, max(0, place - _BEFORE_WORD), place + _AFTER_WORD)

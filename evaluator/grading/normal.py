@@ -20,8 +20,9 @@ _CHARACTERS = str.maketrans(
         "∪": r"\cup ", "∩": r"\cap ", "∈": r"\in ", "±": r"\pm ", "√": r"\sqrt ", "θ": r"\theta ",
         "α": r"\alpha ", "β": r"\beta ", "⟨": r"\langle ", "⟩": r"\rangle ", "∅": r"\emptyset ",
         "≈": r"\approx ", "⁄": "/", "∕": "/", "∗": "*", "’": "'", "′": "'", "∶": ":",
-        "\u200b": "", "\ufeff": "", "\u2060": "", "，": ",", "％": "%", "（": "(", "）": ")",
+        "\u200b": "", "\ufeff": "", "\u2060": "", "、": ", ", "。": ".",
     }
+    | {chr(wide): chr(wide - 0xFEE0) for wide in range(0xFF01, 0xFF5F)}  # ，：（）％Ａ１ as , : ( ) % A 1
     | {
         character: rf"\frac{{{top}}}{{{bottom}}}"
         for character in "¼½¾⅐⅑⅒⅓⅔⅕⅖⅗⅘⅙⅚⅛⅜⅝⅞"
@@ -308,6 +309,12 @@ _BARE_SUFFIX = re.compile(
 _RATE = re.compile(
     r"(?P<core>[-+]?[\d.,]*\d) (?P<over>[A-Za-z]{1,12})/(?P<under>[A-Za-z]{1,12})(?:\^\{?(?P<power>[23])\}?)?"
 )
+FOREIGN = "\u0400-\u1fff\u3040-\ud7ff"  # letters of other scripts than Latin and Greek, inside [...]
+FOREIGN_NUMERAL = r"[十百千万萬亿億兆半십백천만억]|分之|(?:тыс|млн|млрд|миллион|миллиард|процент)"  # no units
+_FOREIGN_SUFFIX = re.compile(
+    rf"(?P<core>[^{FOREIGN}]*(?:\d|\}}|\\pi)) ?(?!{FOREIGN_NUMERAL})(?P<text>[{FOREIGN}]+(?: [{FOREIGN}]+)?)"
+)
+_ORDINAL = re.compile(r"(?P<core>\d+) ?\^?\{? ?(?:\\text ?\{ ?)?(?P<text>st|nd|rd|th) ?\}{0,2}")
 _CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[ap]\.m\.)\}?")
 _NOT_A_UNIT = frozenset((
     "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
@@ -323,6 +330,8 @@ def split_unit(text: str) -> tuple[str, str | None]:
     """
     if match := _CLOCK.fullmatch(text):
         return match["core"], match["half"]
+    if match := _ORDINAL.fullmatch(text) or _FOREIGN_SUFFIX.fullmatch(text):
+        return match["core"], match["text"]
     if text.startswith((r"\$", "\\pounds", "£", "€")):
         rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
         return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
@@ -376,9 +385,11 @@ def _one_unit(words: str, power: str | None) -> str:
 
 
 def units_conflict(first: str | None, second: str | None) -> bool:
-    """True when both units are known measures and differ: inch and foot do, "ways" and "paths" do not."""
+    """True when known measures differ, as inch and foot, not ways and paths; in other scripts all differ."""
     if first is None or second is None or first == second:
         return False
+    if not (first.isascii() and second.isascii()):
+        return True
     return all(any(word in _MEASURES for word in unit.split()) for unit in (first, second))
 
 

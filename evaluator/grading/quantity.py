@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from evaluator.grading.normal import NUMBER_WORDS, exact_number, is_measure
+from evaluator.grading.normal import FOREIGN, FOREIGN_NUMERAL, NUMBER_WORDS, exact_number, is_measure
 
 _CHUNK = re.compile(
     r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)"
@@ -67,6 +67,8 @@ _NUMBER_WORD = re.compile(
     re.IGNORECASE,
 )
 _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
+_FOREIGN_LETTER = re.compile(f"[{FOREIGN}]")
+_COUNTED = re.compile(rf" ?(?:{FOREIGN_NUMERAL})")
 _NO_WORDS = frozenset(("and", "or", "sqrt", "pi", "ln", "log", "exp", "sin", "cos", "tan"))
 """What may stand in a list of formulas that are typed without LaTeX: `sqrt(6)/3`."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
@@ -231,6 +233,8 @@ def _unwrapped(text: str) -> str:
 
 def _whole(text: str) -> str | None:
     """A statement that is nothing but an answer: formulas listed, a number with its unit, a word or two."""
+    if _FOREIGN_LETTER.search(text):
+        return None
     chunks = formulas(text)
     if chunks:
         ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
@@ -302,7 +306,9 @@ def _ordinals(sentence: str) -> tuple[_Part, ...]:
 
 
 def _glued(sentence: str, match: re.Match[str]) -> bool:
-    """A number that is part of a name: `P1`, `3D`, `12th`, but not `5cm`."""
+    """A number that is part of a name or of a larger one: `P1`, `3D`, `12th`, `5 млн`, but not `5cm`."""
+    if _COUNTED.match(sentence, match.end()):
+        return True
     tail = re.match(r"[A-Za-z]+", sentence[match.end() :])
     return tail is not None and match.group()[-1].isalnum() and not is_measure(tail.group())
 

@@ -9,14 +9,18 @@ _OPEN, _CLOSE = "([{", ")]}"
 _LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
 _NAME = re.compile(
-    r"(?:[a-zA-Z]{0,2} ?\\(?:angle|triangle|text\{[A-Za-z ]+\}|[a-z]+) ?|[A-Za-z])"
+    r"(?:[a-zA-Z]{0,2} ?\\(?:angle|triangle|text\{[A-Za-z ]+\}|math(?:bb|cal) ?\{[A-Z]\}|[a-z]+) ?|[A-Za-z])"
     r"(?: ?[A-Za-z])*'*(?:_(?:\w|\{[^{}]*\}))?"
-    r"(?:\^\{-1\}|\^\{?\\circ\}?|\^-1)?(?:\([A-Za-z0-9,\\ ]*\))?"
+    r"(?:\^\{-1\}|\^\{?\\circ\}?|\^-1)?(?:\([A-Za-z0-9,\\ ]*\)|\[[A-Za-z]\])?"
 )
 _MEASURED = re.compile(r"\|[A-Za-z]+\||[A-Za-z]+(?:_(?:\w|\{\w+\}))?:[A-Za-z]+(?:_(?:\w|\{\w+\}))?")
 _RELATION = re.compile(r"<|>|=|\\(?:le|ge|ne|in|equiv|approx|subset)(?![A-Za-z])")
 _CHOICE = re.compile(r"(?:\\text\{)? ?\(?(?:\\text\{)? ?([A-Z]) ?\}? ?\)?[.:]? ?\}?")
-_LABELLED = re.compile(r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{([A-Z])\}[.:)]|([A-Z])[.:)]) ?(.+)")
+_LABELLED = re.compile(
+    r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{ ?([A-Z])(?:\}[.:)]|[.:)] ?\})|([A-Z])[.:)]) ?(.+)"
+)
+_LETTER_IN_FRONT = re.compile(r"(?:\\text\{ ?)?([A-J])(?: ?\})? ?\(.+\)")
+_GLUED_LETTERS = re.compile(r"(?:\\text\{ ?)?([A-J]{2,10})(?: ?\})?")
 _BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)?\(?(\d+)\)?\}?\}?)")
 
 
@@ -210,6 +214,20 @@ def labelled_choice(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return next(letter for letter in match.groups()[:4] if letter), match.group(5)
+
+
+def letter_in_front(text: str) -> str | None:
+    """The letter of `B(42)`, which beside an option's letter is no function; None otherwise."""
+    match = _LETTER_IN_FRONT.fullmatch(text)
+    return match.group(1) if match else None
+
+
+def several_letters(text: str) -> str | None:
+    """The letters of options in order, `ACD` of `ACD` and of `A, C, D`; None where there are not several."""
+    match = _GLUED_LETTERS.fullmatch(text)
+    letters = list(match.group(1)) if match else [choice_letter(part) or "" for part in split_list(text)]
+    several = len(letters) > 1 and all(letters) and letters == sorted(set(letters)) and letters[-1] <= "J"
+    return "".join(letters) if several else None
 
 
 def number_in_base(text: str) -> tuple[str, int] | None:

@@ -17,7 +17,7 @@ from evaluator.evals.runs import EvalSpec
 from evaluator.exchange import importing
 from evaluator.exchange.agreement import read_agreement
 from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
-from evaluator.exchange.files import open_responses
+from evaluator.exchange.files import open_responses, with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
 from evaluator.exchange.responses import read_score
 from evaluator.grading import AnswerKind, Grader
@@ -89,6 +89,28 @@ def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
     assert stored(db, run) == rows
     with pytest.raises(InputError, match=r"exists with other settings: .*sha256"):
         bring(db, open_responses([write(tmp_path / "other.jsonl", [{**vars_of(SUMS[0]), "response": "x"}])]))
+
+
+def test_thoughts_that_the_prompts_opened_are_known_as_such(grader: Grader, tmp_path: Path) -> None:
+    """A guess inside a thought that was cut off is an answer only as long as nobody says that it is one."""
+    texts = [
+        "5 + 2 is 7</think> The answer is 7.",
+        "So the answer is 7. But wait",
+        "<think>7</think> It is 7.",
+    ]
+    rows = [{"question": "What is 5 + 2?", "answer": "7", "response": text} for text in texts]
+    plain = open_responses([write(tmp_path / "thoughts.jsonl", rows)])
+    read = survey(plain.read(), FromFile("thoughts"))
+    assert (read.closed, read.tagless) == (1, 1)
+    opened = with_thoughts_opened(plain)
+    read = survey(opened.read(), FromFile("thoughts"))
+    assert (read.closed, read.tagless) == (0, 0)
+    assert opened.settings["thoughts"] == "opened by the prompt"
+    correct = []
+    for file in (plain, opened):
+        graded = grader.grade_many([(response.text or "", "7") for response in file.read()])
+        correct.append([grade.value.value == "correct" for grade in graded])
+    assert correct == [[True, True, True], [True, False, True]]
 
 
 def vars_of(pair: tuple[str, str]) -> dict[str, str]:

@@ -67,10 +67,34 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ('{"answer": 12, "why": "The answer is not 5, for 5 is odd."}', "12"),
         ('{"steps": ["add"], "Final Answer": [1, 2]}', "1, 2"),
         ('{"answer": 12}\nChecked anew, the answer is 13.', "13"),
+        (r"It is \boxed{7}. I found no errors. The final answer is correct.", "7"),
+        ("The answer is 7.\n2 + 5 = 7, so the answer is indeed correct!", "7"),
         ("", None),
     ],
 )
 def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
+    assert _text(response) == answer
+
+
+@pytest.mark.parametrize(
+    ("response", "answer"),
+    [
+        ("先算 3 + 4 = 7。\n\n**答案：7个苹果**", "7"),
+        ("答案是12.5米。", "12.5"),
+        ("因此，每天要擦8次黑板。", "8"),
+        ("所以面积是$\\frac{1}{2}$平方米。", r"\frac{1}{2}"),
+        ("比较四个选项，故选：C", "C"),
+        ("答案选 **B**。", "B"),
+        ("それで、答えは9個です。", "9"),
+        ("따라서 정답은 6개입니다.", "6"),
+        ("ดังนั้น คำตอบคือ 4", "4"),
+        ("Значит, всего 2 + 5 = 7 яблок.\n\n**Ответ: 7.**", "7"),
+        ("Число способов с двумя цветами равно **20**.", "20"),
+        ("答案：5万元", "5 万元"),
+        ("Ответ: 3 млн рублей", "3 млн рублей"),
+    ],
+)
+def test_the_answer_of_a_response_in_another_script(response: str, answer: str) -> None:
     assert _text(response) == answer
 
 
@@ -102,8 +126,10 @@ def test_a_repeated_prompt_and_numbered_questions_are_part_of_a_reply() -> None:
         "\\" * 1_000_000,
         r"\boxed{" + "\\" * 1_000_000 + "}",
         "the answer is " * 100_000,
+        "或者，答案是5吗？" * 50_000,
+        "选" * 500_000,
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_extraction_is_linear(hostile: str) -> None:
     started = time.monotonic()

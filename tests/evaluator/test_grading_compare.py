@@ -43,6 +43,17 @@ SAME = [
     (r"\text{(C)}", "C"),
     ("(B) 42", "B"),
     (r"\text{A, B}", "B,A"),
+    ("ABD", "A, B, D"),
+    ("ABD", r"A\text{、}B\text{、}D"),
+    ("C", r"\text{C. }\{0, 2\}"),
+    ("12", r"12^{\mathrm{th}}"),
+    ("12", "12th"),
+    ("60", r"60\text{ 美元}"),
+    ("15", "15 ходов"),
+    (r"\frac{1}{3}", r"\frac{1}{3}米"),
+    ("１５", "15"),
+    (r"\frac{1}{2}", r"\mathbb{E}[X] = \frac{1}{2}"),
+    ("0.25", "E[N] = 0.25"),
     (r"\mbox{four}", "4"),
     ("x = 5", "5"),
     (r"x \in \{1,2\}", "2, 1"),
@@ -73,6 +84,10 @@ DIFFERENT = [
     (r"2\text{ feet}", r"2\text{ inches}"),
     (r"8:34 \text{ p.m.}", r"8:34 \text{ a.m.}"),
     ("1.4 m/s", "1.4 km/h"),
+    ("3小时", "3分钟"),
+    ("3 hours", "3分钟"),
+    ("ABD", "A, B"),
+    ("ABD", "A, B, C"),
     ("Yes", "False"),
     ("no solution", "False"),
     (r"\text{east}", "seat"),
@@ -107,6 +122,19 @@ def test_different_without_algebra(first: str, second: str) -> None:
 def test_variables_are_no_units(first: str, second: str) -> None:
     judged = compare(first, second)
     assert judged is None or judged.value is not GradeValue.CORRECT
+
+
+@pytest.mark.parametrize(("gold", "answer"), [("60", "60万"), ("5", "5 тыс.")])
+def test_a_numeral_is_no_unit(gold: str, answer: str) -> None:
+    judged = compare(gold, answer)
+    assert judged is None or judged.value is not GradeValue.CORRECT
+
+
+def test_brackets_behind_a_letter_hold_the_text_of_an_option_only_beside_a_letter() -> None:
+    assert verdict(compare("B", r"B \text{（6）}")) == (GradeValue.CORRECT, "choice")
+    for gold, answer in (("C", "B(6)"), ("6", "B(6)"), ("B(6)", "6")):
+        judged = compare(gold, answer)
+        assert judged is None or judged.value is not GradeValue.CORRECT
 
 
 def test_several_answers_is_a_reason_of_its_own() -> None:

@@ -41,6 +41,9 @@ class Columns:
     scorer: Annotated[
         str | None, Option(help="The other tool's scorer, metric or column whose grades stand beside ours.")
     ] = None
+    opened_thoughts: Annotated[
+        bool, Option(help="The prompts opened a thought: what does not close it was cut off inside.")
+    ] = False
 
     def named(self) -> dict[str, str]:
         """Return the columns by part."""
@@ -97,9 +100,10 @@ def import_(
 ) -> None:
     """Store responses that another tool drew as an evaluation, and grade them here.
 
-    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, output of NeMo-Skills. A file
-    is taken whole or not at all; after a kill the same command goes on, and a file's second import adds
-    nothing. The other tool's grades are kept beside ours.
+    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, samples of
+    lm-evaluation-harness, reviews of evalscope, output of NeMo-Skills. A file is taken whole or not at all;
+    after a kill the same command goes on, and a file's second import adds nothing. The other tool's grades
+    are kept beside ours.
 
     Exit code 3: responses to no problem of the benchmark, which are listed, or requests that got none.
 
@@ -108,7 +112,7 @@ def import_(
     from evaluator.evals.grading import grade_run
     from evaluator.evals.runs import model_slug, run_version
     from evaluator.exchange.agreement import read_agreement
-    from evaluator.exchange.files import open_responses
+    from evaluator.exchange.files import open_responses, with_thoughts_opened
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
@@ -122,6 +126,7 @@ def import_(
     if questions.benchmark is not None:  # which has the images itself
         named = {"images": "", **named}
     file = open_responses(files, columns.form, named, columns.scorer)
+    file = with_thoughts_opened(file) if columns.opened_thoughts else file
     drawn_by = model or file.model
     if drawn_by is None:
         raise InputError(f"{file.name} does not say which model drew it; name it with --model.")
@@ -129,6 +134,7 @@ def import_(
     with terminal.progress("reading") as bar:
         bar.update(0, None, file.name)
         read = survey(file.read(), matcher)
+    _note_thoughts(read)
     label, size, placed = _part(problems, matcher, read)
     source = problems.source if problems is not None else {"file": file.name, "sha256": file.sha256}
     spec = import_spec(
@@ -235,6 +241,15 @@ def _part(
     if numbers == list(range(len(numbers))):  # as `eval run --limit`
         return benchmark.name, len(every), placed
     return f"{benchmark.name}-{len(numbers)}of{len(every)}", len(placed), placed
+
+
+def _note_thoughts(read: "Survey") -> None:
+    if read.closed and read.tagless:
+        output.note(
+            f"{plural(read.closed, 'response')} close a thought (</think>) that they do not open, "
+            f"{read.tagless:,} neither; where the prompts opened it, these were cut off inside: "
+            "--opened-thoughts grades them so"
+        )
 
 
 def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader") -> None:
