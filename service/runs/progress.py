@@ -57,7 +57,7 @@ class RunProgress:
 
     @property
     def state(self) -> str:
-        """finished, open (there is something to ask), failed (what is left did, or all has for good) or done."""
+        """finished, open (there is something to ask), failed (what is left did, or all for good) or done."""
         if self.open:
             return "open"
         if self.failed or (self.final and not self.filled):
