@@ -25,6 +25,7 @@ from trainer_adapter.runs.composing import (
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import MODELS
+from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
@@ -202,6 +203,9 @@ def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
         (["tagrpo_run.seed=x"], "a number is needed"),
         (["tagrpo_run.seed=-1"], "seed is -1; give 0 or more"),
         (["+tagrpo_recipe={}"], "not the whole block"),
+        (["respones=2"], r"no axis 'respones'; there are: .*responses.*loss\.KEY"),
+        (["kl_coef=0"], "no axis 'kl_coef'"),
+        (["trainer={resume_mode:auto}"], "no axis 'trainer'"),
     ],
 )
 def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) -> None:
@@ -219,6 +223,26 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("trainer.resume_mode=auto", "tagrpo resume"),
         ("trainer.n_gpus_per_node=2", "say --gpus"),
         ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
+        # blocks that hold such keys
+        ("actor_rollout_ref.model={path:other}", "a block that holds actor_rollout_ref.model.path"),
+        ("~algorithm.rollout_correction", "a block that holds algorithm.rollout_correction"),
+        (f"{ACTOR}={{clip_ratio_high:0.5}}", f"a block that holds {ACTOR}"),
+        ("+reward.custom_reward_function.reward_kwargs={workers:2}", "a block that holds reward"),
+        # what verl has and the plug-in does in another way
+        (f"{ACTOR}.clip_ratio_c=5", r"say loss\.dual_clip"),
+        (f"{ACTOR}.loss_scale_factor=1024", r"divided by data\.max_response_length"),
+        ("algorithm.norm_adv_by_std_in_grpo=false", "say advantage=dr_grpo"),
+        ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
+        ("algorithm.filter_groups.max_num_gen_batches=5", r"say tagrpo_run\.max_gen_batches"),
+        ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter decides"),
+        ("distillation.enabled=true", "learns from a teacher"),
+        ("actor_rollout_ref.rollout.multi_turn.enable=true", "of one turn"),
+        (f"{ACTOR}.checkpoint.async_save=true", "names no last checkpoint"),
+        ("model_engine=megatron", "FSDP alone"),
+        (f"{ACTOR}.strategy=megatron", "say fsdp2 or fsdp"),
+        ("custom_reward_function.path=/mine.py", r"say reward\.custom_reward_function\.path"),
+        ("reward_model.enable=true", "verl's old name"),
+        ("reward.reward_model.enable=true", "name one of your own that does"),
     ],
 )
 def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
@@ -238,6 +262,9 @@ def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message:
         (f"{ACTOR}.optim.lr=nan", "a number above 0"),
         (f"{ACTOR}.optim.lr=inf", "a number above 0"),
         (f"{ACTOR}.optim.lr=fast", "a number above 0"),
+        (f"{ACTOR}.optim.lr=1e-5x", "a number above 0"),
+        ("actor_rollout_ref.rollout.temperature=0", "a number above 0"),
+        ("trainer.save_freq=often", "a whole number of steps; -1 is never"),
     ],
 )
 def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:
@@ -254,6 +281,34 @@ def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
     assert composition.value("trainer.total_training_steps") is None
 
 
+def test_a_reward_model_is_asked_by_a_function_of_the_users_own() -> None:
+    asked = ["reward.reward_model.enable=true", "reward.custom_reward_function.path=/mine.py"]
+    for recipe, more in (
+        ("ta_grpo", []),
+        ("ta_rescue", ["reward.reward_model.enable_resource_pool=true"]),
+    ):
+        overrides = assign(RECIPES[recipe], [*asked, *more]).overrides
+        assert compose_run(RECIPES[recipe], Machine(4), overrides=overrides).user == overrides
+    with pytest.raises(InputError, match=r"say reward\.reward_model\.enable_resource_pool=true"):
+        compose_run(RECIPES["ta_rescue"], Machine(4), overrides=assign(RECIPES["ta_rescue"], asked).overrides)
+
+
+@pytest.mark.parametrize(
+    ("texts", "steps", "epochs"),
+    [
+        (["trainer.total_training_steps=488"], 488, 488),  # 2 epochs would have ended it after 58 steps
+        (["trainer.total_training_steps=1"], 1, 2),
+        (["trainer.total_training_steps=488", "trainer.total_epochs=3"], 87, 3),
+        ([], 58, 2),
+    ],
+)
+def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int, epochs: int) -> None:
+    overrides = assign(RECIPES["grpo"], texts).overrides
+    composition = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
+    assert composition.value("trainer.total_epochs") == epochs
+    assert count_steps(composition, 7498) == steps
+
+
 @pytest.mark.parametrize("value", ["nan", "inf", "-0.1"])
 def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
     with pytest.raises(InputError, match="the KL coefficient is a number, 0 or more"):
@@ -263,7 +318,7 @@ def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
 def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
     overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
     composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
-    with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'"):
+    with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'\.$"):
         compose_with_hydra(composition, Path("/runs/x"))
 
 

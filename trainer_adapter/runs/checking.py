@@ -267,6 +267,8 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
             plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # A key that verl lacks, added with a `+` as Hydra proposes, would be ignored.
+        lines = [line for line in lines if not line.startswith("To append to your config")]
         raise InputError(f"verl's configuration does not take this: {' '.join(lines[:2])}") from error
     assert isinstance(plain, dict)
     return plain
