@@ -240,6 +240,8 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         (f"{ACTOR}.checkpoint.async_save=true", "names no last checkpoint"),
         ("model_engine=megatron", "FSDP alone"),
         (f"{ACTOR}.strategy=megatron", "say fsdp2 or fsdp"),
+        ("actor_rollout_ref.model.lora.rank=32", r"say actor_rollout_ref\.model\.lora_rank"),
+        ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter where lora_rank is 0"),
         ("custom_reward_function.path=/mine.py", r"say reward\.custom_reward_function\.path"),
         ("reward_model.enable=true", "verl's old name"),
         ("reward.reward_model.enable=true", "name one of your own that does"),
@@ -279,6 +281,17 @@ def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
     composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
     assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
     assert composition.value("trainer.total_training_steps") is None
+
+
+def test_lora_is_merged_on_the_cpu() -> None:
+    rank, merge = "actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora.merge=true"
+    for machine, texts in ((Machine(4), [rank]), (Machine(cpu=True), [rank, merge])):
+        overrides = assign(RECIPES["ta_grpo"], texts).overrides
+        assert compose_run(RECIPES["ta_grpo"], machine, overrides=overrides).user == overrides
+    with pytest.raises(InputError, match=r"say actor_rollout_ref\.model\.lora\.merge=true"):
+        compose_run(
+            RECIPES["ta_grpo"], Machine(cpu=True), overrides=assign(RECIPES["ta_grpo"], [rank]).overrides
+        )
 
 
 def test_a_reward_model_is_asked_by_a_function_of_the_users_own() -> None:
@@ -372,6 +385,8 @@ def test_the_template_is_that_of_the_export() -> None:
         ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
         ({"questions": 100}, [], "a batch has 256 questions, the training file 100; pass data.train_batch"),
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
+        ({}, ["trainer.test_freq=5"], "no validation file, .* --validation-share"),
+        ({}, ["trainer.val_before_train=true"], "no validation file"),
         ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),
     ],
 )
@@ -380,6 +395,19 @@ def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[s
     composition = compose_run(assigned.recipe, Machine(4), data=data, overrides=assigned.overrides)
     with pytest.raises(InputError, match=message):
         check_fit(composition, data)
+
+
+@pytest.mark.parametrize(
+    ("held_back", "texts"),
+    [
+        (40, ["trainer.test_freq=5"]),
+        (0, ["trainer.test_freq=5", "data.val_files=/aime.parquet"]),
+        (0, ["trainer.test_freq=-1", "trainer.val_before_train=false"]),
+    ],
+)
+def test_what_is_held_back_or_named_is_validated_on(held_back: int, texts: list[str]) -> None:
+    data, overrides = some_data(validation_questions=held_back), assign(RECIPES["ta_grpo"], texts).overrides
+    check_fit(compose_run(RECIPES["ta_grpo"], Machine(4), data=data, overrides=overrides), data)
 
 
 def test_what_one_should_know_of_the_data_is_said() -> None:

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -16,12 +16,13 @@ _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
 _AXES = tuple(each.name for each in fields(Recipe) if each.name != "loss")
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _CORRECTION, _ENGINE = "algorithm.rollout_correction", "model_engine"
+_MODEL = "actor_rollout_ref.model"
 _REWARD_PATH = "reward.custom_reward_function.path"
 BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _RUN_KEYS = {
     "data.train_files": "name the export with --data, or the set with --set",
-    "actor_rollout_ref.model.path": "name the model with --model",
+    f"{_MODEL}.path": "name the model with --model",
     "trainer.resume_mode": "a run goes on by `tagrpo resume`, and starts anew under another --name",
     "trainer.resume_from_path": "a run goes on from its own last checkpoint, by `tagrpo resume`",
     "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
@@ -47,6 +48,10 @@ _UNREAD_KEYS = {
     "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
     "distillation.enabled": "no recipe learns from a teacher",
     _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
+    **{
+        f"{_MODEL}.lora.{name}": f"this is for Megatron; say {_MODEL}.lora_rank, .lora_alpha, .target_modules"
+        for name in ("type", "rank", "alpha", "dropout", "target_modules", "exclude_modules", "adapter_path")
+    },
     "custom_reward_function": "this is verl's old name; say reward.custom_reward_function.path, .name",
     "reward_model": "this is verl's old name; say reward.num_workers, reward.reward_manager.name and so on",
 }
@@ -237,7 +242,9 @@ def check_overrides(
         if name == f"{_ACTOR}.strategy" and override.value not in ("fsdp", "fsdp2"):
             raise InputError(f"{override.text}: {refused[_ENGINE]}; say fsdp2 or fsdp.")
         _check_number(override)
-    _check_reward_model(overrides, recipe)
+    values = {override.name: override.value for override in overrides}
+    _check_lora(values, on_cpu=on_cpu)
+    _check_reward_model(values, recipe)
 
 
 def _check_number(override: Override) -> None:
@@ -253,8 +260,21 @@ def _check_number(override: Override) -> None:
         raise InputError(f"{override.text}: give a whole number of steps; -1 is never.")
 
 
-def _check_reward_model(overrides: Sequence[Override], recipe: Recipe) -> None:
-    values = {override.name: override.value for override in overrides}
+def _check_lora(values: Mapping[str, Any], *, on_cpu: bool) -> None:
+    rank, adapter = (values.get(f"{_MODEL}.lora_{name}") for name in ("rank", "adapter_path"))
+    if adapter is not None and not rank:
+        raise InputError(
+            f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter where lora_rank is 0; give the "
+            f"adapter's as {_MODEL}.lora_rank."
+        )
+    if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
+        raise InputError(
+            f"{_MODEL}.lora_rank={rank}: on the CPU responses are drawn from whole weights; say "
+            f"{_MODEL}.lora.merge=true."
+        )
+
+
+def _check_reward_model(values: Mapping[str, Any], recipe: Recipe) -> None:
     model = "reward.reward_model"
     if values.get(f"{model}.enable") is not True:
         return

@@ -166,6 +166,13 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"updates of {update} questions do not divide a batch of {batch}; pass another "
             "actor_rollout_ref.actor.ppo_mini_batch_size."
         )
+    if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
+        for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
+            if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
+                raise InputError(
+                    f"trainer.{key}={value}: there is no validation file, and verl would validate on what it "
+                    "trains on; hold some back with --validation-share, or name a file with data.val_files."
+                )
     untested = [untested_version()] if has_verl() else []
     return [*filter(None, untested), *_notes(composition, data), *check_lengths(composition, data)]
 
