@@ -174,9 +174,9 @@ class Workers:
         self.cleared += keys
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(("ranks", "micro_batch"), [(1, 1), (2, 1), (2, 3)])
 def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
-    monkeypatch: pytest.MonkeyPatch, ranks: int
+    monkeypatch: pytest.MonkeyPatch, ranks: int, micro_batch: int
 ) -> None:
     from transfer_queue import KVBatchMeta
 
@@ -192,11 +192,13 @@ def test_the_trainer_is_asked_about_the_prompts_that_were_asked(
     workers = Workers()
     monkeypatch.setattr(module, "tq", workers)
     batch = KVBatchMeta(keys=["a_0_0"], tags=[{}], partition_id="train")
-    own_BT = module.own_log_probs(batch, responses, workers, ranks=ranks, temperature=0.7)
+    own_BT = module.own_log_probs(
+        batch, responses, workers, ranks=ranks, temperature=0.7, micro_batch=micro_batch
+    )
     expected = torch.tensor([[-5011.0, -5012, -5013], [0, 0, 0], [-8031, -8032, 0]])
     torch.testing.assert_close(own_BT, expected)
     [handle] = workers.handles
-    assert len(handle.keys) % ranks == 0
+    assert len(handle.keys) % (ranks * micro_batch) == 0  # verl cuts no other number into such batches
     assert handle.extra_info["temperature"] == 0.7
     assert workers.cleared == handle.keys
     nobody = responses._replace(about=tuple({**each, "foreign": False} for each in about))

@@ -11,7 +11,7 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign, plain_value
+from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
 from trainer_adapter.runs.composing import (
     Composition,
@@ -25,6 +25,7 @@ from trainer_adapter.runs.composing import (
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import MODELS
+from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
@@ -170,101 +171,20 @@ def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
     assert next(each for each in composition.values if each.name == "trainer.save_freq").source == "user"
 
 
-def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
-    assigned = assign(
-        RECIPES["ta_grpo"], ["anchor=own", "loss.kl_coef=0", "tagrpo_run.seed=7", "tagrpo_run.kl_on=question"]
-    )
-    assert assigned.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
-    assert assigned.recipe.anchor == "own"
-    assert assigned.recipe.loss.kl_coef == 0.0
-    assert (assigned.settings.seed, assigned.settings.kl_on) == (7, "question")
-    assert assigned.overrides == ()
-    assert assign(RECIPES["dapo"], []).recipe is RECIPES["dapo"]
-    assert assign(RECIPES["grpo"], ["name=mine", "responses=4"]).recipe.name == "mine"
-    # `reward` alone is the axis; with a dot it is verl's
-    both = assign(RECIPES["grpo"], ["reward=overlong", "reward.num_workers=2"])
-    assert both.recipe.reward == "overlong"
-    assert both.overrides[0].value == 2
-
-
 @pytest.mark.parametrize(
-    ("texts", "message"),
+    ("texts", "steps", "epochs"),
     [
-        (["anchor"], "'anchor' is no override; write key=value"),
-        (["=3"], "is no override"),
-        (["anchor=theirs"], "anchor is 'theirs'; give one of 'question', 'own', 'corrected'"),
-        (["loss.colour=red"], "no axis 'colour'"),
-        (["neighbors=2", "neighbors=3"], "neighbors is given twice"),
-        (["trainer.save_freq=5", "+trainer.save_freq=6"], "trainer.save_freq is given twice"),
-        (["group=prompt", "filter=dynamic"], "take the flat export"),
-        (["tagrpo_run.colour=red"], r"no setting tagrpo_run.colour; there are: answers, correction"),
-        (["tagrpo_run.record=here"], "the record stands in the run's folder"),
-        (["tagrpo_run.seed=x"], "a number is needed"),
-        (["tagrpo_run.seed=-1"], "seed is -1; give 0 or more"),
-        (["+tagrpo_recipe={}"], "not the whole block"),
+        (["trainer.total_training_steps=488"], 488, 488),  # 2 epochs would have ended it after 58 steps
+        (["trainer.total_training_steps=1"], 1, 2),
+        (["trainer.total_training_steps=488", "trainer.total_epochs=3"], 87, 3),
+        ([], 58, 2),
     ],
 )
-def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        assign(RECIPES["ta_grpo"], texts)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (f"{ACTOR}.clip_ratio_high=0.3", "recipe ta_grpo decides this. Change an axis"),
-        ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo decides this"),
-        ("data.train_files=x", "--data"),
-        ("actor_rollout_ref.model.path=x", "--model"),
-        ("trainer.resume_mode=auto", "tagrpo resume"),
-        ("trainer.n_gpus_per_node=2", "say --gpus"),
-        ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
-    ],
-)
-def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
-    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
-    with pytest.raises(InputError, match=message):
-        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("trainer.total_training_steps=0", "a whole number above 0"),
-        ("trainer.total_training_steps=-3", "a whole number above 0"),
-        ("trainer.total_training_steps=nan", "a whole number above 0"),
-        ("trainer.total_epochs=1.5", "a whole number above 0"),
-        ("data.train_batch_size=true", "a whole number above 0"),
-        (f"{ACTOR}.optim.lr=nan", "a number above 0"),
-        (f"{ACTOR}.optim.lr=inf", "a number above 0"),
-        (f"{ACTOR}.optim.lr=fast", "a number above 0"),
-    ],
-)
-def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:
-    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
-    with pytest.raises(InputError, match=f"{text}: give {said}"):
-        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
-
-
-def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
-    texts = [f"{ACTOR}.optim.lr=3e-4", "trainer.total_training_steps=null", "data.train_batch_size=${x.y}"]
-    overrides = assign(RECIPES["ta_grpo"], texts).overrides
-    composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
-    assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
-    assert composition.value("trainer.total_training_steps") is None
-
-
-@pytest.mark.parametrize("value", ["nan", "inf", "-0.1"])
-def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
-    with pytest.raises(InputError, match="the KL coefficient is a number, 0 or more"):
-        assign(RECIPES["ta_grpo"], [f"loss.kl_coef={value}"])
-
-
-def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
-    overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
-    composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
-    with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'"):
-        compose_with_hydra(composition, Path("/runs/x"))
+def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int, epochs: int) -> None:
+    overrides = assign(RECIPES["grpo"], texts).overrides
+    composition = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
+    assert composition.value("trainer.total_epochs") == epochs
+    assert count_steps(composition, 7498) == steps
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:
@@ -317,6 +237,8 @@ def test_the_template_is_that_of_the_export() -> None:
         ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
         ({"questions": 100}, [], "a batch has 256 questions, the training file 100; pass data.train_batch"),
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
+        ({}, ["trainer.test_freq=5"], "no validation file, .* --validation-share"),
+        ({}, ["trainer.val_before_train=true"], "no validation file"),
         ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),
     ],
 )
@@ -325,6 +247,19 @@ def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[s
     composition = compose_run(assigned.recipe, Machine(4), data=data, overrides=assigned.overrides)
     with pytest.raises(InputError, match=message):
         check_fit(composition, data)
+
+
+@pytest.mark.parametrize(
+    ("held_back", "texts"),
+    [
+        (40, ["trainer.test_freq=5"]),
+        (0, ["trainer.test_freq=5", "data.val_files=/aime.parquet"]),
+        (0, ["trainer.test_freq=-1", "trainer.val_before_train=false"]),
+    ],
+)
+def test_what_is_held_back_or_named_is_validated_on(held_back: int, texts: list[str]) -> None:
+    data, overrides = some_data(validation_questions=held_back), assign(RECIPES["ta_grpo"], texts).overrides
+    check_fit(compose_run(RECIPES["ta_grpo"], Machine(4), data=data, overrides=overrides), data)
 
 
 def test_what_one_should_know_of_the_data_is_said() -> None:
@@ -369,15 +304,3 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)
-
-
-def test_bare_values_are_read_as_hydra_does() -> None:
-    assert [plain_value(text) for text in ("1", "1e-6", "true", "null", "a b", "'q'", "")] == [
-        1,
-        1e-6,
-        True,
-        None,
-        "a b",
-        "q",
-        "",
-    ]

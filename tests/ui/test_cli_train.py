@@ -103,6 +103,8 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
         ),
         (["recipes", "show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
         (["recipes", "show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
+        (["recipes", "show", "grpo", "advantage=mymod:fn"], "module mymod cannot be imported"),
+        (["recipes", "show", "grpo", "respones=2"], "no axis 'respones'; there are: name,"),
         (["recipes", "show", "grpo", "--nodes", 2], "need a Ray cluster"),
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
         (

@@ -1,18 +1,78 @@
 """What a user writes as `key=value`: an axis of the recipe, a setting of the plug-in, or one of verl's."""
 
+import math
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.settings import bare
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
 _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
 _AXES = tuple(each.name for each in fields(Recipe) if each.name != "loss")
+_ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+_CORRECTION, _ENGINE = "algorithm.rollout_correction", "model_engine"
+_MODEL = "actor_rollout_ref.model"
+_REWARD_PATH = "reward.custom_reward_function.path"
+BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
+TEMPLATE_KEY = "data.apply_chat_template_kwargs"
+_RUN_KEYS = {
+    "data.train_files": "name the export with --data, or the set with --set",
+    f"{_MODEL}.path": "name the model with --model",
+    "trainer.resume_mode": "a run goes on by `tagrpo resume`, and starts anew under another --name",
+    "trainer.resume_from_path": "a run goes on from its own last checkpoint, by `tagrpo resume`",
+    "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
+    "trainer.experiment_name": "name the run with --name",
+    "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
+    f"{_CORRECTION}.rollout_is": f"say {SETTINGS_KEY}.engine_correction=token, =sequence or =none",
+    f"{_CORRECTION}.rollout_is_threshold": f"say {SETTINGS_KEY}.engine_threshold",
+    "hydra.searchpath": "tagrpo's own folder of settings has to be found",
+}
+_GPU_KEYS = {
+    "trainer.n_gpus_per_node": "say --gpus",
+    "trainer.nnodes": "say --nodes",
+    "trainer.device": "say --cpu or --gpus",
+}
+_UNREAD_KEYS = {
+    f"{_ACTOR}.clip_ratio_c": "say loss.dual_clip",
+    f"{_ACTOR}.loss_scale_factor": "sums over tokens are divided by data.max_response_length",
+    f"{_ACTOR}.checkpoint.async_save": "verl has it for Megatron, and names no last checkpoint with it",
+    f"{_ROLLOUT}.multi_turn": "recipes draw responses of one turn, without tools",
+    "algorithm.norm_adv_by_std_in_grpo": "say advantage=dr_grpo to divide by no deviation",
+    f"{_CORRECTION}.rollout_is_batch_normalize": "importance weights are truncated, never normalised",
+    "algorithm.filter_groups.max_num_gen_batches": f"say {SETTINGS_KEY}.max_gen_batches",
+    "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
+    "distillation.enabled": "no recipe learns from a teacher",
+    _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
+    **{
+        f"{_MODEL}.lora.{name}": f"this is for Megatron; say {_MODEL}.lora_rank, .lora_alpha, .target_modules"
+        for name in ("type", "rank", "alpha", "dropout", "target_modules", "exclude_modules", "adapter_path")
+    },
+    "custom_reward_function": "this is verl's old name; say reward.custom_reward_function.path, .name",
+    "reward_model": "this is verl's old name; say reward.num_workers, reward.reward_manager.name and so on",
+}
+"""What verl would take and a recipe's training not look at, with the way out."""
+
+_ABOVE_0 = {
+    "trainer.total_training_steps": int,
+    "trainer.total_epochs": int,
+    "data.train_batch_size": int,
+    "data.max_prompt_length": int,
+    "data.max_response_length": int,
+    f"{_ACTOR}.ppo_mini_batch_size": int,
+    f"{_ACTOR}.ppo_epochs": int,
+    f"{_ACTOR}.optim.lr": float,
+    f"{_ROLLOUT}.val_kwargs.n": int,
+    f"{_ROLLOUT}.temperature": float,
+}
+"""What plans count with, what decides how fast is trained, and what log-probs are divided by."""
+
+_WHOLE = ("trainer.save_freq", "trainer.test_freq")
+"""Which verl reads at the end of a step alone."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +131,11 @@ def assign(
         elif name.startswith((RECIPE_KEY, SETTINGS_KEY)):
             raise InputError(
                 f"{text}: set an axis (anchor=own) or {SETTINGS_KEY}.seed=7, not the whole block."
+            )
+        elif plain and "." not in name and name != _ENGINE:
+            raise InputError(
+                f"{text}: no axis {name!r}; there are: {', '.join(_AXES)}, loss.KEY. Keys of verl have dots: "
+                "trainer.save_freq=5."
             )
         else:
             taken, key = overrides, name
@@ -131,3 +196,100 @@ def _run_settings(values: dict[str, Any]) -> RunSettings:
     except TypeError as error:
         listed = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
         raise InputError(f"{listed}: a number is needed ({error}).") from error
+
+
+def check_overrides(
+    overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str], *, on_cpu: bool
+) -> None:
+    """Raise where an override would change what is decided elsewhere, or would be ignored.
+
+    Args:
+        of_recipe: keys that the recipe decides.
+        on_cpu: whether ranks and device may be changed, as tests on one machine do.
+
+    Raises:
+        InputError: with the way out.
+    """
+    refused = _RUN_KEYS | _UNREAD_KEYS | ({} if on_cpu else _GPU_KEYS)
+    if not rewards_by_another(overrides):
+        refused[BOXED_ONLY] = f"say {SETTINGS_KEY}.answers=all or =boxed"
+    elif recipe.reward in FORMAT_REWARDS:
+        raise InputError(
+            f"{_REWARD_PATH}: the recipe's reward, {recipe.reward}, is computed by tagrpo's reward function; "
+            "say reward=binary to take another."
+        )
+    for override in overrides:
+        name = override.name
+        for key, way_out in refused.items():
+            if name == key or name.startswith(f"{key}."):
+                raise InputError(f"{override.text}: {way_out}.")
+        if name in of_recipe:
+            raise InputError(
+                f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
+                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name says what it does."
+            )
+        if name == TEMPLATE_KEY or name.startswith(f"{TEMPLATE_KEY}."):
+            raise InputError(
+                f"{override.text}: prompts were measured with the export's arguments; export with "
+                "--chat-template-kwargs and pass --data."
+            )
+        inside = next((key for key in (*of_recipe, *refused) if key.startswith(f"{name}.")), None)
+        if inside is not None:
+            raise InputError(
+                f"{override.text}: a block that holds {inside}, which is decided elsewhere; set the keys "
+                f"that you mean, as {name}.KEY=VALUE."
+            )
+        if name == f"{_ACTOR}.strategy" and override.value not in ("fsdp", "fsdp2"):
+            raise InputError(f"{override.text}: {refused[_ENGINE]}; say fsdp2 or fsdp.")
+        _check_number(override)
+    values = {override.name: override.value for override in overrides}
+    _check_lora(values, on_cpu=on_cpu)
+    _check_reward_model(values, recipe)
+
+
+def _check_number(override: Override) -> None:
+    name, value = override.name, override.value
+    if isinstance(value, str) and "${" in value:
+        return
+    if name in _ABOVE_0 and value is not None:
+        whole = _ABOVE_0[name] is int
+        fits = type(value) in ((int,) if whole else (int, float))
+        if not (fits and 0 < value < math.inf):
+            raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+    if name in _WHOLE and type(value) is not int:
+        raise InputError(f"{override.text}: give a whole number of steps; -1 is never.")
+
+
+def _check_lora(values: Mapping[str, Any], *, on_cpu: bool) -> None:
+    rank, adapter = (values.get(f"{_MODEL}.lora_{name}") for name in ("rank", "adapter_path"))
+    if adapter is not None and not rank:
+        raise InputError(
+            f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter where lora_rank is 0; give the "
+            f"adapter's as {_MODEL}.lora_rank."
+        )
+    if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
+        raise InputError(
+            f"{_MODEL}.lora_rank={rank}: on the CPU responses are drawn from whole weights; say "
+            f"{_MODEL}.lora.merge=true."
+        )
+
+
+def _check_reward_model(values: Mapping[str, Any], recipe: Recipe) -> None:
+    model = "reward.reward_model"
+    if values.get(f"{model}.enable") is not True:
+        return
+    if values.get(_REWARD_PATH) is None:
+        raise InputError(
+            f"{model}.enable=true: recipes are rewarded by a function, and tagrpo's asks no model; name one "
+            f"of your own that does by {_REWARD_PATH}, which returns score and acc (1 for right, else 0)."
+        )
+    if recipe.sampling == "rescue" and values.get(f"{model}.enable_resource_pool") is not True:
+        raise InputError(
+            f"{model}.enable=true: a rescue grades half of a question's responses before it draws others, "
+            f"when a reward model on the same GPUs sleeps; say {model}.enable_resource_pool=true."
+        )
+
+
+def rewards_by_another(overrides: Sequence[Override]) -> bool:
+    """Return whether the user names a reward function of their own."""
+    return any(override.name == _REWARD_PATH for override in overrides)

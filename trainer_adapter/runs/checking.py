@@ -166,6 +166,13 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"updates of {update} questions do not divide a batch of {batch}; pass another "
             "actor_rollout_ref.actor.ppo_mini_batch_size."
         )
+    if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
+        for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
+            if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
+                raise InputError(
+                    f"trainer.{key}={value}: there is no validation file, and verl would validate on what it "
+                    "trains on; hold some back with --validation-share, or name a file with data.val_files."
+                )
     untested = [untested_version()] if has_verl() else []
     return [*filter(None, untested), *_notes(composition, data), *check_lengths(composition, data)]
 
@@ -267,6 +274,8 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
             plain = OmegaConf.to_container(config, resolve=True)
     except (HydraException, OmegaConfBaseException) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+        # A key that verl lacks, added with a `+` as Hydra proposes, would be ignored.
+        lines = [line for line in lines if not line.startswith("To append to your config")]
         raise InputError(f"verl's configuration does not take this: {' '.join(lines[:2])}") from error
     assert isinstance(plain, dict)
     return plain

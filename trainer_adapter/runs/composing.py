@@ -1,6 +1,5 @@
 """Everything a run tells verl, each value with its source, as the one command that is run."""
 
-import math
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -9,8 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
-from trainer_adapter.runs.assignments import Override
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.runs.assignments import (
+    BOXED_ONLY,
+    TEMPLATE_KEY,
+    Override,
+    check_overrides,
+    rewards_by_another,
+)
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
@@ -25,27 +30,6 @@ CPU_PLUGIN = "trainer_adapter.verl.cpu.registration"
 _CPU_FILE = Path(__file__).parents[1] / "verl" / "configs" / "tagrpo" / "cpu.yaml"
 _RAY_VARIABLES = "+ray_kwargs.ray_init.runtime_env.env_vars"
 PYTHON_KEY = "+ray_kwargs.ray_init.runtime_env.py_executable"
-_TEMPLATE_KEY = "data.apply_chat_template_kwargs"
-_CORRECTION = "algorithm.rollout_correction"
-_RUN_KEYS = {
-    "data.train_files": "name the export with --data, or the set with --set",
-    "actor_rollout_ref.model.path": "name the model with --model",
-    "trainer.resume_mode": "a run goes on by `tagrpo resume`, and starts anew under another --name",
-    "trainer.resume_from_path": "a run goes on from its own last checkpoint, by `tagrpo resume`",
-    "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
-    "trainer.experiment_name": "name the run with --name",
-    "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
-    f"{_CORRECTION}.rollout_is": f"say {SETTINGS_KEY}.engine_correction=token, =sequence or =none",
-    f"{_CORRECTION}.rollout_is_threshold": f"say {SETTINGS_KEY}.engine_threshold",
-    "hydra.searchpath": "tagrpo's own folder of settings has to be found",
-}
-_REWARD_PATH = "reward.custom_reward_function.path"
-_BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
-_GPU_KEYS = {
-    "trainer.n_gpus_per_node": "say --gpus",
-    "trainer.nnodes": "say --nodes",
-    "trainer.device": "say --cpu or --gpus",
-}
 
 
 @dataclass(frozen=True)
@@ -201,7 +185,7 @@ def compose_run(
     if folder is not None:
         settings = replace(settings, record=str(folder / "rollouts"))
     of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
-    _check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, machine)
+    check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, on_cpu=machine.cpu)
     values: dict[str, Setting] = {}
     for group in (
         _of_preset(preset, overrides),
@@ -225,67 +209,28 @@ def compose_run(
     return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides), preset)
 
 
-_ABOVE_0 = {
-    "trainer.total_training_steps": int,
-    "trainer.total_epochs": int,
-    "data.train_batch_size": int,
-    "data.max_prompt_length": int,
-    "data.max_response_length": int,
-    "actor_rollout_ref.actor.ppo_mini_batch_size": int,
-    "actor_rollout_ref.actor.optim.lr": float,
-}
-"""What plans count with, and what decides how fast is trained."""
-
-
-def _check_overrides(
-    overrides: Sequence[Override], recipe: Recipe, of_recipe: set[str], machine: Machine
-) -> None:
-    refused = _RUN_KEYS if machine.cpu else _RUN_KEYS | _GPU_KEYS
-    if not _rewards_by_another(overrides):
-        refused = {**refused, _BOXED_ONLY: f"say {SETTINGS_KEY}.answers=all or =boxed"}
-    elif recipe.reward in FORMAT_REWARDS:
-        raise InputError(
-            f"{_REWARD_PATH}: the recipe's reward, {recipe.reward}, is computed by tagrpo's reward function; "
-            "say reward=binary to take another."
-        )
-    for override in overrides:
-        name = override.name
-        if name in refused:
-            raise InputError(f"{override.text}: {refused[name]}.")
-        if name in of_recipe:
-            raise InputError(
-                f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name says what it does."
-            )
-        if name == _TEMPLATE_KEY or name.startswith(f"{_TEMPLATE_KEY}."):
-            raise InputError(
-                f"{override.text}: prompts were measured with the export's arguments; export with "
-                "--chat-template-kwargs and pass --data."
-            )
-        if name in _ABOVE_0 and not (isinstance(override.value, str) and "${" in override.value):
-            whole = _ABOVE_0[name] is int
-            fits = type(override.value) in ((int,) if whole else (int, float))
-            if override.value is not None and not (fits and 0 < override.value < math.inf):
-                raise InputError(f"{override.text}: give a {'whole ' if whole else ''}number above 0.")
+_STEPS, _EPOCHS = "trainer.total_training_steps", "trainer.total_epochs"
 
 
 def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
-    """Return the preset's settings; its number of steps gives way to epochs that the user counts in."""
-    counted = {override.name for override in overrides} & {"trainer.total_epochs"}
-    return [each for each in preset.settings if not (counted and each.name == "trainer.total_training_steps")]
+    """Return the preset's settings; its length gives way to the epochs or steps that the user counts in.
+
+    verl ends at whichever comes first, so that steps take as many epochs as they may need.
+    """
+    given = {override.name: override.value for override in overrides}
+    settings = [each for each in preset.settings if not (_EPOCHS in given and each.name == _STEPS)]
+    steps, epochs = given.get(_STEPS), preset.value(_EPOCHS)
+    if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
+        settings.append(Setting(_EPOCHS, steps, "ours", f"as many as {steps} steps may need"))
+    return settings
 
 
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
-    if _rewards_by_another(overrides):
+    if rewards_by_another(overrides):
         return []  # which takes what it takes
     reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
     boxed = settings.answers == "boxed"
-    return [Setting(f"+{_BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
-
-
-def _rewards_by_another(overrides: Sequence[Override]) -> bool:
-    """Return whether the user names a reward function of their own."""
-    return any(override.name == _REWARD_PATH for override in overrides)
+    return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
 
 
 def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:
@@ -337,7 +282,7 @@ def _of_model(model: str | None, data: TrainingData | None) -> list[Setting]:
 
 def _template_setting(key: str, value: Any, model: str | None) -> Setting:
     source = "model" if template_arguments(model).get(key) == value else "data"
-    return Setting(f"+{_TEMPLATE_KEY}.{key}", value, source)  # type: ignore[arg-type]
+    return Setting(f"+{TEMPLATE_KEY}.{key}", value, source)  # type: ignore[arg-type]
 
 
 def template_arguments(model: str | None) -> dict[str, Any]:

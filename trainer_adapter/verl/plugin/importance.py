@@ -114,6 +114,7 @@ def own_log_probs(
     processor: Any = None,
     ranks: int,
     temperature: float,
+    micro_batch: int = 1,
 ) -> Tensor | None:
     """Return the trainer's log-probs of responses on the prompts that were asked, where those are no anchors.
 
@@ -126,6 +127,7 @@ def own_log_probs(
         processor: of a model that takes images.
         ranks: their data-parallel ranks.
         temperature: that responses were drawn with.
+        micro_batch: the rows of a micro-batch, of which verl wants whole ones; 1 where it cuts by tokens.
 
     Returns:
         Shape [B, T], 0 for all other responses; None where there are none of these.
@@ -139,7 +141,9 @@ def own_log_probs(
         _sample(responses, row, lengths[row], processor, images)
         for row, images in zip(rows, seen, strict=True)
     ]
-    of_rows = log_probs_of(samples, batch, workers, ranks=ranks, temperature=temperature)
+    of_rows = log_probs_of(
+        samples, batch, workers, ranks=ranks, temperature=temperature, micro_batch=micro_batch
+    )
     own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
     for row, log_probs in zip(rows, of_rows, strict=True):
         own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
@@ -147,7 +151,13 @@ def own_log_probs(
 
 
 def log_probs_of(
-    samples: Sequence[dict[str, Any]], batch: Any, workers: Any, *, ranks: int, temperature: float
+    samples: Sequence[dict[str, Any]],
+    batch: Any,
+    workers: Any,
+    *,
+    ranks: int,
+    temperature: float,
+    micro_batch: int = 1,
 ) -> list[Tensor]:
     """Return the trainer's log-probs of the tokens of each response, which are in no step's batch.
 
@@ -155,10 +165,10 @@ def log_probs_of(
 
     Args:
         samples: what a worker reads of each.
-        batch, workers, ranks, temperature: see `own_log_probs`.
+        batch, workers, ranks, temperature, micro_batch: see `own_log_probs`.
     """
     by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
-    by_length += [by_length[0]] * (-len(samples) % ranks)
+    by_length += [by_length[0]] * (-len(samples) % (ranks * micro_batch))
     order = [place for rank in range(ranks) for place in by_length[rank::ranks]]
     samples = [samples[place] for place in order]
     handle = type(batch)(

@@ -226,7 +226,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         self, batch: Any, responses: StepResponses, weights_BT: Tensor | None, metrics: dict[str, Any]
     ) -> Any:
         """Train on mixed groups of earlier steps in place of groups without a gradient."""
-        workers, rollout = self.actor_rollout_wg, self.config.actor_rollout_ref.rollout
         read = _DRAWN if self.processor is None else (*_DRAWN, "multi_modal_inputs")
         with marked_timer("tagrpo_replay", self.timing_raw):
             replayed, counted = self._replaying.replay(
@@ -237,9 +236,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                 size=self.recipe.rollouts,
                 log_probs=lambda rows: log_probs_of(
                     [{name: row[name] for name in read} for row in rows],
-                    *(batch, workers),
-                    ranks=self._ranks,
-                    temperature=rollout.temperature,
+                    batch,
+                    self.actor_rollout_wg,
+                    **self._pass_options,
                 ),
             )
             metrics.update(counted)
@@ -308,10 +307,16 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                     responses,
                     self.actor_rollout_wg,
                     processor=self.processor,
-                    ranks=self._ranks,
-                    temperature=self.config.actor_rollout_ref.rollout.temperature,
+                    **self._pass_options,
                 )
         return importance(responses, self.recipe, self.settings, own_BT)
+
+    @property
+    def _pass_options(self) -> dict[str, Any]:
+        """How a pass over responses of no batch is cut, as `log_probs_of` takes it."""
+        rollout = self.config.actor_rollout_ref.rollout
+        rows = 1 if rollout.log_prob_use_dynamic_bsz else rollout.log_prob_micro_batch_size_per_gpu
+        return {"ranks": self._ranks, "temperature": rollout.temperature, "micro_batch": int(rows)}
 
     @property
     def _ranks(self) -> int:

@@ -46,12 +46,14 @@ def show(
 
     Example: [bold]tagrpo recipes show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4[/bold]
     """
+    from trainer_adapter.runs.checking import check_formulas
     from trainer_adapter.runs.composing import compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.presets import find_preset
 
     chosen = find_preset(preset)
     changed = assigned(recipe, changes, chosen)
+    check_formulas(changed.recipe)
     composition = compose_run(
         changed.recipe,
         machine.machine(),

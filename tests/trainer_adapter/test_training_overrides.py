@@ -1,0 +1,174 @@
+"""What a user may change behind a recipe's name, and what is refused with the way out."""
+
+from pathlib import Path
+
+import pytest
+
+from service.errors import InputError
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import assign, plain_value
+from trainer_adapter.runs.checking import compose_with_hydra
+from trainer_adapter.runs.composing import Machine, compose_run
+
+ACTOR = "actor_rollout_ref.actor"
+pytestmark = pytest.mark.usefixtures("quick_hydra")
+
+
+def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
+    assigned = assign(
+        RECIPES["ta_grpo"], ["anchor=own", "loss.kl_coef=0", "tagrpo_run.seed=7", "tagrpo_run.kl_on=question"]
+    )
+    assert assigned.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
+    assert assigned.recipe.anchor == "own"
+    assert assigned.recipe.loss.kl_coef == 0.0
+    assert (assigned.settings.seed, assigned.settings.kl_on) == (7, "question")
+    assert assigned.overrides == ()
+    assert assign(RECIPES["dapo"], []).recipe is RECIPES["dapo"]
+    assert assign(RECIPES["grpo"], ["name=mine", "responses=4"]).recipe.name == "mine"
+    # `reward` alone is the axis; with a dot it is verl's
+    both = assign(RECIPES["grpo"], ["reward=overlong", "reward.num_workers=2"])
+    assert both.recipe.reward == "overlong"
+    assert both.overrides[0].value == 2
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["anchor"], "'anchor' is no override; write key=value"),
+        (["=3"], "is no override"),
+        (["anchor=theirs"], "anchor is 'theirs'; give one of 'question', 'own', 'corrected'"),
+        (["loss.colour=red"], "no axis 'colour'"),
+        (["neighbors=2", "neighbors=3"], "neighbors is given twice"),
+        (["trainer.save_freq=5", "+trainer.save_freq=6"], "trainer.save_freq is given twice"),
+        (["group=prompt", "filter=dynamic"], "take the flat export"),
+        (["tagrpo_run.colour=red"], r"no setting tagrpo_run.colour; there are: answers, correction"),
+        (["tagrpo_run.record=here"], "the record stands in the run's folder"),
+        (["tagrpo_run.seed=x"], "a number is needed"),
+        (["tagrpo_run.seed=-1"], "seed is -1; give 0 or more"),
+        (["+tagrpo_recipe={}"], "not the whole block"),
+        (["respones=2"], r"no axis 'respones'; there are: .*responses.*loss\.KEY"),
+        (["kl_coef=0"], "no axis 'kl_coef'"),
+        (["trainer={resume_mode:auto}"], "no axis 'trainer'"),
+    ],
+)
+def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        assign(RECIPES["ta_grpo"], texts)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (f"{ACTOR}.clip_ratio_high=0.3", "recipe ta_grpo decides this. Change an axis"),
+        ("actor_rollout_ref.rollout.n=8", "recipe ta_grpo decides this"),
+        ("data.train_files=x", "--data"),
+        ("actor_rollout_ref.model.path=x", "--model"),
+        ("trainer.resume_mode=auto", "tagrpo resume"),
+        ("trainer.n_gpus_per_node=2", "say --gpus"),
+        ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
+        # blocks that hold such keys
+        ("actor_rollout_ref.model={path:other}", "a block that holds actor_rollout_ref.model.path"),
+        ("~algorithm.rollout_correction", "a block that holds algorithm.rollout_correction"),
+        (f"{ACTOR}={{clip_ratio_high:0.5}}", f"a block that holds {ACTOR}"),
+        ("+reward.custom_reward_function.reward_kwargs={workers:2}", "a block that holds reward"),
+        # what verl has and the plug-in does in another way
+        (f"{ACTOR}.clip_ratio_c=5", r"say loss\.dual_clip"),
+        (f"{ACTOR}.loss_scale_factor=1024", r"divided by data\.max_response_length"),
+        ("algorithm.norm_adv_by_std_in_grpo=false", "say advantage=dr_grpo"),
+        ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
+        ("algorithm.filter_groups.max_num_gen_batches=5", r"say tagrpo_run\.max_gen_batches"),
+        ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter decides"),
+        ("distillation.enabled=true", "learns from a teacher"),
+        ("actor_rollout_ref.rollout.multi_turn.enable=true", "of one turn"),
+        (f"{ACTOR}.checkpoint.async_save=true", "names no last checkpoint"),
+        ("model_engine=megatron", "FSDP alone"),
+        (f"{ACTOR}.strategy=megatron", "say fsdp2 or fsdp"),
+        ("actor_rollout_ref.model.lora.rank=32", r"say actor_rollout_ref\.model\.lora_rank"),
+        ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter where lora_rank is 0"),
+        ("custom_reward_function.path=/mine.py", r"say reward\.custom_reward_function\.path"),
+        ("reward_model.enable=true", "verl's old name"),
+        ("reward.reward_model.enable=true", "name one of your own that does"),
+    ],
+)
+def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
+    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
+    with pytest.raises(InputError, match=message):
+        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("trainer.total_training_steps=0", "a whole number above 0"),
+        ("trainer.total_training_steps=-3", "a whole number above 0"),
+        ("trainer.total_training_steps=nan", "a whole number above 0"),
+        ("trainer.total_epochs=1.5", "a whole number above 0"),
+        ("data.train_batch_size=true", "a whole number above 0"),
+        (f"{ACTOR}.optim.lr=nan", "a number above 0"),
+        (f"{ACTOR}.optim.lr=inf", "a number above 0"),
+        (f"{ACTOR}.optim.lr=fast", "a number above 0"),
+        (f"{ACTOR}.optim.lr=1e-5x", "a number above 0"),
+        ("actor_rollout_ref.rollout.temperature=0", "a number above 0"),
+        ("trainer.save_freq=often", "a whole number of steps; -1 is never"),
+    ],
+)
+def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:
+    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
+    with pytest.raises(InputError, match=f"{text}: give {said}"):
+        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+
+
+def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
+    texts = [f"{ACTOR}.optim.lr=3e-4", "trainer.total_training_steps=null", "data.train_batch_size=${x.y}"]
+    overrides = assign(RECIPES["ta_grpo"], texts).overrides
+    composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+    assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
+    assert composition.value("trainer.total_training_steps") is None
+
+
+def test_lora_is_merged_on_the_cpu() -> None:
+    rank, merge = "actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora.merge=true"
+    for machine, texts in ((Machine(4), [rank]), (Machine(cpu=True), [rank, merge])):
+        overrides = assign(RECIPES["ta_grpo"], texts).overrides
+        assert compose_run(RECIPES["ta_grpo"], machine, overrides=overrides).user == overrides
+    with pytest.raises(InputError, match=r"say actor_rollout_ref\.model\.lora\.merge=true"):
+        compose_run(
+            RECIPES["ta_grpo"], Machine(cpu=True), overrides=assign(RECIPES["ta_grpo"], [rank]).overrides
+        )
+
+
+def test_a_reward_model_is_asked_by_a_function_of_the_users_own() -> None:
+    asked = ["reward.reward_model.enable=true", "reward.custom_reward_function.path=/mine.py"]
+    for recipe, more in (
+        ("ta_grpo", []),
+        ("ta_rescue", ["reward.reward_model.enable_resource_pool=true"]),
+    ):
+        overrides = assign(RECIPES[recipe], [*asked, *more]).overrides
+        assert compose_run(RECIPES[recipe], Machine(4), overrides=overrides).user == overrides
+    with pytest.raises(InputError, match=r"say reward\.reward_model\.enable_resource_pool=true"):
+        compose_run(RECIPES["ta_rescue"], Machine(4), overrides=assign(RECIPES["ta_rescue"], asked).overrides)
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-0.1"])
+def test_a_kl_coefficient_that_is_none_is_refused(value: str) -> None:
+    with pytest.raises(InputError, match="the KL coefficient is a number, 0 or more"):
+        assign(RECIPES["ta_grpo"], [f"loss.kl_coef={value}"])
+
+
+def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
+    overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
+    composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
+    with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'\.$"):
+        compose_with_hydra(composition, Path("/runs/x"))
+
+
+def test_bare_values_are_read_as_hydra_does() -> None:
+    assert [plain_value(text) for text in ("1", "1e-6", "true", "null", "a b", "'q'", "")] == [
+        1,
+        1e-6,
+        True,
+        None,
+        "a b",
+        "q",
+        "",
+    ]
