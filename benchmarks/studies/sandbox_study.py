@@ -90,7 +90,7 @@ STAGES = {
     "rates": Stage(tuple(RECIPES), RATES, TUNING, (120,)),
     "confirm": Stage(tuple(RECIPES), None, tuple(range(1, 9)), (60, 120, 240)),
     "equal_rate": Stage(("ta_rescue",), (1e-4,), tuple(range(1, 9)), (120, 240), ("C",)),
-    "cost": Stage(("grpo", "ta_rescue"), (1e-4,), tuple(range(1, 21)), (120,), ("C",)),
+    "cost": Stage(("grpo", "ta_rescue", "ta_grpo_2"), (1e-4,), tuple(range(1, 21)), (120,), ("C",)),
     "ablate": Stage(tuple(ABLATIONS), None, tuple(range(1, 6)), (120,)),
     "scale": Stage(tuple(SCALING), None, tuple(range(1, 6)), (120,), ("A640",)),
 }
