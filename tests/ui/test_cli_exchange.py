@@ -58,6 +58,14 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "1 sample missing: pass@k with them wrong to right" in summary.out
 
 
+def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
+    rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
+    rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
+    Path("uneven.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
+    assert (done.code, "1 to 3 samples each" in done.out, "missing" in done.out) == (0, True, False)
+
+
 def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLine) -> None:
     for arguments, message in [
         (("import", "rows.jsonl"), "does not say which model drew it; name it with --model"),

@@ -111,6 +111,7 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
     from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
     from evaluator.evals.results import load_result
+    from evaluator.evals.runs import EvalSpec, is_imported
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
     from service.runs.progress import count_states, frequent_errors
@@ -122,11 +123,10 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         counts = count_samples(session, run.id, None)
         states, ledger = count_states(session, run.id), tuple(read_ledger(session, run.id))
         errors = tuple(frequent_errors(session, run.id, limit=ERRORS_SHOWN))
-        wanted = n
-        if wanted is None:
-            there = max((problem.samples for problem in counts), default=0)
-            wanted = max(there, most_wanted(session, run.id))
-        missing, lost = samples_missing(session, run.id, wanted), samples_lost(session, run.id, wanted)
+        there = [problem.samples for problem in counts] or [0]
+        wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
+        lost, spec = samples_lost(session, run.id, wanted), EvalSpec.from_json(run.spec)
+        missing = lost if is_imported(spec) else samples_missing(session, run.id, wanted)
         result, why = None, None
         try:
             result = load_result(session, run)
@@ -139,9 +139,9 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
         problems=len(counts),
         questions=sum(problem.variant == 0 for problem in counts),
         n=wanted,
-        samples=sum(problem.samples for problem in counts),
-        fewest=min((problem.samples for problem in counts), default=0),
-        most=max((problem.samples for problem in counts), default=0),
+        samples=sum(there),
+        fewest=min(there),
+        most=max(there),
         missing=missing,
         lost=lost,
         open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
