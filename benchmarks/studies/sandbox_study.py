@@ -374,10 +374,7 @@ def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
         stage.seeds[: given.seeds],
         tuple(int(steps) for steps in given.points.split(",")) if given.points else stage.points,
     )
-    done = {
-        **(read_summary(given.done) if given.done else {}),
-        **read_results(kept),
-    }
+    done = {**(read_summary(given.done) if given.done else {}), **read_results(kept)}
     tuned = {**(read_summary(given.rates) if given.rates else {}), **done}
     wanted = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]
     folders = {name: World(given.folder, name) for name in worlds}
