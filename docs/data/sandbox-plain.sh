@@ -55,6 +55,72 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_untapered --rat
 # A-rescue_untapered-0.0001-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A rescue_untapered --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-rescue_untapered-0.0001-s3-120/rows.json
 
+# A-ta_grpo_2-0.0001-s1-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s1-120/rows.json
+
+# A-ta_grpo_2-0.0001-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s101-120/rows.json
+
+# A-ta_grpo_2-0.0001-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s102-120/rows.json
+
+# A-ta_grpo_2-0.0001-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s2-120/rows.json
+
+# A-ta_grpo_2-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s3-120/rows.json
+
+# A-ta_grpo_2-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s4-120/rows.json
+
+# A-ta_grpo_2-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0001-s5-120/rows.json
+
+# A-ta_grpo_2-0.0002-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0002 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0002-s101-120/rows.json
+
+# A-ta_grpo_2-0.0002-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0002 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0002-s102-120/rows.json
+
+# A-ta_grpo_2-0.0003-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0003 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0003-s101-120/rows.json
+
+# A-ta_grpo_2-0.0003-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_2 --rate 0.0003 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_2-0.0003-s102-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s1-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s1-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s101-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s102-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s2-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s3-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s4-120/rows.json
+
+# A-ta_grpo_tapered-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0001-s5-120/rows.json
+
+# A-ta_grpo_tapered-0.0002-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0002 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0002-s101-120/rows.json
+
+# A-ta_grpo_tapered-0.0002-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0002 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0002-s102-120/rows.json
+
+# A-ta_grpo_tapered-0.0003-s101-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0003 --seed 101 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0003-s101-120/rows.json
+
+# A-ta_grpo_tapered-0.0003-s102-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_grpo_tapered --rate 0.0003 --seed 102 --points 120 --out $STUDY/plain/cells/A-ta_grpo_tapered-0.0003-s102-120/rows.json
+
 # A-ta_rescue-0.0001-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s1-120/rows.json
 
@@ -76,6 +142,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.000
 # A640-grpo_1-0.0002-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s3-120/rows.json
 
+# A640-grpo_1-0.0002-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s4-120/rows.json
+
 # A640-grpo_1.5-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s1-120/rows.json
 
@@ -84,6 +153,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0
 
 # A640-grpo_1.5-0.0002-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s3-120/rows.json
+
+# A640-grpo_1.5-0.0002-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s4-120/rows.json
 
 # A640-grpo_2-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s1-120/rows.json
