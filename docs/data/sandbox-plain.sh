@@ -13,6 +13,12 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --s
 # A-grpo-0.0002-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A-grpo-0.0002-s3-120/rows.json
 
+# A-grpo-0.0002-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A-grpo-0.0002-s4-120/rows.json
+
+# A-grpo-0.0002-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo --rate 0.0002 --seed 5 --points 120 --out $STUDY/plain/cells/A-grpo-0.0002-s5-120/rows.json
+
 # A-grpo_kl-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A grpo_kl --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A-grpo_kl-0.0002-s1-120/rows.json
 
@@ -130,6 +136,12 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.000
 # A-ta_rescue-0.0001-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s3-120/rows.json
 
+# A-ta_rescue-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s4-120/rows.json
+
+# A-ta_rescue-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A ta_rescue --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/A-ta_rescue-0.0001-s5-120/rows.json
+
 # A640-base-0-s0-0
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/A640-base-0-s0-0/rows.json
 
@@ -145,6 +157,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.000
 # A640-grpo_1-0.0002-s4-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s4-120/rows.json
 
+# A640-grpo_1-0.0002-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1 --rate 0.0002 --seed 5 --points 120 --out $STUDY/plain/cells/A640-grpo_1-0.0002-s5-120/rows.json
+
 # A640-grpo_1.5-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s1-120/rows.json
 
@@ -157,6 +172,9 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0
 # A640-grpo_1.5-0.0002-s4-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s4-120/rows.json
 
+# A640-grpo_1.5-0.0002-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_1.5 --rate 0.0002 --seed 5 --points 120 --out $STUDY/plain/cells/A640-grpo_1.5-0.0002-s5-120/rows.json
+
 # A640-grpo_2-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s1-120/rows.json
 
@@ -165,6 +183,12 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.000
 
 # A640-grpo_2-0.0002-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s3-120/rows.json
+
+# A640-grpo_2-0.0002-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s4-120/rows.json
+
+# A640-grpo_2-0.0002-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2 --rate 0.0002 --seed 5 --points 120 --out $STUDY/plain/cells/A640-grpo_2-0.0002-s5-120/rows.json
 
 # A640-grpo_2.5-0.0002-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 1 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s1-120/rows.json
@@ -175,6 +199,12 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0
 # A640-grpo_2.5-0.0002-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 3 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s3-120/rows.json
 
+# A640-grpo_2.5-0.0002-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 4 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s4-120/rows.json
+
+# A640-grpo_2.5-0.0002-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 grpo_2.5 --rate 0.0002 --seed 5 --points 120 --out $STUDY/plain/cells/A640-grpo_2.5-0.0002-s5-120/rows.json
+
 # A640-ta_rescue_1-0.0001-s1-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s1-120/rows.json
 
@@ -183,6 +213,12 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 
 
 # A640-ta_rescue_1-0.0001-s3-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s3-120/rows.json
+
+# A640-ta_rescue_1-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s4-120/rows.json
+
+# A640-ta_rescue_1-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s5-120/rows.json
 
 # E-base-0-s0-0
 python -m benchmarks.studies.sandbox_plain $STUDY/world-E base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/E-base-0-s0-0/rows.json
