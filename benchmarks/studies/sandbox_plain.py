@@ -21,64 +21,24 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.studies.sandbox_study_plan import ALL, Plain
+from benchmarks.studies.sandbox_study_plan import QUESTIONS as SMALL
 from benchmarks.studies.sandbox_world import SAMPLES
 
 QUESTIONS, GROUP, MINI_BATCHES, LONGEST = 16, 8, 2, 40
 CLIP = 0.2
-SMALL = 256
-"""Questions of a world that is not named by another number (`SCALING` of the study)."""
 _BOXED = re.compile(r"\\boxed\{(\d+)\}\s*$")
 
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
-
-
-@dataclass(frozen=True)
-class Plain:
-    """A recipe, as a difference from GRPO.
-
-    Attributes:
-        prompts: the question and how many of its neighbors share the `GROUP` responses.
-        rescue: whether half are drawn for the question, and neighbors get the others where all are wrong.
-        anchor: what a neighbor's response is trained on: the question, with weight 1 (question), min(1, rho)
-            (tapered) or 0 (dropped) where it is no better than its group; or its own prompt (own).
-        kl: weight of the penalty.
-        divisor: of a reward above its group's mean.
-        share: of `SMALL` questions that are trained on; None: all that the world has.
-    """
-
-    prompts: int = 1
-    rescue: bool = False
-    anchor: Literal["question", "tapered", "dropped", "own"] = "question"
-    kl: float = 0.0
-    divisor: Literal["deviation", "mean"] = "deviation"
-    share: float | None = None
-
-
-_RESCUE = Plain(4, rescue=True, anchor="tapered")
-RECIPES = {
-    "grpo": Plain(),
-    "ta_rescue": _RESCUE,
-    "ta_grpo_tapered": Plain(4, anchor="tapered"),
-    "ta_grpo_2": Plain(4),
-    "rescue_untapered": replace(_RESCUE, anchor="question"),
-    "rescue_own": replace(_RESCUE, anchor="own"),
-    "rescue_dropped": replace(_RESCUE, anchor="dropped"),
-    "rescue_kl": replace(_RESCUE, kl=1e-3),
-    "grpo_kl": Plain(kl=1e-3),
-    "max_rl": Plain(divisor="mean"),
-    **{f"grpo_{share}": Plain(share=share) for share in (1, 1.5, 2, 2.5)},
-    "ta_rescue_1": replace(_RESCUE, share=1),
-}
-"""By the study's names."""
 
 
 @dataclass(frozen=True)
@@ -191,6 +151,8 @@ def draw_groups(
     policy: Policy, questions: list[Question], recipe: Plain, chance: np.random.Generator
 ) -> list[list[Response]]:
     """Return `GROUP` responses to each question, spread over its prompts as the recipe wants."""
+    if recipe.augments:
+        return policy.answer(questions, [[int(chance.integers(recipe.prompts))] * GROUP for _ in questions])
     if not recipe.rescue:
         each = [n for n in range(recipe.prompts) for _ in range(GROUP // recipe.prompts)]
         return policy.answer(questions, [each] * len(questions))
@@ -329,6 +291,21 @@ def read_world(folder: Path, policy: Policy) -> tuple[list[Question], list[Quest
     return train, heldout
 
 
+def with_broken(questions: list[Question], share: float, chance: np.random.Generator) -> list[Question]:
+    """Return the questions with other ones in the places of that share of their neighbors."""
+    if not share:
+        return questions
+
+    def other(at: int) -> list[int]:
+        return questions[(at + 1 + int(chance.integers(len(questions) - 1))) % len(questions)].prompts[0]
+
+    return [
+        Question([own, *(other(at) if chance.random() < share else n for n in neighbors)], question.answer)
+        for at, question in enumerate(questions)
+        for own, *neighbors in [question.prompts]
+    ]
+
+
 def batches(
     questions: list[Question], share: float | None, chance: np.random.Generator
 ) -> Iterator[list[Question]]:
@@ -349,7 +326,8 @@ def train(world: Path, name: str, rate: float, seed: int, points: list[int]) -> 
     questions, heldout = read_world(world, policy)
     if name == "base":
         return [{"steps": 0, "drawn": 0, "minutes": "", "correct": evaluate(policy, heldout)}]
-    recipe = RECIPES[name]
+    recipe = ALL[name].plain
+    questions = with_broken(questions, recipe.broken, chance)
     optimiser = torch.optim.AdamW(policy.model.parameters(), lr=rate)
     drawn = batches(questions, recipe.share, chance)
     rows, shares, spent = [], [], 0.0
@@ -377,7 +355,7 @@ def train(world: Path, name: str, rate: float, seed: int, points: list[int]) -> 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("world", type=Path, help="a world's folder of sandbox_study.py")
-    parser.add_argument("recipe", choices=["base", *RECIPES])
+    parser.add_argument("recipe", choices=["base", *ALL])
     parser.add_argument("--rate", type=float, default=1e-4)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--points", default="60,120", help="steps after which to evaluate")

@@ -1,10 +1,10 @@
 """The sandbox's study: recipes trained by real verl in small worlds, several seeds, held-out pass@k.
 
-What is compared, at which rates, with which seeds and by which rule stands in `docs/sandbox-study.md`, which
-was written before the first run; `STAGES` says the same. A training is evaluated after each of its `points`
-(steps), as its learning rate is constant. All is done by ordinary `tagrpo` commands, which are kept beside
-the result; what is finished is not done again, what was interrupted goes on from its last checkpoint. The
-neighbors are true ones (other phrasings of the problem), so nothing is verified here.
+What is compared, at which rates, with which seeds and by which rule stands in `docs/sandbox-study.md` and in
+`sandbox_study_plan.py`. A training is evaluated after each of its `points` (steps), as its learning rate is
+constant. All is done by ordinary `tagrpo` commands, which are kept beside the result; what is finished is not
+done again, what was interrupted goes on from its last checkpoint. The neighbors are true ones (other
+phrasings of the problem), so nothing is verified here.
 
     python -m benchmarks.studies.sandbox_study FOLDER rates --worlds A   # then confirm, equal_rate, ...
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv  # runs nothing
@@ -35,6 +35,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
 from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, run_kept, tagrpo
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import values_over_k
@@ -44,56 +45,9 @@ from service.runs.store import list_runs
 from service.writing import write_file
 from trainer_adapter.record.reading import read_metrics
 
-RECIPES = {
-    "grpo": ("grpo",),
-    "ta_rescue": ("ta_rescue",),
-    "ta_grpo_tapered": ("ta_grpo_tapered",),
-    "ta_grpo_2": ("ta_grpo", "responses=2"),
-}
-"""What is compared: 8 responses to a question each. A name of the study, the recipe, its changes."""
-ABLATIONS = {
-    "rescue_untapered": ("ta_rescue", "anchor=question"),
-    "rescue_own": ("ta_rescue", "anchor=own"),
-    "rescue_dropped": ("ta_rescue", "anchor=dropped"),
-    "rescue_kl": ("ta_rescue", "loss.kl_coef=0.001"),
-    "grpo_kl": ("grpo", "loss.kl_coef=0.001"),
-    "max_rl": ("max_rl",),
-}
-SCALING = {
-    **{
-        f"grpo_{share}": ("grpo", f"data.train_max_samples={round(256 * share)}")
-        for share in (1, 1.5, 2, 2.5)
-    },
-    "ta_rescue_1": ("ta_rescue", "data.train_max_samples=256"),
-}
-"""So many times 256 questions, chosen at random by the seed of the data (arXiv 2601.22478, section 5.5)."""
-ALL = {**RECIPES, **ABLATIONS, **SCALING}
-RATES = (1e-4, 2e-4, 3e-4)
 QUESTIONS, MINI_BATCH = 16, 8
 KS = (1, 2, 4, 8, 16, 32)
 BASE = "base"
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of the study: which recipes, at which rates (None: the best of `rates`), seeds and steps."""
-
-    recipes: tuple[str, ...]
-    rates: tuple[float, ...] | None
-    seeds: tuple[int, ...]
-    points: tuple[int, ...]
-    worlds: tuple[str, ...] = ("A", "C", "E")
-
-
-TUNING = (101, 102)
-STAGES = {
-    "rates": Stage(tuple(RECIPES), RATES, TUNING, (120,)),
-    "confirm": Stage(tuple(RECIPES), None, tuple(range(1, 9)), (60, 120, 240)),
-    "equal_rate": Stage(("ta_rescue",), (1e-4,), tuple(range(1, 9)), (120, 240), ("C",)),
-    "cost": Stage(("grpo", "ta_rescue", "ta_grpo_2"), (1e-4,), tuple(range(1, 21)), (120,), ("C",)),
-    "ablate": Stage(tuple(ABLATIONS), None, tuple(range(1, 6)), (120,)),
-    "scale": Stage(tuple(SCALING), None, tuple(range(1, 6)), (120,), ("A640",)),
-}
 
 
 @dataclass(frozen=True, order=True)
@@ -145,8 +99,7 @@ def best_rate(world: str, recipe: str, rows: Rows) -> float:
     What is changed has the rate of the recipe that it changes, a world of another size that of its letter.
     Raises ValueError where a tuning run is missing.
     """
-    world = world[0]
-    tuned = recipe if recipe in RECIPES else ALL[recipe][0].replace("max_rl", "grpo")
+    world, tuned = world[0], ALL[recipe].rate_of or recipe
     steps = STAGES["rates"].points[-1]
     means = {}
     for rate in RATES:
@@ -211,13 +164,24 @@ def train_by_verl(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]
 
 def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
     actor, last = "actor_rollout_ref.actor", cell.points[-1]
-    recipe, *changes = ALL[cell.recipe]
-    no_penalty = () if any("kl_coef" in change for change in changes) else ("loss.kl_coef=0",)
+    compared = ALL[cell.recipe]
+    if compared.changes is None:
+        raise RuntimeError(f"{cell.recipe} is for the plain loop alone: --plain")
+    no_penalty = () if any("kl_coef" in change for change in compared.changes) else ("loss.kl_coef=0",)
     tagrpo(
         log,
-        *("train", "run", recipe, "--data", str(world.export), "--model", str(world.policy), "--cpu"),
+        *(
+            "train",
+            "run",
+            compared.recipe,
+            "--data",
+            str(world.export),
+            "--model",
+            str(world.policy),
+            "--cpu",
+        ),
         *("--hide-log", "--name", cell.name, "--folder", str(run), "--db", str(run.parent / "run.db")),
-        *changes,
+        *compared.changes,
         *no_penalty,
         f"data.train_batch_size={QUESTIONS}",
         f"{actor}.ppo_mini_batch_size={MINI_BATCH}",

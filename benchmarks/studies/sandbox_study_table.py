@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.harness import ROOT
-from benchmarks.studies.sandbox_study import BASE, TUNING, Point, read_summary
+from benchmarks.studies.sandbox_study import BASE, Point, read_summary
+from benchmarks.studies.sandbox_study_plan import TUNING
 from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
 from ui.charts.building import data_of

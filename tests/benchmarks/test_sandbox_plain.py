@@ -17,8 +17,9 @@ import torch
 
 from benchmarks.studies import sandbox_plain as plain
 from benchmarks.studies import sandbox_study as study
-from benchmarks.studies.sandbox_plain import RECIPES, Policy, Question, Response
+from benchmarks.studies.sandbox_plain import Policy, Question, Response
 from benchmarks.studies.sandbox_study import Cell
+from benchmarks.studies.sandbox_study_plan import ALL
 from benchmarks.studies.sandbox_world import World
 from sandbox.policy import write_shipped_policy
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
@@ -49,24 +50,48 @@ class Scripted(Policy):
         return own, torch.ones_like(own)
 
 
-def test_every_recipe_of_the_study_is_there() -> None:
-    assert list(RECIPES) == list(study.ALL)
-    for name, (base, *_) in study.ALL.items():
-        recipe = find_recipe(base)
-        assert RECIPES[name].prompts == recipe.neighbors + 1
-        assert RECIPES[name].rescue == (recipe.sampling == "rescue")
+@pytest.mark.parametrize("name", [name for name in ALL if name != "augment"])
+def test_the_plain_loop_draws_as_the_recipe_does(name: str) -> None:
+    recipe = find_recipe(ALL[name].recipe)
+    assert ALL[name].plain.prompts == recipe.neighbors + 1
+    assert ALL[name].plain.rescue == (recipe.sampling == "rescue")
+
+
+def test_an_augmented_question_is_asked_in_one_phrasing() -> None:
+    groups = plain.draw_groups(Scripted([]), QUESTIONS * 20, ALL["augment"].plain, np.random.default_rng(0))
+    phrasings = [{response.prompt for response in group} for group in groups]
+    assert all(len(each) == 1 for each in phrasings)
+    assert set().union(*phrasings) == {0, 1, 2, 3}
+
+
+def test_a_share_of_the_neighbors_asks_another_question() -> None:
+    questions = [Question([[number, place] for place in range(4)], str(number)) for number in range(500)]
+    broken = plain.with_broken(questions, 0.05, np.random.default_rng(0))
+    foreign = 0
+    for before, after in zip(questions, broken, strict=True):
+        assert (after.prompts[0], after.answer) == (before.prompts[0], before.answer)
+        changed = [new for old, new in zip(before.prompts, after.prompts, strict=True) if new != old]
+        assert all(own == 0 and number != int(before.answer) for number, own in changed)
+        foreign += len(changed)
+    assert 45 < foreign < 105  # of 1,500
+    assert plain.with_broken(questions, 0.0, np.random.default_rng(0)) is questions
+
+
+def test_verl_trains_nothing_that_the_plain_loop_alone_has(world: World, tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError, match="augment is for the plain loop alone"):
+        study.train_by_verl(tmp_path, world, Cell("A", "augment", 1e-4, 1, (1,)))
 
 
 def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> None:
     policy = Scripted(right=[[5, 6], [12]])
-    groups = plain.draw_groups(policy, QUESTIONS, RECIPES["ta_rescue"], np.random.default_rng(0))
+    groups = plain.draw_groups(policy, QUESTIONS, ALL["ta_rescue"].plain, np.random.default_rng(0))
     assert [response.prompt for response in groups[0]] == [0] * 8
     assert [response.prompt for response in groups[1][:4]] == [0] * 4
     assert {1, 2, 3} == {response.prompt for response in groups[1][4:]}
     assert [len(group) for group in groups] == [8, 8]
     for group, question in zip(groups, QUESTIONS, strict=True):
         assert all(response.tokens == question.prompts[response.prompt] for response in group)
-    split = plain.draw_groups(policy, QUESTIONS, RECIPES["ta_grpo_2"], np.random.default_rng(0))
+    split = plain.draw_groups(policy, QUESTIONS, ALL["ta_grpo_2"].plain, np.random.default_rng(0))
     assert [response.prompt for response in split[0]] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
@@ -74,7 +99,7 @@ def test_advantages_and_weights_are_those_of_the_project() -> None:
     rewards = np.array([[1.0, 0, 0, 1, 0, 0, 0, 0], [0.0] * 8, [1.0] * 8, [0.0, 0, 0, 0, 0, 1, 0, 1]])
     groups = np.repeat(np.arange(4), 8).tolist()
     for recipe, formula in (("grpo", grpo_advantages), ("max_rl", max_rl_advantages)):
-        ours = plain.advantages(rewards, RECIPES[recipe]).reshape(-1)
+        ours = plain.advantages(rewards, ALL[recipe].plain).reshape(-1)
         np.testing.assert_allclose(ours, formula(rewards.reshape(-1), groups).numpy(), atol=1e-5)
     drawn = [Response([5, 6], 0, 0.0), Response([7], 1, 0.0), Response([8], 2, 1.0)]
     rows = [(QUESTIONS[0], response, gain) for response, gain in zip(drawn, (-0.5, -0.4, 0.9), strict=True)]
@@ -83,9 +108,9 @@ def test_advantages_and_weights_are_those_of_the_project() -> None:
         log_ratio = torch.tensor([0.0, -1.5, -1.5])
         weights = anchor_weights(anchor, gains, foreign, log_ratio)  # type: ignore[arg-type]
         assert weights is not None
-        weighed = plain.weigh(Scripted([]), rows, RECIPES[name])
+        weighed = plain.weigh(Scripted([]), rows, ALL[name].plain)
         assert weighed == pytest.approx((weights * gains).tolist(), abs=1e-6)
-    assert plain.weigh(Scripted([]), rows, RECIPES["rescue_untapered"]) == [-0.5, -0.4, 0.9]
+    assert plain.weigh(Scripted([]), rows, ALL["rescue_untapered"].plain) == [-0.5, -0.4, 0.9]
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,8 @@ import pytest
 
 from benchmarks.studies import sandbox_study as study
 from benchmarks.studies import sandbox_study_table as tables
-from benchmarks.studies.sandbox_study import STAGES, Cell, Point
+from benchmarks.studies.sandbox_study import Cell, Point
+from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,7 +26,7 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
     rows = {
         point: row(point, share)
         for rate, both in shares.items()
-        for seed, share in zip(study.TUNING, both, strict=True)
+        for seed, share in zip(TUNING, both, strict=True)
         for point in [Point("A", "grpo", rate, seed, 120)]
     }
     assert study.best_rate("A", "grpo", rows) == 2e-4
@@ -33,7 +34,7 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
     assert study.best_rate("A", "max_rl", rows) == 2e-4
     with pytest.raises(ValueError, match="no rate for ta_rescue in world A"):
         study.best_rate("A", "rescue_own", rows)
-    confirm = list(study.cells(study.Stage(("grpo",), None, (1, 2), (60, 120)), ["A"], rows))
+    confirm = list(study.cells(Stage(("grpo",), None, (1, 2), (60, 120)), ["A"], rows))
     assert [cell.name for cell in confirm] == [
         "A-base-0-s0-0",
         "A-grpo-0.0002-s1-120",
@@ -46,20 +47,20 @@ def test_more_questions_are_trained_on_at_the_rate_of_their_world_in_a_part_of_t
     rows = {
         point: row(point, 0.8 if rate == best else 0.2)
         for recipe, best in rates.items()
-        for rate in study.RATES
-        for seed in study.TUNING
+        for rate in RATES
+        for seed in TUNING
         for point in [Point("A", recipe, rate, seed, 120)]
     }
     planned = [cell for cell in study.cells(STAGES["scale"], ["A640"], rows) if cell.seed == 1]
-    changes = [(cell.rate, study.ALL[cell.recipe]) for cell in planned]
+    changes = [(cell.rate, ALL[cell.recipe].recipe, ALL[cell.recipe].changes) for cell in planned]
     assert changes == [
-        *((2e-4, ("grpo", f"data.train_max_samples={size}")) for size in (256, 384, 512, 640)),
-        (1e-4, ("ta_rescue", "data.train_max_samples=256")),
+        *((2e-4, "grpo", (f"data.train_max_samples={size}",)) for size in (256, 384, 512, 640)),
+        *((1e-4, "ta_rescue", (f"data.train_max_samples={size}",)) for size in (256, 640)),
     ]
 
 
 def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
-    assert not set(STAGES["confirm"].seeds) & set(study.TUNING)
+    assert not set(STAGES["confirm"].seeds) & set(TUNING)
     assert len(STAGES["confirm"].seeds) == 8
     assert "**3 points**" in (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
 
@@ -161,7 +162,7 @@ def test_the_page_has_the_tables_of_the_csv() -> None:
     assert "\n".join(tables.rates_table(rows)) in page
     assert "\n".join(tables.rates_table(plain)) in page
     assert "\n".join(tables.table(rows)) in page
-    for world, compared in (("A", ["ta_rescue"]), ("A640", tables.COMPARED)):
+    for world, compared in (("A", ["ta_rescue"]), ("C", tables.COMPARED), ("A640", tables.COMPARED)):
         ours = {point: row for point, row in plain.items() if point.world == world}
         assert "\n".join(tables.table(ours, compared)) in page
     for each in (*rows.values(), *plain.values()):
