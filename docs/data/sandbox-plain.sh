@@ -220,6 +220,72 @@ python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 
 # A640-ta_rescue_1-0.0001-s5-120
 python -m benchmarks.studies.sandbox_plain $STUDY/world-A640 ta_rescue_1 --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/A640-ta_rescue_1-0.0001-s5-120/rows.json
 
+# C-base-0-s0-0
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/C-base-0-s0-0/rows.json
+
+# C-grpo-0.0001-s1-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s1-120/rows.json
+
+# C-grpo-0.0001-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s2-120/rows.json
+
+# C-grpo-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s3-120/rows.json
+
+# C-grpo-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s4-120/rows.json
+
+# C-grpo-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s5-120/rows.json
+
+# C-grpo-0.0001-s6-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 6 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s6-120/rows.json
+
+# C-grpo-0.0001-s7-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C grpo --rate 0.0001 --seed 7 --points 120 --out $STUDY/plain/cells/C-grpo-0.0001-s7-120/rows.json
+
+# C-ta_grpo_2-0.0001-s1-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s1-120/rows.json
+
+# C-ta_grpo_2-0.0001-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s2-120/rows.json
+
+# C-ta_grpo_2-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s3-120/rows.json
+
+# C-ta_grpo_2-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s4-120/rows.json
+
+# C-ta_grpo_2-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s5-120/rows.json
+
+# C-ta_grpo_2-0.0001-s6-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 6 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s6-120/rows.json
+
+# C-ta_grpo_2-0.0001-s7-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_grpo_2 --rate 0.0001 --seed 7 --points 120 --out $STUDY/plain/cells/C-ta_grpo_2-0.0001-s7-120/rows.json
+
+# C-ta_rescue-0.0001-s1-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 1 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s1-120/rows.json
+
+# C-ta_rescue-0.0001-s2-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 2 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s2-120/rows.json
+
+# C-ta_rescue-0.0001-s3-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 3 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s3-120/rows.json
+
+# C-ta_rescue-0.0001-s4-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 4 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s4-120/rows.json
+
+# C-ta_rescue-0.0001-s5-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 5 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s5-120/rows.json
+
+# C-ta_rescue-0.0001-s6-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 6 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s6-120/rows.json
+
+# C-ta_rescue-0.0001-s7-120
+python -m benchmarks.studies.sandbox_plain $STUDY/world-C ta_rescue --rate 0.0001 --seed 7 --points 120 --out $STUDY/plain/cells/C-ta_rescue-0.0001-s7-120/rows.json
+
 # E-base-0-s0-0
 python -m benchmarks.studies.sandbox_plain $STUDY/world-E base --rate 0 --seed 0 --points 0 --out $STUDY/plain/cells/E-base-0-s0-0/rows.json
 
