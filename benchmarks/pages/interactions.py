@@ -181,7 +181,7 @@ def _choose(tab: Tab, name: str, label: str, value: str, *, exact: bool = True, 
 
 def _click_row(tab: Tab, name: str, table: int, row: int, content: str) -> None:
     """Click a table's row, behind its first cell."""
-    rows = tab.page.locator(".table table").nth(table).locator("tbody tr")
+    rows = tab.page.locator(".table table").filter(visible=True).nth(table).locator("tbody tr")
     tab.time(name, rows.nth(row).locator("td").nth(1).click, content)
 
 
