@@ -29,8 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from benchmarks.studies.sandbox_study_plan import ALL, Plain
-from benchmarks.studies.sandbox_study_plan import QUESTIONS as SMALL
+from benchmarks.studies.sandbox_study_plan import ALL, SMALL, Plain
 from benchmarks.studies.sandbox_world import SAMPLES
 
 QUESTIONS, GROUP, MINI_BATCHES, LONGEST = 16, 8, 2, 40

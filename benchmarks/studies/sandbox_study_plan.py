@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-QUESTIONS = 256
-"""Of a world that is not named by another number."""
+SMALL = 256
+"""Questions of a world that is not named by another number."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Plain:
             (tapered) or 0 (dropped) where it is no better than its group; or its own prompt (own).
         kl: weight of the penalty.
         divisor: of a reward above its group's mean.
-        share: of `QUESTIONS` that are trained on; None: all that the world has.
+        share: of `SMALL` questions that are trained on; None: all that the world has.
         broken: share of neighbors, by chance, in whose place another question stands.
     """
 
@@ -80,7 +80,7 @@ ABLATIONS = {
 
 
 def _of(share: float) -> str:
-    return f"data.train_max_samples={round(QUESTIONS * share)}"
+    return f"data.train_max_samples={round(SMALL * share)}"
 
 
 SCALING = {
@@ -90,7 +90,7 @@ SCALING = {
     },
     **{f"ta_rescue_{share}": _rescue(replace(_RESCUE, share=share), _of(share)) for share in (1, 2.5)},
 }
-"""So many times `QUESTIONS`, chosen at random by the seed of the data (arXiv 2601.22478, section 5.5)."""
+"""So many times `SMALL` questions, a random part by the seed of the data (arXiv 2601.22478, section 5.5)."""
 
 HARDER = {
     "augment": Compared("grpo", Plain(4, augments=True, anchor="own"), None, "grpo"),

@@ -246,8 +246,8 @@ def _part(
 def _note_thoughts(read: "Survey") -> None:
     if read.closed and read.tagless:
         output.note(
-            f"{plural(read.closed, 'response')} close a thought (</think>) that they do not open, "
-            f"{read.tagless:,} neither; where the prompts opened it, these were cut off inside: "
+            f"{plural(read.closed, 'response')} with a thought that is closed (</think>) and not opened, "
+            f"{read.tagless:,} with neither; where the prompts opened it, these were cut off inside: "
             "--opened-thoughts grades them so"
         )
 
