@@ -180,8 +180,6 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= words[:2] == ("eval", "judge") or "--judge" in words
             # Databases of a server: test_cli_db_copy.py and test_database_server.py have one.
             follows |= page == "docs/databases.md"
-            # Python reads PYTHONPATH as it starts: test_own_formulas.py has formulas of its own.
-            follows |= any("my_formulas:" in word for word in words)
             # A model that writes programs: test_cli_programs.py has a server.
             follows |= page == "docs/code-questions.md"
             assert from_hub or measured or trains or serves or follows or "--push" in words, (page, words)
@@ -226,7 +224,7 @@ def test_targets_and_scripts_that_a_page_names_exist(page: str) -> None:
     content = (ROOT / page).read_text(encoding="utf-8")
     for target in re.findall(r"^(?:\$ )?make ([a-z-]+)|`make ([a-z-]+)", content, re.M):
         assert "".join(target) in targets
-    for script in re.findall(r"python (\S+\.py)", content):
+    for script in re.findall(r"(?<!`)python (\S+\.py)", content):
         assert (ROOT / script).is_file(), f"{page}: {script}"
 
 
@@ -332,17 +330,23 @@ def test_the_commands_of_a_page_run(
             if line.startswith("export "):
                 name, _, value = line.removeprefix("export ").partition("=")
                 monkeypatch.setenv(name, value)
+                if name == "PYTHONPATH":  # which Python reads as it starts
+                    monkeypatch.syspath_prepend(value)
             found = command(line, runs=True)
             if found is not None:
                 done = run_here(*at_the_servers(found.words, servers), typed="a\n\n" * 50)
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
+    for module in tmp_path.glob("*.py"):  # another test may have one of this name
+        sys.modules.pop(module.stem, None)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])
 def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
     content = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(r"^```python\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?", content, re.M | re.S)
+    found = re.findall(
+        r"^```python(?: \S+\.py)?\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?", content, re.M | re.S
+    )
     for number, (code, printed) in enumerate(found):
         script = tmp_path / f"block{number}.py"
         script.write_text(code, encoding="utf-8")
