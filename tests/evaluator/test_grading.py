@@ -13,9 +13,11 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from pebble.pool.process import WorkerManager
 
 from evaluator.grading import ClusterJob, GradeCase, Grader, GradeValue
 from evaluator.grading.workers import pool
@@ -303,6 +305,30 @@ def test_a_pool_that_broke_while_it_took_a_batch_is_not_waited_for(monkeypatch: 
     monkeypatch.setattr(pool.WorkerPool, "_start", lambda *_: DeadPool())
     with Grader(workers=1) as grader, pytest.raises(PrerequisiteError, match="cannot start"):
         grader.equal_many([HARD])
+
+
+class SlowToStart(int):
+    """A limit that takes a worker a moment to read."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return eval, (f"__import__('time').sleep(0.3) or {int(self)}",)
+
+
+@pytest.mark.slow
+def test_a_worker_that_starts_while_the_pool_stops_says_nothing(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    removes = WorkerManager.close_channels
+
+    def removes_and_waits(manager: WorkerManager) -> None:
+        removes(manager)
+        time.sleep(1)  # a machine that is busy with other things
+
+    monkeypatch.setattr(WorkerManager, "close_channels", removes_and_waits)
+    workers = pool.WorkerPool(1, 5.0, SlowToStart(500))
+    workers._current(pool.QUICK).schedule(print)
+    workers.close()
+    assert capfd.readouterr().err == ""
 
 
 def test_importing_loads_no_algebra() -> None:

@@ -237,9 +237,9 @@ class WorkerPool:
                 broken.join()
 
     def _start(self, lane: str) -> Any:
-        from pebble import ProcessPool
+        from evaluator.grading.workers.processes import Processes
 
-        return ProcessPool(
+        return Processes(
             max_workers=self._workers[lane],
             max_tasks=_CHUNKS_PER_WORKER,
             initializer=worker.start_worker,
