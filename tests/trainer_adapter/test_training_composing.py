@@ -25,7 +25,6 @@ from trainer_adapter.runs.composing import (
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import MODELS
-from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
@@ -184,7 +183,7 @@ def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int
     overrides = assign(RECIPES["grpo"], texts).overrides
     composition = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
     assert composition.value("trainer.total_epochs") == epochs
-    assert count_steps(composition, 7498) == steps
+    assert composition.count_steps(7498) == steps
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         (f"{ACTOR}.strategy=megatron", "say fsdp2 or fsdp"),
         ("actor_rollout_ref.model.lora.rank=32", r"say actor_rollout_ref\.model\.lora_rank"),
         ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter where lora_rank is 0"),
+        ("actor_rollout_ref.model.lora_rank=many", "give a whole number; 0 trains the whole model"),
         ("custom_reward_function.path=/mine.py", r"say reward\.custom_reward_function\.path"),
         ("reward_model.enable=true", "verl's old name"),
         ("reward.reward_model.enable=true", "name one of your own that does"),

@@ -8,10 +8,11 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.plans.memory import GIB, plan_memory
+from trainer_adapter.plans.work import Speed, dead_share, plan_work, warnings
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, known_model, read_shape
-from trainer_adapter.runs.planning import GIB, Speed, dead_share, plan_memory, plan_work, warnings
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
@@ -263,6 +264,58 @@ def test_one_gpu_offloads_and_a_recipe_without_kl_holds_no_reference() -> None:
     assert one.host_gib == pytest.approx(16 * SMALL.parameters / GIB)
     dapo = plan_memory(composed("dapo", Machine(4)), SMALL, 80.0)
     assert "reference policy" not in {part.what for part in dapo.parts}
+
+
+LORA = "actor_rollout_ref.model.lora_rank=2"
+
+
+def test_memory_of_an_adapter_by_hand() -> None:
+    """A block's seven layers have in and out 8, 6, 6, 8, 12, 12 and 12; there are two, of rank 2: 256."""
+    held, adapter = SMALL.parameters + 256, 256
+    memory = plan_memory(composed("ta_grpo", Machine(4), LORA), SMALL, 80.0)
+    sizes = {(part.phase, part.what): part.gib * GIB for part in memory.parts}
+    assert sizes["update", "weights"] == sizes["rollout", "weights"] == pytest.approx(4 * held / 4)
+    assert sizes["update", "gradients"] == pytest.approx(4 * adapter / 4)
+    assert sizes["update", "optimizer"] == sizes["rollout", "optimizer"] == pytest.approx(8 * adapter / 4)
+    assert ("update", "reference policy") not in sizes, "the reference is the policy without its adapter"
+    assert memory.checkpoint_gib == pytest.approx((4 * held + 8 * adapter) / GIB)
+    away = plan_memory(composed("ta_grpo", Machine(1), LORA), SMALL, 80.0)
+    assert away.host_gib == pytest.approx((4 * held + 8 * adapter) / GIB)
+    queries = 'actor_rollout_ref.model.target_modules=["q_proj"]'
+    narrow = plan_memory(composed("ta_grpo", Machine(4), LORA, queries), SMALL, 80.0)
+    assert narrow.checkpoint_gib == pytest.approx((4 * SMALL.parameters + 12 * 2 * 2 * 8) / GIB)
+
+
+def test_an_adapters_size_agrees_with_peft() -> None:
+    import peft
+    import transformers
+
+    config = transformers.Qwen3Config(
+        vocab_size=10,
+        hidden_size=4,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=2,
+        intermediate_size=8,
+    )
+    for modules in ("all-linear", ["o_proj", "k_proj", "up_proj"]):
+        model = transformers.AutoModelForCausalLM.from_config(config)
+        with_adapter = peft.get_peft_model(
+            model, peft.LoraConfig(task_type="CAUSAL_LM", r=3, target_modules=modules)
+        )
+        ours = SMALL.adapter_parameters(3, None if isinstance(modules, str) else modules)
+        assert ours == with_adapter.get_nb_trainable_parameters()[0]
+
+
+def test_an_adapter_saves_the_gradients_of_the_weights() -> None:
+    """Of 12 P a token and 1.5 P for neighbors' own prompts, 2 P."""
+    shape, speed = MODELS["Qwen3-4B"].shape, Speed(2500.0, 150.0, 900.0)
+    whole, lora = (
+        plan_work(composed("ta_grpo", Machine(4), *changes), shape, 7498, speed)[0].training_hours or 0
+        for changes in ((), (LORA,))
+    )
+    assert lora == pytest.approx(whole * 11.5 / 13.5)
 
 
 @pytest.mark.parametrize("model", MODELS)

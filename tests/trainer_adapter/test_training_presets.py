@@ -7,11 +7,11 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.plans.work import Speed, plan_work
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import compose_with_hydra
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import known_model
-from trainer_adapter.runs.planning import Speed, count_steps, plan_work
 from trainer_adapter.runs.presets import PRESETS, find_preset
 from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, read_words
@@ -102,10 +102,10 @@ def test_what_a_user_says_wins() -> None:
 
 
 def test_epochs_that_a_user_names_win_over_the_steps_of_a_preset() -> None:
-    assert count_steps(composed("cw", "cw_grpo"), 7000) == 100
-    assert count_steps(composed("cw", "cw_grpo"), 12) == 100
-    assert count_steps(composed("cw", "cw_grpo", "trainer.total_epochs=1"), 7000) == 583
-    assert count_steps(composed("cw", "cw_grpo", "trainer.total_training_steps=5"), 7000) == 5
+    assert composed("cw", "cw_grpo").count_steps(7000) == 100
+    assert composed("cw", "cw_grpo").count_steps(12) == 100
+    assert composed("cw", "cw_grpo", "trainer.total_epochs=1").count_steps(7000) == 583
+    assert composed("cw", "cw_grpo", "trainer.total_training_steps=5").count_steps(7000) == 5
 
 
 def test_a_recipe_of_a_file_keeps_its_axes() -> None:

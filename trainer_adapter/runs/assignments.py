@@ -262,6 +262,8 @@ def _check_number(override: Override) -> None:
 
 def _check_lora(values: Mapping[str, Any], *, on_cpu: bool) -> None:
     rank, adapter = (values.get(f"{_MODEL}.lora_{name}") for name in ("rank", "adapter_path"))
+    if rank is not None and not (type(rank) is int and rank >= 0):
+        raise InputError(f"{_MODEL}.lora_rank={rank}: give a whole number; 0 trains the whole model.")
     if adapter is not None and not rank:
         raise InputError(
             f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter where lora_rank is 0; give the "

@@ -91,6 +91,22 @@ class Composition:
                 return setting.value
         return default
 
+    @property
+    def lora_rank(self) -> int:
+        """Rank of the adapter that is trained; 0 where the whole model is."""
+        return int(self.value("actor_rollout_ref.model.lora_rank") or 0)
+
+    def count_steps(self, questions: int) -> int:
+        """Return how many steps questions make in all epochs, or the limit where that is less.
+
+        Args:
+            questions: of the training file.
+        """
+        batches = questions // int(self.value("data.train_batch_size"))
+        steps = batches * int(self.value("trainer.total_epochs"))
+        limit = self.value("trainer.total_training_steps")
+        return steps if limit is None else min(steps, int(limit))
+
     def arguments(
         self, folder: Path | None = None, environment: Mapping[str, str] | None = None
     ) -> list[str]:

@@ -1,7 +1,7 @@
 """The size of a model, from its config.json or as one of the papers' models."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,6 +49,27 @@ class ModelShape:
         layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
         embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
         return embeddings + self.layers * layer + self.hidden
+
+    def adapter_parameters(self, rank: int, modules: Collection[str] | None = None) -> int:
+        """Number of parameters of a low-rank adapter (LoRA) on layers of the blocks, by default on all.
+
+        Args:
+            modules: the ends of their names, as in peft's `target_modules`; others count nothing.
+        """
+        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        widths = {
+            "q_proj": self.hidden + queries,
+            "k_proj": self.hidden + keys,
+            "v_proj": self.hidden + keys,
+            "o_proj": queries + self.hidden,
+            "gate_proj": self.hidden + self.intermediate,
+            "up_proj": self.hidden + self.intermediate,
+            "down_proj": self.intermediate + self.hidden,
+        }
+        ends = None if modules is None else {name.rpartition(".")[2] for name in modules}
+        return (
+            rank * self.layers * sum(width for name, width in widths.items() if ends is None or name in ends)
+        )
 
     @property
     def kv_bytes_per_token(self) -> int:

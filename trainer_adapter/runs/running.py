@@ -36,7 +36,6 @@ from trainer_adapter.runs.launching import (
     training_environment,
     worker_environment,
 )
-from trainer_adapter.runs.planning import count_steps
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
@@ -291,7 +290,7 @@ def _finished(prepared: Prepared) -> Trained | None:
     if not attempts or attempts[-1].returncode != 0 or attempts[-1].stopped_by is not None:
         return None
     saved = prepared.folder.checkpoint()
-    if saved is None or saved < count_steps(prepared.composition, prepared.data.questions):
+    if saved is None or saved < prepared.composition.count_steps(prepared.data.questions):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.
     last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, TagrpoError
+from trainer_adapter.plans.memory import GIB, plan_memory
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import find_shape
-from trainer_adapter.runs.planning import GIB, plan_memory
 from trainer_adapter.verl.plugin.checks import value_at
 
 _ACTOR, _REF, _ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))

@@ -6,8 +6,8 @@ from pebble import ProcessPool
 class Processes(ProcessPool):  # type: ignore[misc]
     """Stops its workers before it removes their locks.
 
-    Pebble (5.2) removes the locks first, and a worker that was started just then, in the place of one that had
-    done its share, dies of it with a traceback on the user's terminal.
+    Pebble (5.2) removes the locks first, and a worker that was started just then, in the place of one that
+    had done its share, dies of it with a traceback on the user's terminal.
     """
 
     def _stop_pool(self) -> None:

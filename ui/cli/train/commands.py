@@ -83,10 +83,11 @@ def plan(
     Example: [bold]tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498[/bold]
     """
     from trainer_adapter.methods.recipes import find_recipe
+    from trainer_adapter.plans.memory import plan_memory
+    from trainer_adapter.plans.work import Speed, plan_work, warnings
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
-    from trainer_adapter.runs.planning import Speed, plan_memory, plan_work, warnings
     from trainer_adapter.runs.presets import find_preset
     from ui.cli.train.pilot import read_pilot
     from ui.cli.train.script import comparison_script, write_script

@@ -11,9 +11,10 @@ from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss, Recipe
+    from trainer_adapter.plans.memory import MemoryPlan
+    from trainer_adapter.plans.work import Speed, Work
     from trainer_adapter.runs.composing import Composition
     from trainer_adapter.runs.model_sizes import ModelShape
-    from trainer_adapter.runs.planning import MemoryPlan, Speed, Work
     from trainer_adapter.runs.running import Prepared, Trained
     from ui.cli.train.pilot import Pilot
 

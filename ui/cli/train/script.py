@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from service.errors import InputError
 
 if TYPE_CHECKING:
+    from trainer_adapter.plans.work import Work
     from trainer_adapter.runs.composing import Composition
-    from trainer_adapter.runs.planning import Work
 
 BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
 SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"

@@ -1,14 +1,8 @@
-"""What a training draws, how long that takes beside other methods, and what it holds in memory, by phase.
-
-Formulas, not measurements. In those of memory: P parameters, n GPUs that the training state is sharded over,
-T tokens of a micro-batch, V rows of the vocabulary, h hidden, L layers, i intermediate width, q and k widths
-of queries and of keys. verl keeps weights, gradients and optimizer in float32 and computes in bfloat16 (its
-defaults), here with gradient checkpointing.
-"""
+"""What a training draws, and how long that takes beside other methods: formulas, not measurements."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe
@@ -79,14 +73,6 @@ class Work:
         return self.generation_hours + self.training_hours
 
 
-def count_steps(composition: Composition, questions: int) -> int:
-    """Return how many steps so many questions make: those of all epochs, or the limit where that is less."""
-    batches = questions // int(composition.value("data.train_batch_size"))
-    steps = batches * int(composition.value("trainer.total_epochs"))
-    limit = composition.value("trainer.total_training_steps")
-    return steps if limit is None else min(steps, int(limit))
-
-
 def plan_work(
     composition: Composition,
     shape: ModelShape,
@@ -105,8 +91,8 @@ def plan_work(
 
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
-    and 8P for the update with gradient checkpointing; 2P of responses to neighbors for log-probs on the
-    prompts that were asked, where they are weighed against the engine's.
+    and 8P for the update with gradient checkpointing (6P where an adapter alone is trained); 2P of responses
+    to neighbors for log-probs on the prompts that were asked, where they are weighed against the engine's.
 
     Args:
         questions: of the training file.
@@ -129,7 +115,7 @@ def plan_work(
         share = None if no_gradient is None else no_gradient(recipe)
         return _work(method, recipe, epochs, steps, batch, composition, shape, speed, share)
 
-    steps = count_steps(composition, questions)
+    steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
         epochs = round(steps * batch / questions, 2)
     total = responses or steps * batch * recipe.rollouts
@@ -208,7 +194,8 @@ def _work(
     if speed.tokens_per_second is not None:
         generation = tokens / (speed.tokens_per_second * devices) / _HOUR
     if speed.training_tflops is not None:
-        operations = (12.0 if recipe.loss.kl_coef > 0 else 10.0) * shape.parameters
+        operations = 10.0 + 2 * (recipe.loss.kl_coef > 0) - 2 * (composition.lora_rank > 0)
+        operations *= shape.parameters
         if composition.settings.corrects_engine and recipe.anchor != "own":
             operations += 2 * shape.parameters * recipe.neighbors / (recipe.neighbors + 1)
         operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
@@ -261,138 +248,3 @@ def warnings(composition: Composition, first: Work) -> list[str]:
             )
         )
     return warned
-
-
-GIB = 2**30
-OVERHEAD_GIB = 2.0
-"""CUDA's context, buffers of communication, vLLM's workspace: a guess."""
-
-Phase = Literal["rollout", "update"]
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the memory of one GPU, in GiB, with the formula it comes from."""
-
-    phase: Phase
-    what: str
-    gib: float
-    formula: str
-
-
-@dataclass(frozen=True)
-class MemoryPlan:
-    """The memory of one GPU by phase, of the machine, and of the disk.
-
-    Attributes:
-        parts: of both phases.
-        gpu_gib: what a GPU has.
-        host_gib: held by the machine for what is offloaded, all ranks together.
-        checkpoint_gib: a checkpoint on the disk, weights and optimizer.
-        cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
-        concurrent: responses of full length that it holds at a time.
-    """
-
-    parts: tuple[Part, ...]
-    gpu_gib: float
-    host_gib: float
-    checkpoint_gib: float
-    cache_tokens: int
-    concurrent: float
-
-    def total(self, phase: Phase) -> float:
-        """Return the sum of a phase, GiB."""
-        return sum(part.gib for part in self.parts if part.phase == phase)
-
-    @property
-    def fits(self) -> bool:
-        """Whether both phases fit, and a response of full length fits the cache."""
-        return max(self.total("rollout"), self.total("update")) <= self.gpu_gib and self.concurrent >= 1
-
-    @property
-    def shortage(self) -> str | None:
-        """What does not fit, and what to try; None where all does."""
-        rollout, update = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
-        if self.fits:
-            return None
-        if self.concurrent < 1:
-            return (
-                f"vLLM's share of the GPU holds no response of full length: raise {rollout}."
-                f"gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several GPUs"
-            )
-        if self.total("update") > self.gpu_gib:
-            return (
-                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
-                f"{update}.ppo_max_token_len_per_gpu, or take more GPUs"
-            )
-        return (
-            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB: lower "
-            f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
-            ".optimizer_offload=true"
-        )
-
-
-def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
-    """Return what one of the GPUs has to hold.
-
-    Args:
-        composition: of a GPU machine.
-        shape: of the policy; the reference policy has the same.
-        gpu_gib: memory of a GPU.
-    """
-    parameters, n = shape.parameters, composition.machine.devices
-    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
-    tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
-    parallel = int(composition.value(f"{rollout}.tensor_model_parallel_size"))
-    share = float(composition.value(f"{rollout}.gpu_memory_utilization"))
-    weights_away = bool(composition.value(f"{actor}.fsdp_config.param_offload"))
-    optimizer_away = bool(composition.value(f"{actor}.fsdp_config.optimizer_offload"))
-    has_reference = composition.recipe.loss.kl_coef > 0
-    reference_away = bool(composition.value("actor_rollout_ref.ref.fsdp_config.param_offload"))
-
-    weights, optimizer = 4 * parameters / n, 8 * parameters / n
-    reference = 4 * parameters / n if has_reference else 0.0
-    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    layer = (shape.parameters - shape.vocabulary * shape.hidden) / shape.layers
-    gathered = 2 * (shape.vocabulary * shape.hidden + layer)
-    saved = 2 * tokens * shape.hidden * shape.layers
-    inside = 2 * tokens * (6 * shape.hidden + 3 * shape.intermediate + queries + 2 * keys)
-    logits = 8 * tokens * shape.vocabulary
-
-    def part(phase: Phase, what: str, size: float, formula: str) -> Part:
-        return Part(phase, what, size / GIB, formula)
-
-    engine = share * gpu_gib * GIB
-    parts = [part("rollout", "vLLM: weights and cache", engine, "gpu_memory_utilization * GPU")]
-    if not weights_away:
-        parts.append(part("rollout", "weights", weights, "4 P / n"))
-    if not optimizer_away:
-        parts.append(part("rollout", "optimizer", optimizer, "8 P / n (Adam)"))
-    parts += [
-        part("update", "weights", weights, "4 P / n"),
-        part("update", "gradients", weights, "4 P / n"),
-        part("update", "optimizer", optimizer, "8 P / n (Adam)"),
-        part("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
-        part("update", "saved activations", saved, "2 T h L"),
-        part("update", "one layer again", inside, "2 T (6 h + 3 i + q + 2 k)"),
-        part("update", "logits", logits, "8 T V"),
-        part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
-    ]
-    if has_reference and not reference_away:
-        parts += [
-            part("rollout", "reference policy", reference, "4 P / n"),
-            part("update", "reference policy", reference, "4 P / n"),
-        ]
-    away = (4 if weights_away else 0) + (8 if optimizer_away else 0)
-    away += 4 if has_reference and reference_away else 0
-    room = engine - 2 * parameters / parallel - OVERHEAD_GIB * GIB
-    cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
-    longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))
-    return MemoryPlan(
-        tuple(parts),
-        gpu_gib,
-        away * parameters / GIB,
-        12 * parameters / GIB,
-        cache,
-        cache / longest,
-    )

@@ -1,0 +1,163 @@
+"""What a training holds in memory, by phase: formulas, not measurements.
+
+In them: P parameters, A those of an adapter (LoRA), n GPUs that the training state is sharded over, T tokens
+of a micro-batch, V rows of the vocabulary, h hidden, L layers, i intermediate width, q and k widths of
+queries and of keys. verl keeps weights, gradients and optimizer in float32 and computes in bfloat16 (its
+defaults), here with gradient checkpointing.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from trainer_adapter.runs.composing import Composition
+from trainer_adapter.runs.model_sizes import ModelShape
+
+GIB = 2**30
+OVERHEAD_GIB = 2.0
+"""CUDA's context, buffers of communication, vLLM's workspace: a guess."""
+
+Phase = Literal["rollout", "update"]
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the memory of one GPU, in GiB, with the formula it comes from."""
+
+    phase: Phase
+    what: str
+    gib: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """The memory of one GPU by phase, of the machine, and of the disk.
+
+    Attributes:
+        parts: of both phases.
+        gpu_gib: what a GPU has.
+        host_gib: held by the machine for what is offloaded, all ranks together.
+        checkpoint_gib: a checkpoint on the disk, weights and optimizer.
+        cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
+        concurrent: responses of full length that it holds at a time.
+        has_adapter: whether an adapter is trained (LoRA), not the whole model.
+    """
+
+    parts: tuple[Part, ...]
+    gpu_gib: float
+    host_gib: float
+    checkpoint_gib: float
+    cache_tokens: int
+    concurrent: float
+    has_adapter: bool
+
+    def total(self, phase: Phase) -> float:
+        """Return the sum of a phase, GiB."""
+        return sum(part.gib for part in self.parts if part.phase == phase)
+
+    @property
+    def fits(self) -> bool:
+        """Whether both phases fit, and a response of full length fits the cache."""
+        return max(self.total("rollout"), self.total("update")) <= self.gpu_gib and self.concurrent >= 1
+
+    @property
+    def shortage(self) -> str | None:
+        """What does not fit, and what to try; None where all does."""
+        rollout, update = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
+        if self.fits:
+            return None
+        if self.concurrent < 1:
+            return (
+                f"vLLM's share of the GPU holds no response of full length: raise {rollout}."
+                f"gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several GPUs"
+            )
+        if self.total("update") > self.gpu_gib:
+            return (
+                f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
+                f"{update}.ppo_max_token_len_per_gpu, or take more GPUs"
+                + (
+                    ", or train an adapter, actor_rollout_ref.model.lora_rank=32"
+                    if not self.has_adapter
+                    else ""
+                )
+            )
+        return (
+            f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB: lower "
+            f"{rollout}.gpu_memory_utilization, or set {update}.fsdp_config.param_offload=true and "
+            ".optimizer_offload=true"
+        )
+
+
+def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
+    """Return what one of the GPUs has to hold.
+
+    Args:
+        composition: of a GPU machine.
+        shape: of the policy; the reference policy has the same.
+        gpu_gib: memory of a GPU.
+    """
+    parameters, n, rank = shape.parameters, composition.machine.devices, composition.lora_rank
+    actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+    tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
+    parallel = int(composition.value(f"{rollout}.tensor_model_parallel_size"))
+    share = float(composition.value(f"{rollout}.gpu_memory_utilization"))
+    weights_away = bool(composition.value(f"{actor}.fsdp_config.param_offload"))
+    optimizer_away = bool(composition.value(f"{actor}.fsdp_config.optimizer_offload"))
+    # With an adapter the reference is the policy without it.
+    has_reference = composition.recipe.loss.kl_coef > 0 and not rank
+    reference_away = bool(composition.value("actor_rollout_ref.ref.fsdp_config.param_offload"))
+
+    modules = str(composition.value("actor_rollout_ref.model.target_modules"))
+    # What is no list, as Hydra writes one, is a pattern, and all layers are an upper bound.
+    names = re.findall(r"[\w.]+", modules) if modules.startswith("[") else None
+    adapter = shape.adapter_parameters(rank, names)
+    held, trained = parameters + adapter, adapter if rank else parameters
+    of_held, of_trained = ("(P + A)", "A") if rank else ("P", "P")
+    weights, gradients, optimizer = 4 * held / n, 4 * trained / n, 8 * trained / n
+    reference = 4 * parameters / n
+    queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    layer = (shape.parameters - shape.vocabulary * shape.hidden) / shape.layers
+    gathered = 2 * (shape.vocabulary * shape.hidden + layer)
+    saved = 2 * tokens * shape.hidden * shape.layers
+    inside = 2 * tokens * (6 * shape.hidden + 3 * shape.intermediate + queries + 2 * keys)
+    logits = 8 * tokens * shape.vocabulary
+
+    def part(phase: Phase, what: str, size: float, formula: str) -> Part:
+        return Part(phase, what, size / GIB, formula)
+
+    engine = share * gpu_gib * GIB
+    parts = [part("rollout", "vLLM: weights and cache", engine, "gpu_memory_utilization * GPU")]
+    if not weights_away:
+        parts.append(part("rollout", "weights", weights, f"4 {of_held} / n"))
+    if not optimizer_away:
+        parts.append(part("rollout", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"))
+    parts += [
+        part("update", "weights", weights, f"4 {of_held} / n"),
+        part("update", "gradients", gradients, f"4 {of_trained} / n"),
+        part("update", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"),
+        part("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
+        part("update", "saved activations", saved, "2 T h L"),
+        part("update", "one layer again", inside, "2 T (6 h + 3 i + q + 2 k)"),
+        part("update", "logits", logits, "8 T V"),
+        part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
+    ]
+    if has_reference and not reference_away:
+        parts += [
+            part("rollout", "reference policy", reference, "4 P / n"),
+            part("update", "reference policy", reference, "4 P / n"),
+        ]
+    away = 4 * held * weights_away + 8 * trained * optimizer_away
+    away += 4 * parameters * (has_reference and reference_away)
+    room = engine - 2 * held / parallel - OVERHEAD_GIB * GIB
+    cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
+    longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))
+    return MemoryPlan(
+        tuple(parts),
+        gpu_gib,
+        away / GIB,
+        (4 * held + 8 * trained) / GIB,
+        cache,
+        cache / longest,
+        rank > 0,
+    )
