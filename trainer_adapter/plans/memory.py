@@ -73,14 +73,10 @@ class MemoryPlan:
                 f"gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several GPUs"
             )
         if self.total("update") > self.gpu_gib:
+            lora = "" if self.has_adapter else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
             return (
                 f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
-                f"{update}.ppo_max_token_len_per_gpu, or take more GPUs"
-                + (
-                    ", or train an adapter, actor_rollout_ref.model.lora_rank=32"
-                    if not self.has_adapter
-                    else ""
-                )
+                f"{update}.ppo_max_token_len_per_gpu, or take more GPUs{lora}"
             )
         return (
             f"rollouts need {self.total('rollout'):.0f} of {self.gpu_gib:g} GiB: lower "
