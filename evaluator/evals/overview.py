@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Moved, human_moves, total_moves
 from evaluator.evals.missing import asked_in_vain, rates_of_short
-from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version
+from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
@@ -112,7 +112,7 @@ class RunOverview:
             "most": self.most,
             "graded": self.graded,
             "unknown": self.unknown,
-            "truncated": self.truncated,
+            "truncated": self.truncated if tells_ends(self.run) else None,
             "human_grades": self.human,
             "missing": self.missing,
             "pass_at_1": self.mean,

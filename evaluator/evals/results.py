@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
-from evaluator.evals.runs import EvalSpec, is_imported
+from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeRow, RunProblemRow
@@ -52,8 +52,8 @@ class RunResult:
         neighbors: problems of the run that are neighbors and so are left out of `counts`.
         samples: samples drawn for the problems of `counts`; all of them are graded.
         missing: how many more were asked for and got no answer.
-        truncated: how many of them were cut at the limit of tokens.
-        refused: how many were cut or kept back by a provider's filter, or refused by the model.
+        truncated: how many of them were cut at the limit of tokens; None where a file does not tell.
+        refused: how many were cut or kept back by a filter, or refused by the model; None likewise.
         mean_tokens: completion tokens of a sample; None where a server did not tell.
         usd: what the run cost; None where a price is not known.
         sources: where in the samples the answers were found.
@@ -69,8 +69,8 @@ class RunResult:
     neighbors: int
     samples: int
     missing: int
-    truncated: int
-    refused: int
+    truncated: int | None
+    refused: int | None
     mean_tokens: float | None
     usd: float | None
     sources: Sources
@@ -129,8 +129,8 @@ def load_result(
         neighbors=len(counts) - len(originals),
         samples=drawn,
         missing=sum(problem.missing for problem in originals),
-        truncated=sum(problem.truncated for problem in originals),
-        refused=sum(problem.refused for problem in originals),
+        truncated=sum(problem.truncated for problem in originals) if tells_ends(run) else None,
+        refused=sum(problem.refused for problem in originals) if tells_ends(run) else None,
         mean_tokens=_mean_tokens(session, run.id, originals),
         usd=None if is_imported(spec) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],

@@ -88,6 +88,15 @@ IMPORTED = "imported"
 """The sampler, in `engine`, of a run whose responses another tool drew."""
 
 
+STOP_REASONS = "stop reasons"
+"""Among the versions of an imported run: that its file does not tell why responses ended."""
+
+
+def tells_ends(run: Run) -> bool:
+    """Return whether it is known why responses ended, and so which were cut."""
+    return STOP_REASONS not in run.versions
+
+
 def is_imported(spec: EvalSpec) -> bool:
     """Return whether another tool drew the responses: then prompt and sampling say nothing of them."""
     return spec.engine.get("sampler") == IMPORTED

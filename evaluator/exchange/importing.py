@@ -10,7 +10,7 @@ from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
-from evaluator.evals.runs import IMPORTED, EvalSpec, open_eval_run
+from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
 from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
 from evaluator.exchange.matching import Matcher, Survey
 from evaluator.exchange.readers.response_file import ResponseFile
@@ -105,9 +105,8 @@ def import_responses(
     """
     with db.write() as session:
         store_images(session, matcher.images.read(id for place in placed for id in place.problem.images))
-        run, _ = open_eval_run(
-            session, name, spec, placed, {**package_versions(), "file": file.name, "format": file.form}
-        )
+        about = {"file": file.name, "format": file.form} | ({} if read.ended else {STOP_REASONS: "not told"})
+        run, _ = open_eval_run(session, name, spec, placed, {**package_versions(), **about})
         problems = dict(zip(read.numbers, run_problems(session, run.id), strict=True))
         theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
         before = sum(_stored(session, list(problems.values())).values())

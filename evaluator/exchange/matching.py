@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, Protocol, TypeAlias
 
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
-from evaluator.exchange.responses import OutsideResponse
+from evaluator.exchange.responses import NO_STOP_REASON, OutsideResponse
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.questions.columns import RowProblem, bare_answer
@@ -134,7 +134,7 @@ class Survey:
     """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
 
     `unmatched` counts responses by the beginning of their question or their id, `closed` those that close a
-    thought which they do not open, `tagless` those that do neither.
+    thought which they do not open, `tagless` those that do neither, `ended` those that tell why they ended.
     """
 
     samples: Counter[int] = field(default_factory=Counter)
@@ -143,6 +143,7 @@ class Survey:
     scored: int = 0
     closed: int = 0
     tagless: int = 0
+    ended: int = 0
 
     @property
     def numbers(self) -> list[int]:
@@ -169,6 +170,7 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
         else:
             result.samples[number] += 1
             result.scored += response.score is not None
+            result.ended += response.stop_reason != NO_STOP_REASON
             if "<think>" not in response.text:
                 closes = "</think>" in response.text
                 result.closed += closes

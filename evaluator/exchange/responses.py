@@ -45,6 +45,7 @@ Beside a gold of another name `answer` may be the model's own, so that it comes 
 _OF_ALL = ("score", "extracted", "completion_tokens")
 """What says nothing of one response where several have one value together."""
 
+NO_STOP_REASON = "unknown"
 _STOPS = {"max_tokens": "length", "model_length": "length", "eos": "stop", "end_turn": "stop"}
 _RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "false", "no")
 _LARGEST = 2**63 - 1
@@ -78,7 +79,7 @@ class OutsideResponse:
     kind: AnswerKind | None = None
     tolerance: str | None = None
     images: Any = None
-    stop_reason: str = "unknown"
+    stop_reason: str = NO_STOP_REASON
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seed: int | None = None
@@ -208,8 +209,8 @@ def with_thought(thought: str | None, text: str) -> str:
 
 
 def stop_word(reason: str | None) -> str:
-    """Return why a response ended in the words of this house, "unknown" where a tool does not say."""
-    return "unknown" if not reason else _STOPS.get(reason, reason)
+    """Return why a response ended in the words of this house, `NO_STOP_REASON` where a tool does not say."""
+    return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
 
 
 def read_score(value: Any, extracted: str | None = None) -> Score | None:

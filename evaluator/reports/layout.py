@@ -69,13 +69,13 @@ def _basis(report: Report) -> Table:
         ("run", lambda line: " + ".join(line.entry.runs)),
         ("problems", _problems),
         ("samples each", _samples),
-        ("truncated %", lambda line: hundredths(line.entry.truncated, 1)),
+        ("truncated %", lambda line: _percent_or_unknown(line.entry.truncated)),
         ("unknown %", lambda line: hundredths(line.entry.unknown)),
     ]
     if any(line.entry.missing for line in report.lines):
         columns.append(("missing", lambda line: f"{line.entry.missing:,}"))
     if any(line.entry.refused for line in report.lines):
-        columns.append(("refused %", lambda line: hundredths(line.entry.refused, 1)))
+        columns.append(("refused %", lambda line: _percent_or_unknown(line.entry.refused)))
     if any(line.entry.human for line in report.lines):
         columns.append(("human grades", lambda line: f"{line.entry.human:,}"))
     columns += [
@@ -92,6 +92,10 @@ def _problems(line: Line) -> str:
 def _samples(line: Line) -> str:
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
     return str(least) if least == most else f"{least} to {most}"
+
+
+def _percent_or_unknown(share: float | None) -> str:
+    return "unknown" if share is None else hundredths(share, 1)
 
 
 def _or_unknown(value: float | None, form: str) -> str:

@@ -47,14 +47,18 @@ class Entry:
         return sum(result.samples for result in self.results)
 
     @property
-    def truncated(self) -> float:
-        """The share of samples cut at the limit of tokens."""
-        return sum(result.truncated for result in self.results) / self.samples
+    def truncated(self) -> float | None:
+        """The share of samples cut at the limit of tokens; None where an imported file does not tell."""
+        return self._share([result.truncated for result in self.results])
 
     @property
-    def refused(self) -> float:
-        """The share of samples cut or kept back by a provider's filter."""
-        return sum(result.refused for result in self.results) / self.samples
+    def refused(self) -> float | None:
+        """The share of samples cut or kept back by a provider's filter; None likewise."""
+        return self._share([result.refused for result in self.results])
+
+    def _share(self, counts: Sequence[int | None]) -> float | None:
+        known = [count for count in counts if count is not None]
+        return sum(known) / self.samples if len(known) == len(counts) else None
 
     @property
     def unknown(self) -> float:

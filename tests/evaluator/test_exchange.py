@@ -10,7 +10,7 @@ from eval_runs import add_eval_run, make_problems
 from outside_runs import bring, nothing, stored
 
 from evaluator.evals.grading import grade_changes, grade_run
-from evaluator.evals.overview import shown_grader
+from evaluator.evals.overview import runs_overview, shown_grader
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import EvalSpec
@@ -21,6 +21,7 @@ from evaluator.exchange.files import open_responses, with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
 from evaluator.exchange.responses import read_score
 from evaluator.grading import AnswerKind, Grader
+from evaluator.reports.methods import load_methods
 from service.database import Database
 from service.errors import InputError
 from service.models.settings import SamplingSettings
@@ -89,6 +90,23 @@ def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
     assert stored(db, run) == rows
     with pytest.raises(InputError, match=r"exists with other settings: .*sha256"):
         bring(db, open_responses([write(tmp_path / "other.jsonl", [{**vars_of(SUMS[0]), "response": "x"}])]))
+
+
+def test_what_a_file_does_not_tell_of_ends_is_not_said(db: Database, grader: Grader, tmp_path: Path) -> None:
+    """None cut of three is another thing than nobody knows; one response that tells is enough to count."""
+    rows = [{"question": "What is 5 + 2?", "answer": "7", "response": f"{n}"} for n in (7, 8, 9)]
+    cut = {**rows[2], "finish_reason": "length"}
+    truncated = {}
+    for name, part in {"silent": rows, "telling": [*rows[:2], cut]}.items():
+        run = bring(db, open_responses([write(tmp_path / f"{name}.jsonl", part)]), name).run
+        grade_run(db, run.id, grader, nothing)
+        with db.read() as session:
+            result = load_result(session, run)
+            [overview] = runs_overview(session, [run])
+            [method] = load_methods(session, [run.name])
+        [entry] = method.entries.values()
+        truncated[name] = (result.truncated, entry.truncated, overview.to_json()["truncated"])
+    assert truncated == {"silent": (None, None, None), "telling": (1, pytest.approx(1 / 3), 1)}
 
 
 def test_thoughts_that_the_prompts_opened_are_known_as_such(grader: Grader, tmp_path: Path) -> None:

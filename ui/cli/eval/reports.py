@@ -83,9 +83,9 @@ class RunNumbers:
                 "unknown": result.unknown,
                 "missing_samples": result.missing,
                 "truncated": result.truncated,
-                "truncated_share": result.truncated / result.samples,
+                "truncated_share": _share(result.truncated, result.samples),
                 "refused": result.refused,
-                "refused_share": result.refused / result.samples,
+                "refused_share": _share(result.refused, result.samples),
                 "mean_tokens": result.mean_tokens,
                 "usd": result.usd,
                 "sources": result.sources.shares,
@@ -223,13 +223,19 @@ def print_numbers(numbers: RunNumbers) -> None:
     output.say(", ".join(_beside(result)))
 
 
+def _share(count: int | None, of: int) -> float | None:
+    return None if count is None else count / of
+
+
 def _beside(result: "RunResult") -> list[str]:
     tokens = (
         "tokens not told" if result.mean_tokens is None else f"{result.mean_tokens:,.0f} tokens a response"
     )
     remarks = [
-        f"truncated {hundredths(result.truncated / result.samples, 1)}%",
-        f"refused {hundredths(result.refused / result.samples, 1)}%",
+        *(
+            f"{what} not told" if count is None else f"{what} {hundredths(count / result.samples, 1)}%"
+            for what, count in (("truncated", result.truncated), ("refused", result.refused))
+        ),
         tokens,
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
