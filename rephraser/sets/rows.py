@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rephraser.checks.wording import likeness
+from rephraser.checks.wording import likeness_of_words, wording
 from rephraser.reviews.status import STATUSES
 from rephraser.sets.types import Neighbor, SetEntry, SetHeader, canonical_posterior
 from rephraser.tables import candidate_id
@@ -27,6 +27,7 @@ def to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, An
     `images` are its images in the export's form; None leaves the column out.
     """
     question = entry.question
+    words = wording(question.text)
     return {
         "id": question.id,
         "question": question.text,
@@ -41,7 +42,7 @@ def to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, An
                 **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
                 "posterior": neighbor.posterior,
                 "reviewed": neighbor.reviewed,
-                "likeness": likeness(question.text, neighbor.text),
+                "likeness": likeness_of_words(words, wording(neighbor.text)),
                 **to_columns(neighbor.successes),
             }
             for neighbor in entry.neighbors
