@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import io
+import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
@@ -243,7 +244,22 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so its configuration was not asked about these overrides"]
     check_sequences(compose_with_hydra(composition, folder), composition)
-    return []
+    return _unnamed_keys(composition)
+
+
+def _unnamed_keys(composition: Composition) -> list[str]:
+    """Say which added keys (`+trainer.typo=1`) verl's code names nowhere."""
+    added = [override for override in composition.user if override.key.startswith("+")]
+    spec = importlib.util.find_spec("verl")
+    if not added or spec is None or spec.origin is None:
+        return []
+    code = "\n".join(path.read_text(encoding="utf-8") for path in Path(spec.origin).parent.rglob("*.py"))
+    names = {override.text: override.name.rpartition(".")[2] for override in added}
+    return [
+        f"{text}: verl's code never names {name}; it is ignored, unless verl hands it on to what does"
+        for text, name in names.items()
+        if re.search(rf"\b{re.escape(name)}\b", code) is None
+    ]
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
