@@ -79,6 +79,10 @@ class RunResult:
     overruled: int = 0
     judged: Judged | None = None
 
+    def share(self, count: int | None) -> float | None:
+        """Return how many of the samples `count` are; None where it is not known."""
+        return None if count is None else count / self.samples
+
     @property
     def unknown(self) -> int:
         """Samples whose grade is not known."""

@@ -83,9 +83,9 @@ class RunNumbers:
                 "unknown": result.unknown,
                 "missing_samples": result.missing,
                 "truncated": result.truncated,
-                "truncated_share": _share(result.truncated, result.samples),
+                "truncated_share": result.share(result.truncated),
                 "refused": result.refused,
-                "refused_share": _share(result.refused, result.samples),
+                "refused_share": result.share(result.refused),
                 "mean_tokens": result.mean_tokens,
                 "usd": result.usd,
                 "sources": result.sources.shares,
@@ -223,27 +223,22 @@ def print_numbers(numbers: RunNumbers) -> None:
     output.say(", ".join(_beside(result)))
 
 
-def _share(count: int | None, of: int) -> float | None:
-    return None if count is None else count / of
+def _percent(share: float | None) -> str:
+    return "not told" if share is None else f"{hundredths(share, 1)}%"
 
 
 def _beside(result: "RunResult") -> list[str]:
-    tokens = (
-        "tokens not told" if result.mean_tokens is None else f"{result.mean_tokens:,.0f} tokens a response"
-    )
+    tokens = result.mean_tokens
     remarks = [
-        *(
-            f"{what} not told" if count is None else f"{what} {hundredths(count / result.samples, 1)}%"
-            for what, count in (("truncated", result.truncated), ("refused", result.refused))
-        ),
-        tokens,
+        f"truncated {_percent(result.share(result.truncated))}",
+        f"refused {_percent(result.share(result.refused))}",
+        "tokens not told" if tokens is None else f"{tokens:,.0f} tokens a response",
         "price not known" if result.usd is None else f"${result.usd:.4f}",
     ]
     if result.sources.shares:  # programs have none
         remarks.append(_where_found(result))
-    unknown = result.unknown
-    if unknown:
-        remarks.append(f"{plural(unknown, 'grade')} unknown: pass@k with them wrong to right")
+    if result.unknown:
+        remarks.append(f"{plural(result.unknown, 'grade')} unknown: pass@k with them wrong to right")
     if result.missing:
         remarks.append(f"{plural(result.missing, 'sample')} missing: pass@k with them wrong to right")
     if result.human:
@@ -312,9 +307,8 @@ def print_settings(run: "Run") -> None:
 
 
 def _words(settings: Mapping[str, Any]) -> str:
-    return ", ".join(
-        f"{name.replace('_', ' ')} {value}" for name, value in settings.items() if value is not None
-    )
+    named = ((name.replace("_", " "), value) for name, value in settings.items() if value is not None)
+    return ", ".join(f"{name} {value}" for name, value in named)
 
 
 def print_graded(
