@@ -96,6 +96,9 @@ HARDER = {
     "augment": Compared("grpo", Plain(4, augments=True, anchor="own"), None, "grpo"),
     "rescue_broken": Compared("ta_rescue", replace(_RESCUE, broken=0.05), None, "ta_rescue"),
     "ta_grpo_2_broken": Compared("ta_grpo", replace(_SPLIT, broken=0.05), None, "ta_grpo_2"),
+    "ta_grpo_tapered_broken": Compared(
+        "ta_grpo_tapered", replace(_SPLIT, anchor="tapered", broken=0.05), None, "ta_grpo_tapered"
+    ),
 }
 """A phrasing by chance in place of joint groups; neighbors that ask another question."""
 
