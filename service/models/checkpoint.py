@@ -74,13 +74,18 @@ class Checkpoint:
             ) from error
 
 
+ADAPTER = "lora_adapter"
+"""Where verl's model_merger puts what LoRA trained; the weights around it are those of before that."""
+
+
 def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
     """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
 
     `extra` is the extra of this package that brings transformers.
 
     Raises:
-        PrerequisiteError: transformers is not installed, or the model cannot be found or read.
+        PrerequisiteError: transformers is not installed, the model cannot be found or read, or an
+            adapter lies beside it.
     """
     try:
         from transformers import AutoConfig, AutoTokenizer
@@ -89,6 +94,11 @@ def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
     local = Path(model).is_dir()
     if local and revision:
         raise PrerequisiteError(f"{model} is a folder and has no revisions; leave out --revision.")
+    if (Path(model) / ADAPTER).is_dir():
+        raise PrerequisiteError(
+            f"{model} holds an adapter beside its model ({ADAPTER}), which would be left out; merge them "
+            "first (docs/train.md, The checkpoint)."
+        )
     try:
         config = AutoConfig.from_pretrained(model, revision=revision or "main")
         commit = None if local else getattr(config, "_commit_hash", None)

@@ -60,6 +60,15 @@ def test_context_dtype_and_weights_of_a_folder(folder: Path) -> None:
     assert found.weights == fingerprint(folder)
 
 
+def test_an_adapter_beside_its_model_is_not_left_out_in_silence(folder: Path, tmp_path: Path) -> None:
+    """The trained part would be missing: pass@k would be that of the model before its training."""
+    beside = tmp_path / "merged"
+    shutil.copytree(folder, beside)
+    (beside / "lora_adapter").mkdir()
+    with pytest.raises(PrerequisiteError, match="holds an adapter beside its model"):
+        open_checkpoint(str(beside), None, "local")
+
+
 def test_a_folder_without_a_model_and_a_revision_of_a_folder_are_told(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(PrerequisiteError, match=r"empty' cannot be loaded: .* config\.json"):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import threading
 from pathlib import Path
@@ -14,9 +15,11 @@ from tiny_model import SPECIAL_TOKENS, save_tiny_model
 
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.checkpoint import open_checkpoint
 from service.models.drawing import sample_seed
 from service.models.local import LocalSampler
 from service.models.local.decoding import MovingBatch
+from service.models.local.loading import find_device, load_model
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -219,6 +222,18 @@ def test_devices_and_dtypes_that_are_not_there(
 def test_batches_of_nothing_are_refused() -> None:
     with pytest.raises(InputError, match="batch-size is 0"):
         LocalSampler("model", batch_size=0)
+
+
+def test_weights_that_are_not_there_are_not_random_ones(model: str, tmp_path: Path) -> None:
+    """verl saves an adapter's training under peft's names; transformers would only warn."""
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(model, tmp_path / "peft")
+    weights = load_file(folder / "model.safetensors")
+    renamed = {f"base_model.model.{name}": weight for name, weight in weights.items()}
+    save_file(renamed, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(PrerequisiteError, match=r"lacks weights .* and [\d,]+ more; they would be random"):
+        load_model(open_checkpoint(str(folder), None, "local"), find_device("cpu"), "float32")
 
 
 def test_a_folder_that_holds_no_model_is_told(tmp_path: Path) -> None:

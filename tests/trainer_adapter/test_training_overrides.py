@@ -11,6 +11,7 @@ from trainer_adapter.runs.checking import check_configuration, compose_with_hydr
 from trainer_adapter.runs.composing import Machine, compose_run
 
 ACTOR = "actor_rollout_ref.actor"
+SAVES = f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 
@@ -125,6 +126,14 @@ def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
     composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
     assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
     assert composition.value("trainer.total_training_steps") is None
+
+
+def test_a_whole_model_of_an_adapter_is_not_saved_as_nothing_could_read_it() -> None:
+    """verl 0.9.1 writes it under peft's names; `from_pretrained` would take random weights instead."""
+    overrides = ["actor_rollout_ref.model.lora_rank=8", SAVES]
+    with pytest.raises(InputError, match="writes an hf_model that nothing reads"):
+        compose_run(RECIPES["grpo"], Machine(4), overrides=assign(RECIPES["grpo"], overrides).overrides)
+    compose_run(RECIPES["grpo"], Machine(4), overrides=assign(RECIPES["grpo"], [SAVES]).overrides)
 
 
 def test_lora_is_merged_on_the_cpu() -> None:

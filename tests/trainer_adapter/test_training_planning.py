@@ -244,13 +244,12 @@ def test_memory_by_hand() -> None:
     assert sizes["update", "weights"] == pytest.approx(4 * parameters / 4)
     assert sizes["update", "gradients"] == pytest.approx(4 * parameters / 4)
     assert sizes["update", "optimizer"] == pytest.approx(8 * parameters / 4)
-    assert sizes["update", "reference policy"] == pytest.approx(4 * parameters / 4)
     assert sizes["update", "saved activations"] == pytest.approx(2 * tokens * 4 * 2)
     assert sizes["update", "one layer again"] == pytest.approx(2 * tokens * (24 + 24 + 4 + 4))
     assert sizes["update", "logits"] == pytest.approx(8 * tokens * 10)
     assert sizes["update", "gathered weights"] == pytest.approx(2 * (40 + (348 - 40) / 2))
     assert sizes["rollout", "vLLM: weights and cache"] == pytest.approx(0.6 * 80 * GIB)
-    assert memory.host_gib == 0
+    assert memory.host_gib == pytest.approx(4 * parameters / GIB), "the reference policy"
     assert memory.checkpoint_gib == pytest.approx(12 * parameters / GIB)
     room = 0.6 * 80 * GIB - 2 * parameters - 2 * GIB
     assert memory.cache_tokens == int(room / 16)
@@ -262,8 +261,10 @@ def test_one_gpu_offloads_and_a_recipe_without_kl_holds_no_reference() -> None:
     one = plan_memory(composed("ta_grpo", Machine(1)), SMALL, 80.0)
     assert [part.what for part in one.parts if part.phase == "rollout"] == ["vLLM: weights and cache"]
     assert one.host_gib == pytest.approx(16 * SMALL.parameters / GIB)
-    dapo = plan_memory(composed("dapo", Machine(4)), SMALL, 80.0)
-    assert "reference policy" not in {part.what for part in dapo.parts}
+    assert plan_memory(composed("dapo", Machine(4)), SMALL, 80.0).host_gib == 0
+    whole = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+    saved = plan_memory(composed("dapo", Machine(4), whole), SMALL, 80.0)
+    assert saved.checkpoint_gib == pytest.approx(16 * SMALL.parameters / GIB)
 
 
 LORA = "actor_rollout_ref.model.lora_rank=2"
@@ -277,10 +278,12 @@ def test_memory_of_an_adapter_by_hand() -> None:
     assert sizes["update", "weights"] == sizes["rollout", "weights"] == pytest.approx(4 * held / 4)
     assert sizes["update", "gradients"] == pytest.approx(4 * adapter / 4)
     assert sizes["update", "optimizer"] == sizes["rollout", "optimizer"] == pytest.approx(8 * adapter / 4)
-    assert ("update", "reference policy") not in sizes, "the reference is the policy without its adapter"
+    assert memory.host_gib == pytest.approx(2 * SMALL.parameters * 4 / GIB), "four engines that sleep"
+    merged = composed("ta_grpo", Machine(4), LORA, "actor_rollout_ref.model.lora.merge=true")
+    assert plan_memory(merged, SMALL, 80.0).host_gib == 0, "the reference is the policy without its adapter"
     assert memory.checkpoint_gib == pytest.approx((4 * held + 8 * adapter) / GIB)
     away = plan_memory(composed("ta_grpo", Machine(1), LORA), SMALL, 80.0)
-    assert away.host_gib == pytest.approx((4 * held + 8 * adapter) / GIB)
+    assert away.host_gib == pytest.approx((4 * held + 8 * adapter + 2 * SMALL.parameters) / GIB)
     queries = 'actor_rollout_ref.model.target_modules=["q_proj"]'
     narrow = plan_memory(composed("ta_grpo", Machine(4), LORA, queries), SMALL, 80.0)
     assert narrow.checkpoint_gib == pytest.approx((4 * SMALL.parameters + 12 * 2 * 2 * 8) / GIB)

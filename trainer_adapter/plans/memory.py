@@ -37,11 +37,11 @@ class MemoryPlan:
     Attributes:
         parts: of both phases.
         gpu_gib: what a GPU has.
-        host_gib: held by the machine for what is offloaded, all ranks together.
-        checkpoint_gib: a checkpoint on the disk, weights and optimizer.
+        host_gib: held by the machine for what is offloaded, all ranks together, with a reference policy.
+        checkpoint_gib: a checkpoint on the disk, weights and optimizer, and an hf_model where one is saved.
         cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
         concurrent: responses of full length that it holds at a time.
-        has_adapter: whether an adapter is trained (LoRA), not the whole model.
+        adapter_parameters: of the adapter that is trained (LoRA); 0 where the whole model is.
     """
 
     parts: tuple[Part, ...]
@@ -50,7 +50,7 @@ class MemoryPlan:
     checkpoint_gib: float
     cache_tokens: int
     concurrent: float
-    has_adapter: bool
+    adapter_parameters: int
 
     def total(self, phase: Phase) -> float:
         """Return the sum of a phase, GiB."""
@@ -73,7 +73,7 @@ class MemoryPlan:
                 f"gpu_memory_utilization, or {rollout}.tensor_model_parallel_size with several GPUs"
             )
         if self.total("update") > self.gpu_gib:
-            lora = "" if self.has_adapter else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
+            lora = "" if self.adapter_parameters else ", or an adapter (actor_rollout_ref.model.lora_rank=32)"
             return (
                 f"the update needs {self.total('update'):.0f} of {self.gpu_gib:g} GiB: lower "
                 f"{update}.ppo_max_token_len_per_gpu, or take more GPUs{lora}"
@@ -98,12 +98,9 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
     parallel = int(composition.value(f"{rollout}.tensor_model_parallel_size"))
     share = float(composition.value(f"{rollout}.gpu_memory_utilization"))
+    saved_contents = str(composition.value(f"{actor}.checkpoint.save_contents"))
     weights_away = bool(composition.value(f"{actor}.fsdp_config.param_offload"))
     optimizer_away = bool(composition.value(f"{actor}.fsdp_config.optimizer_offload"))
-    # With an adapter the reference is the policy without it.
-    has_reference = composition.recipe.loss.kl_coef > 0 and not rank
-    reference_away = bool(composition.value("actor_rollout_ref.ref.fsdp_config.param_offload"))
-
     modules = str(composition.value("actor_rollout_ref.model.target_modules"))
     # What is no list, as Hydra writes one, is a pattern, and all layers are an upper bound.
     names = re.findall(r"[\w.]+", modules) if modules.startswith("[") else None
@@ -111,7 +108,6 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     held, trained = parameters + adapter, adapter if rank else parameters
     of_held, of_trained = ("(P + A)", "A") if rank else ("P", "P")
     weights, gradients, optimizer = 4 * held / n, 4 * trained / n, 8 * trained / n
-    reference = 4 * parameters / n
     queries, keys = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
     layer = (shape.parameters - shape.vocabulary * shape.hidden) / shape.layers
     gathered = 2 * (shape.vocabulary * shape.hidden + layer)
@@ -138,22 +134,23 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
         part("update", "logits", logits, "8 T V"),
         part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
     ]
-    if has_reference and not reference_away:
-        parts += [
-            part("rollout", "reference policy", reference, "4 P / n"),
-            part("update", "reference policy", reference, "4 P / n"),
-        ]
-    away = 4 * held * weights_away + 8 * trained * optimizer_away
-    away += 4 * parameters * (has_reference and reference_away)
-    room = engine - 2 * held / parallel - OVERHEAD_GIB * GIB
+    away: float = 4 * held * weights_away + 8 * trained * optimizer_away
+    if composition.recipe.loss.kl_coef > 0 and not rank:
+        # verl keeps a reference off the GPU; with an adapter it is the policy without it.
+        away += 4 * parameters
+    served = parameters
+    if rank and composition.value("actor_rollout_ref.model.lora.merge") is not True:
+        served = held
+        away += 2 * parameters * n / parallel  # of vLLM while it sleeps, as adapters alone are sent to it
+    room = engine - 2 * served / parallel - OVERHEAD_GIB * GIB
     cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
     longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))
     return MemoryPlan(
         tuple(parts),
         gpu_gib,
         away / GIB,
-        (4 * held + 8 * trained) / GIB,
+        (4 * held + 8 * trained + 4 * parameters * ("hf_model" in saved_contents)) / GIB,
         cache,
         cache / longest,
-        rank > 0,
+        adapter,
     )

@@ -17,6 +17,7 @@ _AXES = tuple(each.name for each in fields(Recipe) if each.name != "loss")
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _CORRECTION, _ENGINE = "algorithm.rollout_correction", "model_engine"
 _MODEL = "actor_rollout_ref.model"
+_SAVED = f"{_ACTOR}.checkpoint.save_contents"
 _REWARD_PATH = "reward.custom_reward_function.path"
 BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 TEMPLATE_KEY = "data.apply_chat_template_kwargs"
@@ -264,6 +265,11 @@ def _check_lora(values: Mapping[str, Any], *, on_cpu: bool) -> None:
     rank, adapter = (values.get(f"{_MODEL}.lora_{name}") for name in ("rank", "adapter_path"))
     if rank is not None and not (type(rank) is int and rank >= 0):
         raise InputError(f"{_MODEL}.lora_rank={rank}: give a whole number; 0 trains the whole model.")
+    if rank and "hf_model" in str(values.get(_SAVED)):
+        raise InputError(
+            f"{_SAVED}: with an adapter verl writes an hf_model that nothing reads; leave it out, and "
+            "merge the checkpoint afterwards (docs/train.md, The checkpoint)."
+        )
     if adapter is not None and not rank:
         raise InputError(
             f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter where lora_rank is 0; give the "

@@ -80,13 +80,21 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> Any:
     """Load the weights.
 
     Raises:
-        PrerequisiteError: they cannot be found, read or held in memory.
+        PrerequisiteError: they cannot be found, read or held in memory, or some are not there.
     """
     logging.getLogger("transformers.modeling_utils").setLevel(logging.ERROR)
     try:
-        model = model_class(checkpoint.config).from_pretrained(
-            checkpoint.model, revision=checkpoint.commit or "main", dtype=getattr(torch, dtype)
+        model, loaded = model_class(checkpoint.config).from_pretrained(
+            checkpoint.model,
+            revision=checkpoint.commit or "main",
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
         )
+        if missing := sorted(loaded["missing_keys"]):
+            raise PrerequisiteError(
+                f"{checkpoint.model} lacks weights that its config.json asks for, {missing[0]} and "
+                f"{len(missing) - 1:,} more; they would be random. Checkpoints of adapters have to be merged."
+            )
         share_keys_of_groups(model)
         return model.to(device.name).eval()
     except torch.OutOfMemoryError as error:

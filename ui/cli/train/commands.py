@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
+from service.errors import InputError
 from ui.cli import console, exits, output
 from ui.cli.output import Terminal
 from ui.cli.runs.resuming import keep
@@ -108,6 +109,8 @@ def plan(
         overrides=changed.overrides,
         preset=chosen,
     )
+    if script is not None and composition.lora_rank:
+        raise InputError("--script evaluates whole models; merge those of adapters by hand (docs/train.md).")
     shape = find_shape(model)
     forecast = None
     if pilot is not None:

@@ -97,8 +97,10 @@ def print_plan(
     pilot: "Pilot | None",
 ) -> None:
     model = composition.value("actor_rollout_ref.model.path")
+    adapter = memory.adapter_parameters
+    also = f", A = {adapter / 1e9:.3g}B of an adapter" if adapter else ""
     output.heading(
-        f"{composition.recipe.name}, {model} ({shape.parameters / 1e9:.2f}B parameters), "
+        f"{composition.recipe.name}, {model} ({shape.parameters / 1e9:.2f}B parameters{also}), "
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
