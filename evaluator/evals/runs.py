@@ -93,7 +93,7 @@ STOP_REASONS = "stop reasons"
 
 
 def tells_ends(run: Run) -> bool:
-    """Return whether it is known why responses ended, and so which were cut."""
+    """Return whether it is known why responses ended, and so which were cut: not of a silent import."""
     return STOP_REASONS not in run.versions
 
 

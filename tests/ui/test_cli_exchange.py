@@ -56,6 +56,11 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert (summary.code, "temperature" in summary.out) == (3, False)
     assert "b.sums: 1 sample without a response, as the tool that drew them got none" in summary.err
     assert "1 sample missing: pass@k with them wrong to right" in summary.out
+    assert "truncated not told, refused not told" in summary.out
+    record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
+    assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
+    basis = cli("report", "b.sums").out.partition("what they stand on")[2]
+    assert "unknown" in basis.splitlines()[3]
 
 
 def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
