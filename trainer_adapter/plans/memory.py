@@ -37,7 +37,8 @@ class MemoryPlan:
     Attributes:
         parts: of both phases.
         gpu_gib: what a GPU has.
-        host_gib: held by the machine for what is offloaded, all ranks together, with a reference policy.
+        host_gib: held by the machine, all ranks together: what is offloaded, a reference policy, and vLLM's
+            weights while it sleeps where adapters alone are sent to it.
         checkpoint_gib: a checkpoint on the disk, weights and optimizer, and an hf_model where one is saved.
         cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
         concurrent: responses of full length that it holds at a time.
@@ -141,7 +142,7 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     served = parameters
     if rank and composition.value("actor_rollout_ref.model.lora.merge") is not True:
         served = held
-        away += 2 * parameters * n / parallel  # of vLLM while it sleeps, as adapters alone are sent to it
+        away += 2 * parameters * n / parallel  # of vLLM while it sleeps
     room = engine - 2 * served / parallel - OVERHEAD_GIB * GIB
     cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
     longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))

@@ -88,7 +88,6 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
             "16 bytes a parameter leave no room beside vLLM",
         ),
         Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", True, "machine", "as above"),
-        Setting("actor_rollout_ref.ref.fsdp_config.param_offload", True, "machine", "as above"),
     ),
     "several GPUs": (
         *_GPU,
@@ -96,7 +95,6 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
         Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
         Setting(f"{_ACTOR}.fsdp_config.param_offload", False, "machine", "sharded weights stay"),
         Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", False, "machine", "sharded state stays"),
-        Setting("actor_rollout_ref.ref.fsdp_config.param_offload", False, "machine"),
     ),
 }
 """Settings by kind of machine; the CPU's are `configs/tagrpo/cpu.yaml`."""

@@ -148,7 +148,7 @@ def print_plan(
         "at a time"
     )
     if memory.host_gib:
-        output.say(f"memory of the machine for what is offloaded: {memory.host_gib:.0f} GiB")
+        output.say(f"memory of the machine for what is kept off the GPUs: {memory.host_gib:.0f} GiB")
     output.say(f"disk: {memory.checkpoint_gib:.0f} GiB a checkpoint")
 
 
