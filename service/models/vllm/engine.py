@@ -88,8 +88,8 @@ class Engine:
         except Exception as error:  # vLLM raises what torch, CUDA and its workers raise
             reason = first_line(error)
             raise PrerequisiteError(
-                f"vLLM does not start with {model}: {reason} (its own messages stand above). Too "
-                "little GPU memory: raise --tensor-parallel, or lower --max-model-len."
+                f"vLLM does not start with {model}: {reason} Its own messages, above, say why; if they "
+                "are about memory, raise --tensor-parallel, or lower --max-model-len."
             ) from error
         self._engine = self._llm.llm_engine
         _wake_at_death(self._engine.engine_core)
