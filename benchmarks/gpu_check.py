@@ -54,7 +54,6 @@ METRICS = (
     "timing_s/step",
     "perf/max_memory_allocated_gb",
 )
-_MODEL = "actor_rollout_ref.model"
 _PLACE = re.compile(r"(?<![\w.])/(?:[\w.@+-]+/)+[\w.@+-]*")
 
 
@@ -165,14 +164,7 @@ def _training(recipe: str, model: str, cpu: bool) -> list[str]:
         f"trainer.save_freq={STEPS}",
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     ]
-    if not cpu:
-        words += ["actor_rollout_ref.rollout.gpu_memory_utilization=0.3"]
-        if importlib.util.find_spec("flash_attn") is None:
-            words += [
-                f"{_MODEL}.use_remove_padding=false",
-                f"+{_MODEL}.override_config.attn_implementation=sdpa",
-            ]
-    return words
+    return words if cpu else [*words, "actor_rollout_ref.rollout.gpu_memory_utilization=0.3"]
 
 
 def _evaluation(folder: Path, cpu: bool) -> list[str]:
