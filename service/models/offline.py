@@ -1,4 +1,8 @@
-"""Engines in this process: prompts are rendered here, many cells are in flight, each is stored as it ends."""
+"""Engines in this process: prompts are rendered here, many cells are in flight, each is stored as it ends.
+
+Where a prompt opens a thought, its responses are stored with the tag before them, as if they had written it:
+else one that was cut off inside would be read as an answer.
+"""
 
 import json
 import time
@@ -262,6 +266,8 @@ class OfflineFilling:
 
     def _drawn(self, asked: _InFlight, ended: FinishedOrder) -> DrawnCell:
         leased, responses, seeds = asked.leased, ended.responses, ended.seeds or asked.leased.seeds
+        if self._prompts.by_problem[leased.problem.id].prompt.opens_thought:
+            responses = tuple(replace(each, text=f"<think>\n{each.text}") for each in responses)
         tokens = sum(response.completion_tokens or 0 for response in responses)
         self._speed.add(len(responses), tokens)
         receipt = Receipt(

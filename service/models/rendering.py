@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
 from service.errors import InputError
@@ -11,6 +12,10 @@ from service.models.drawing import ProblemToDraw, images_of
 from service.models.processors import Pictures
 from service.models.settings import PromptSpec
 from service.questions.images import split_at_images
+
+THE_DAY = date(2024, 7, 26)
+"""Told to templates that ask for today's date, so that a run's prompts do not change overnight; the day that
+Llama 3's templates have for want of another."""
 
 Files = Callable[[Sequence[str]], Sequence[bytes]]
 """Returns the bytes of images by their ids."""
@@ -23,6 +28,11 @@ class Prompt:
     text: str
     token_ids: tuple[int, ...]
     pictures: Pictures | None = None
+
+    @property
+    def opens_thought(self) -> bool:
+        """Whether it ends on `<think>`, as templates of reasoning models do, so that responses lack it."""
+        return self.text.rstrip().endswith("<think>")
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,14 @@ class Renderer:
     @property
     def template_id(self) -> str | None:
         """Content id of the chat template; None where the model has none and prompts are raw text."""
-        return None if self._template is None else content_id("template", self._template)
+        if self._template is None:
+            return None
+        dated = [self._template, str(THE_DAY)]
+        return content_id("template", dated if self._asks_the_day else self._template)
+
+    @property
+    def _asks_the_day(self) -> bool:
+        return "strftime_now" in (self._template or "")
 
     def notices(self, prompt: PromptSpec) -> list[str]:
         """Return what the user should know before anything is drawn.
@@ -156,6 +173,7 @@ class Renderer:
                 messages,
                 tokenize=False,
                 add_generation_prompt=True,
+                **({"strftime_now": THE_DAY.strftime} if self._asks_the_day else {}),
                 **prompt.chat_template_kwargs,
             )
         except TemplateError as error:

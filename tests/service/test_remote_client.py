@@ -67,6 +67,7 @@ def test_an_answer_with_its_receipt(model: str) -> None:
         ("wrong_type", "invalid answer", WORST),
         ("wrong_shape", "invalid answer", WORST),
         ("empty_choices", "invalid answer", USED),
+        ("aborted", "invalid answer", USED),
     ],
 )
 def test_passing_faults_are_retried_and_billed_as_they_may_have_been(

@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import threading
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import torch
 from sampling_runs import bodies_of, cells_of, plan_run, stored_samples, stored_texts
 from tiny_model import SPECIAL_TOKENS, save_tiny_model
 
+from evaluator.grading.extraction import after_thinking
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.checkpoint import open_checkpoint
@@ -128,6 +130,28 @@ def test_a_model_without_a_template_continues_raw_text_and_says_so(db: Database,
     (sample,) = stored_samples(work)
     assert sample.prompt_tokens == len(next(iter(work.problems.values())).text)
     assert len(drawer.notices) == 1
+
+
+def test_a_thought_that_the_prompt_opens_is_stored_opened(db: Database, tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "thinks")
+    with (folder / "chat_template.jinja").open("a") as template:
+        template.write("<think>\n")
+    drawer = sampler(str(folder))
+    work = plan_run(db, 2, problems=1, max_tokens=3)
+    drawer.fill(work, ignore)
+    texts = [sample.text for sample in stored_samples(work)]
+    assert len(texts) == 2
+    assert all(text.startswith("<think>\n") for text in texts)
+    assert after_thinking(texts[0]) is None
+
+
+def test_a_closed_sampler_holds_no_weights_and_can_draw_again(db: Database, model: str) -> None:
+    drawer = sampler(model)
+    drawer.fill(plan_run(db, 1, problems=1, max_tokens=3), ignore)
+    weights = weakref.ref(drawer._model)
+    drawer.close()
+    assert weights() is None
+    drawer.fill(plan_run(db, 2, problems=1, max_tokens=3), ignore)
 
 
 def test_a_signal_stops_between_tokens_and_the_next_call_goes_on(

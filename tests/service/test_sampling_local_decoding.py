@@ -1,6 +1,7 @@
 """The moving batch: as the model alone would write it, whatever shares the batch, the room and the memory."""
 
 import functools
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ import torch
 from tiny_models import STOPS, random_model, random_prompts
 
 from service.errors import PrerequisiteError
+from service.models.local import decoding
 from service.models.local.attention import share_keys_of_groups
 from service.models.local.cache import Room
 from service.models.local.decoding import MovingBatch
@@ -174,6 +176,45 @@ def test_out_of_memory_halves_the_batch_and_changes_no_token(
     assert 1 <= len(failures) <= 3
     assert decoder.places in (2, 3, 4)
     assert "out of GPU memory" in decoder.notices[0]
+
+
+def test_memory_that_does_not_do_for_a_choice_loses_no_row(
+    llama: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prompts = random_prompts(3)
+    expected = draw(MovingBatch(llama, choosing(), Room(16, PLENTY)), prompts, 4)
+    choose, calls = decoding.choose_tokens, itertools.count()
+
+    def now_and_then(*arguments: Any, **options: Any) -> Any:
+        if next(calls) in (0, 4):
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return choose(*arguments, **options)
+
+    monkeypatch.setattr(decoding, "choose_tokens", now_and_then)
+    decoder = MovingBatch(llama, choosing(), Room(16, PLENTY))
+    assert draw(decoder, prompts, 4, at_once=12) == expected
+    assert decoder.notices[0] == "out of GPU memory with 4 rows; going on with at most 2 at a time."
+    assert len(decoder.notices) == 2
+
+
+def test_whole_batches_are_halved_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, prompts = random_model("lfm2"), random_prompts(2)
+    expected = draw(WholeBatches(model, choosing(), 8), prompts, 4)
+    generate = model.generate
+
+    def small(**arguments: Any) -> Any:
+        if arguments["input_ids"].shape[0] > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate(**arguments)
+
+    monkeypatch.setattr(model, "generate", small)
+    decoder = WholeBatches(model, choosing(), 8)
+    assert draw(decoder, prompts, 4) == expected
+    assert (decoder.places, len(decoder.notices)) == (2, 3)
+    monkeypatch.setattr(decoder, "_most", 1)
+    monkeypatch.setattr(model, "generate", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError("none")))
+    with pytest.raises(PrerequisiteError, match="one response does not fit"):
+        draw(decoder, [(9, 10)], 1)
 
 
 def test_not_even_one_row_in_memory_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from tiny_model import save_tiny_tokenizer
 
 from evaluator.evals.problems import RunProblem
 from service.errors import InputError
+from service.hashing import content_id
 from service.models.rendering import Renderer, plan_prompts
 from service.models.settings import PromptSpec
 
@@ -111,6 +112,19 @@ def test_templates_have_ids_of_their_own(tokenizer: Any) -> None:
     assert Renderer(tokenizer, "tiny").template_id != first
     tokenizer.chat_template = {"default": THINKS, "tool_use": WITH_BOS}
     assert Renderer(tokenizer, "tiny").render("x", spec()).text == "x"
+
+
+def test_a_template_that_asks_for_the_day_gets_the_same_one_every_day(tokenizer: Any) -> None:
+    tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[-1]['content'] }}"
+    dated = Renderer(tokenizer, "m")
+    assert dated.render("2 + 2?", spec()).text == "26 Jul 2024: 2 + 2?"
+    assert dated.template_id not in (None, content_id("template", tokenizer.chat_template))
+
+
+def test_a_prompt_that_opens_a_thought_says_so(tokenizer: Any) -> None:
+    for end, opens in (("<think>\n", True), ("<think>\n\n</think>\n\n", False), ("", False)):
+        tokenizer.chat_template = "{{ messages[-1]['content'] }}" + end
+        assert Renderer(tokenizer, "m").render("<think>?", spec()).opens_thought is opens
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ def test_a_vllm_server_is_sent_every_setting_and_none_is_left_to_its_generation_
     neutral = sent(VLLM, Sampling(1.0, 1.0, 100))
     names = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty")
     assert [neutral[name] for name in names] == [1.0, 1.0, -1, 0.0, 1.0]
+    assert (neutral["presence_penalty"], neutral["frequency_penalty"]) == (0.0, 0.0)
     assert "seed" not in neutral
 
 

@@ -34,6 +34,7 @@ FAULTS: dict[str, tuple[bool, str]] = {
     "wrong_content": (True, "200 with text that answers nothing"),
     "filtered": (True, "200 with finish_reason content_filter"),
     "truncated": (True, "200 with half of the text and finish_reason length"),
+    "aborted": (True, "200 with half of the text and finish_reason abort, as vLLM answers while it ends"),
     "missing_usage": (True, "200 without usage"),
 }
 
@@ -162,7 +163,7 @@ def spoil(completion: dict[str, Any], name: str) -> dict[str, Any]:
             message[field] = "I'm sorry, but I can't help with that."
         elif name == "filtered":
             message[field], choice["finish_reason"] = "", "content_filter"
-        elif name == "truncated":
+        elif name in ("truncated", "aborted"):
             message[field] = message[field][: len(message[field]) // 2]
-            choice["finish_reason"] = "length"
+            choice["finish_reason"] = "length" if name == "truncated" else "abort"
     return completion

@@ -12,9 +12,9 @@ from verl.utils import tensordict_utils
 
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
-from trainer_adapter.verl.plugin.filters import replaying as module
-from trainer_adapter.verl.plugin.filters.replaying import Replaying
 from trainer_adapter.verl.plugin.responses import StepResponses
+from trainer_adapter.verl.plugin.steps import replaying as module
+from trainer_adapter.verl.plugin.steps.replaying import Replaying
 
 SIZE, TOKENS = 2, 3
 

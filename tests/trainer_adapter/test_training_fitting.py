@@ -79,3 +79,22 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     assert without.value(f"{model}.override_config.attn_implementation") == "sdpa"
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gpus", "texts", "message"),
+    [
+        (6, [], r"128 questions of 32 responses, which 6 GPUs .* multiple of 3 that divides"),
+        (16, ["responses=5", "neighbors=0", f"{ACTOR}.ppo_mini_batch_size=8"], "8 questions of 5 .* 16 GPUs"),
+        (4, [f"{ROLLOUT}.tensor_model_parallel_size=3"], "tensor_model_parallel_size is 3, .* divide 4 GPUs"),
+        (4, [f"{ACTOR}.ulysses_sequence_parallel_size=8"], "ulysses_sequence_parallel_size is 8"),
+    ],
+)
+def test_gpus_that_cannot_share_an_update_evenly_are_refused(
+    tmp_path: Path, gpus: int, texts: list[str], message: str
+) -> None:
+    recipe = "grpo" if "neighbors=0" in texts else "ta_grpo"
+    given = [text for text in texts if text != "neighbors=0"]
+    with pytest.raises(InputError, match=message):
+        checking.check_configuration(composed(*given, recipe=recipe, machine=Machine(gpus)), tmp_path)

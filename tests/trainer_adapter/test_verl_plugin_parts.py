@@ -227,7 +227,7 @@ def buffer_on(
 ) -> Any:
     from verl.trainer.ppo.v1 import replay_buffer
 
-    from trainer_adapter.verl.plugin.filters.dynamic import NeighborReplayBuffer
+    from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 
     monkeypatch.setattr(replay_buffer, "tq", queue)
     return NeighborReplayBuffer(
@@ -316,7 +316,7 @@ def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
     import verl.trainer.ppo.v1.replay_buffer  # noqa: F401  (before the plug-in, which it loads)
 
-    from trainer_adapter.verl.plugin.filters.skipping import Skipping
+    from trainer_adapter.verl.plugin.steps.skipping import Skipping
 
     skipping = Skipping(0.5, 1)
     for number in range(40):

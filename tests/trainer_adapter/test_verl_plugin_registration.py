@@ -1,5 +1,7 @@
 """How verl comes to know the plug-in: late, in order, and not at all with another verl."""
 
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -117,3 +119,48 @@ def test_a_trl_that_verl_cannot_import_is_named_before_the_start(
         checks.check_version()
     (package / "experimental" / "ppo").mkdir(parents=True)
     checks.check_version()
+
+
+ASKS = """
+import sys
+import ray
+from trainer_adapter.verl.plugin.checks import check_queue
+
+check_queue()
+ray.init(address=sys.argv[1], log_to_driver=False)
+check_queue()
+
+
+@ray.remote(num_cpus=0)
+class Queue:
+    pass
+
+
+queue = Queue.options(name="TransferQueueController", namespace="transfer_queue").remote()
+ray.get(queue.__ray_ready__.remote())
+check_queue()
+print("has a queue", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.slow
+def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
+    from ray.cluster_utils import Cluster
+
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    try:
+        command = [sys.executable, "-c", ASKS, made.address]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as first:
+            assert first.stdout is not None
+            assert first.stdout.readline() == "has a queue\n"
+            second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+            assert second.returncode == 1
+            assert "another training runs on this Ray cluster" in second.stderr
+            first.communicate("")
+        third = subprocess.run(command, input="", capture_output=True, text=True, check=False)
+        assert (third.returncode, third.stdout) == (0, "has a queue\n")
+    finally:
+        made.shutdown()

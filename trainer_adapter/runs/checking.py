@@ -18,7 +18,7 @@ from trainer_adapter.runs.composing import Composition, Machine, external_module
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.export_rows import prompts_of, read_rows
-from trainer_adapter.verl.fitting import check_sequences, has_flash_attention, memory_note
+from trainer_adapter.verl.fitting import check_ranks, check_sequences, has_flash_attention, memory_note
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
 from trainer_adapter.verl.prompts import CountPrompts, PromptTemplate, prompt_counter
@@ -236,14 +236,16 @@ def has_verl() -> bool:
 
 
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
-    """Raise unless verl's configuration takes what it is told, and the longest sequence fits into it.
+    """Raise unless verl's configuration takes what it is told, the longest sequence and the number of GPUs.
 
     Raises:
-        InputError: see `compose_with_hydra` and `check_sequences`.
+        InputError: see `compose_with_hydra`, `check_sequences` and `check_ranks`.
     """
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so its configuration was not asked about these overrides"]
-    check_sequences(compose_with_hydra(composition, folder), composition)
+    config = compose_with_hydra(composition, folder)
+    check_sequences(config, composition)
+    check_ranks(config)
     return _unnamed_keys(composition)
 
 

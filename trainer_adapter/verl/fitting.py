@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,35 @@ def check_sequences(config: Mapping[str, Any], composition: Composition) -> None
         raise InputError(
             f"prompt and response may have {prompt} + {response} = {longest} tokens together, but "
             f"{', '.join(low)}; give {longest} or more, or a smaller data.max_response_length."
+        )
+
+
+def check_ranks(config: Mapping[str, Any]) -> None:
+    """Raise unless the GPUs can share the responses of an update evenly.
+
+    verl finds out at its first update, after everything was drawn, or when its workers start.
+
+    Args:
+        config: verl's whole configuration as plain dictionaries.
+
+    Raises:
+        InputError: with what does not divide.
+    """
+    trainer = config["trainer"]
+    gpus = int(trainer["nnodes"]) * int(trainer["n_gpus_per_node"])
+    sequence, tensor = f"{_ACTOR}.ulysses_sequence_parallel_size", f"{_ROLLOUT}.tensor_model_parallel_size"
+    for key in (sequence, tensor):
+        if gpus % (size := int(value_at(config, key) or 1)):
+            raise InputError(f"{key} is {size}, which does not divide {gpus} GPUs.")
+    ranks = gpus // int(value_at(config, sequence) or 1)
+    key = f"{_ACTOR}.ppo_mini_batch_size"
+    questions, responses = int(value_at(config, key)), int(value_at(config, f"{_ROLLOUT}.n"))
+    if questions * responses % ranks:
+        step = ranks // math.gcd(ranks, responses)
+        raise InputError(
+            f"an update has {questions} questions of {responses} responses, which {ranks} GPUs cannot share "
+            f"evenly; give {key} as a multiple of {step} that divides data.train_batch_size, or take another "
+            "number of GPUs."
         )
 
 

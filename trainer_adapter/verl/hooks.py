@@ -115,6 +115,13 @@ PLUGIN: tuple[Hook, ...] = (
         "plugin/trainer.py",
         "self.checkpoint_manager.update_weights(self.global_steps)",
     ),
+    *_verl(
+        "utils/seqlen_balancing.py",
+        "plugin/steps/updates.py",
+        "calculate_workload(seqlen_list)",
+        "get_seqlen_balanced_partitions(seqlen_list, k_partitions, equal_size)",
+        "log_seqlen_unbalance(seqlen_list, partitions, prefix)",
+    ),
     *_verl("utils/profiler/performance.py", "plugin/trainer.py", "marked_timer"),
     *_verl("workers/utils/padding.py", "plugin/trainer.py", "response_to_nested(tensor, response_mask)"),
     *_verl(
@@ -128,7 +135,7 @@ PLUGIN: tuple[Hook, ...] = (
         "response_from_nested(tensor, response_mask)",
     ),
     *_verl(_TENSORDICTS, "plugin/importance.py", "list_of_dict_to_tensordict"),
-    *_verl(_TENSORDICTS, "plugin/filters/replaying.py", "list_of_dict_to_tensordict"),
+    *_verl(_TENSORDICTS, "plugin/steps/replaying.py", "list_of_dict_to_tensordict"),
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
@@ -139,7 +146,7 @@ PLUGIN: tuple[Hook, ...] = (
     ),
     *_verl(
         _REPLAY,
-        "plugin/filters/dynamic.py",
+        "plugin/steps/dynamic.py",
         "ReplayBuffer",
         "=ReplayBuffer.__init__(trainer_mode, trainer_config, max_off_policy_threshold, "
         "max_off_policy_strategy, sampler_kwargs, poll_interval, refill_fn, filter_groups_metric, "
@@ -272,11 +279,14 @@ CPU: tuple[Hook, ...] = (
 OTHERS: tuple[Hook, ...] = (
     _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_get"),
     _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/filters/dynamic.py", "kv_clear"),
-    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_batch_get"),
-    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/filters/replaying.py", "kv_clear"),
+    _hook("transfer_queue", "__init__.py", "plugin/steps/dynamic.py", "kv_clear"),
+    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_get"),
+    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_put"),
+    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_clear"),
     _hook("ray", "__init__.py", "plugin/grading.py", "get_actor"),
+    _hook("ray", "__init__.py", "plugin/checks.py", "get_actor"),
+    Hook("ray", "actor.py", "_actor_id", "plugin/checks.py", "line"),
+    Hook("transfer_queue", "interface.py", "TransferQueueController", "plugin/checks.py", "line"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "cpu/grouped_agent_loop.py", "NonTensorData"),

@@ -19,7 +19,7 @@ from service.models.local.cache import Prefix, Room, RowCache
 from service.models.local.choosing import choose_tokens
 from service.models.local.images import read_positions
 from service.models.local.probing import accepted_arguments, extra_arguments
-from service.models.local.rows import Choosing, PromptImages, Row
+from service.models.local.rows import TOO_LARGE, Choosing, PromptImages, Row, halved
 
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8  # places are filled again when one in so many is free
@@ -56,6 +56,7 @@ class MovingBatch:
         self._done: list[Row] = []
         self._ended, self._ended_tokens = 0, 0
         self._prefill_tokens = _PREFILL_TOKENS
+        self._joining = 0
         self.notices: list[str] = []
 
     @property
@@ -109,12 +110,11 @@ class MovingBatch:
             number = self._how_many(group)
             if number < 1:
                 return
+            self._joining = number
             if group.prefix is None:
                 self._prefill()
-            rows, group.rows = group.rows[:number], group.rows[number:]
-            if not group.rows:
-                self._groups.remove(group)
-            self._start(group, rows)
+            self._start(group, number)
+            self._joining = 0
 
     def _how_many(self, group: _Group) -> int:
         """Return how many rows of a group may join: those that, grown to the usual length, still fit."""
@@ -172,13 +172,18 @@ class MovingBatch:
         group.prefix = [(layer.keys[0].clone(), layer.values[0].clone()) for layer in past.layers]
         group.logits = out.logits[0, -1:].clone()
 
-    def _start(self, group: _Group, rows: list[Row]) -> None:
-        """Draw the first tokens of rows; those that go on join the batch."""
+    def _start(self, group: _Group, number: int) -> None:
+        """Draw the first tokens of so many rows of a group; those that go on join the batch."""
         assert group.prefix is not None
         assert group.logits is not None
+        rows = group.rows[:number]
         for row in rows:
             row.offset = group.offset
         self._choose(group.logits.expand(len(rows), -1), rows)
+        # Only now: where memory does not do for the choice, they still wait.
+        group.rows = group.rows[number:]
+        if not group.rows:
+            self._groups.remove(group)
         going_on = [row for row in rows if row.stop_reason is None]
         self._done += [row for row in rows if row.stop_reason is not None]
         self._rows += going_on
@@ -228,14 +233,13 @@ class MovingBatch:
 
     def _shrink(self, error: torch.OutOfMemoryError) -> None:
         """Go on with half the batch: all its rows wait, and are read again."""
-        rows, width = max(len(self._rows), 1), self._cache.width + 1
+        rows = max(len(self._rows) + self._joining, 1)
+        places = min(self._room.places, rows * (self._cache.width + 1)) if self._rows else self._room.places
+        self._joining = 0
         if self._room.rows == 1 and self._prefill_tokens == 1:
-            raise PrerequisiteError(
-                "one response does not fit into the GPU's memory; take fewer --max-tokens, a smaller model "
-                "or dtype, or another GPU."
-            ) from error
+            raise PrerequisiteError(TOO_LARGE) from error
         half = max(min(self._room.rows, rows) // 2, 1)
-        self._room = Room(half, max(min(self._room.places, rows * width) // 2, 1))
+        self._room = Room(half, max(places // 2, 1))
         self._prefill_tokens = 1 if half == 1 else max(self._prefill_tokens // 2, 1)
         self._cache.clear()
         for group in self._groups:
@@ -244,7 +248,7 @@ class MovingBatch:
         self.add(waiting)
         if self._device.type == "cuda":
             torch.cuda.empty_cache()
-        self.notices.append(f"out of GPU memory with {rows} rows; going on with at most {half} at a time.")
+        self.notices.append(halved(rows, half))
 
 
 def _key(images: PromptImages | None) -> str | None:

@@ -1,5 +1,6 @@
 """Loading a checkpoint with transformers: device, dtype, tokens that end a response, room for the batch."""
 
+import gc
 import logging
 from dataclasses import dataclass
 from typing import Any
@@ -121,9 +122,17 @@ def forget_generation_settings(model: Any) -> None:
     model.generation_config = GenerationConfig()
 
 
+def give_memory_back() -> None:
+    """Free what nothing refers to any more, on the GPU too."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
 def room_for_keys(model: Any, device: Device) -> int:
     """Return for how many tokens keys and values fit into a share of the memory that is free now."""
     if device.kind == "cuda":
+        torch.cuda.empty_cache()  # what an earlier batch held is not free before
         free, share = torch.cuda.mem_get_info(device.name)[0], _SHARE_OF_GPU
     else:
         free, share = psutil.virtual_memory().available, _SHARE_OF_CPU

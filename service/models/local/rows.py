@@ -65,6 +65,17 @@ class Row:
             self.stop_reason = "length"
 
 
+TOO_LARGE = (
+    "one response does not fit into the GPU's memory; take fewer --max-tokens, a smaller model or dtype, or "
+    "another GPU."
+)
+
+
+def halved(rows: int, half: int) -> str:
+    """Return what is said where a batch of so many rows was too large."""
+    return f"out of GPU memory with {rows} rows; going on with at most {half} at a time."
+
+
 class Decoder(Protocol):
     """What turns waiting rows into finished ones."""
 

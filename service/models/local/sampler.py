@@ -107,7 +107,12 @@ class LocalSampler(CheckpointSampler):
         return filled
 
     def close(self) -> None:
-        """Nothing is held outside of this process."""
+        """Give the memory of the weights back."""
+        if self._model is not None:
+            from service.models.local.loading import give_memory_back
+
+            self._model = None
+            give_memory_back()
 
     def _open(self) -> Checkpoint:
         if self._checkpoint is None:

@@ -7,8 +7,9 @@ import torch
 from transformers import GenerationConfig, LogitsProcessor, LogitsProcessorList, StoppingCriteria
 from transformers.generation import StoppingCriteriaList
 
+from service.errors import PrerequisiteError
 from service.models.local.choosing import choose_tokens
-from service.models.local.rows import Choosing, Row
+from service.models.local.rows import TOO_LARGE, Choosing, Row, halved
 
 
 class WholeBatches:
@@ -50,7 +51,11 @@ class WholeBatches:
         self._waiting = sorted([*self._waiting, *rows], key=lambda row: len(row.prompt))
 
     def step(self) -> list[Row]:
-        """Decode one batch to its end; where stopped on the way, its unfinished rows are waiting again."""
+        """Decode one batch to its end; where stopped on the way, its unfinished rows are waiting again.
+
+        Raises:
+            PrerequisiteError: not even one row fits into the GPU's memory.
+        """
         if not self._waiting:
             return []
         last = self._waiting[-1]
@@ -63,19 +68,25 @@ class WholeBatches:
         step = _Step(rows, self._choosing)
         ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
         any_stop = min(self._choosing.stop_ids, default=0)
-        with torch.inference_mode():
-            self._model.generate(
-                input_ids=ids,
-                attention_mask=torch.ones_like(ids),
-                **self._seen(rows),
-                generation_config=GenerationConfig(
-                    max_new_tokens=max(row.max_tokens for row in rows),
-                    do_sample=False,
-                    pad_token_id=any_stop,
-                ),
-                logits_processor=LogitsProcessorList([step]),
-                stopping_criteria=StoppingCriteriaList([_AllDone(rows, self._is_stopped)]),
-            )
+        try:
+            with torch.inference_mode():
+                self._model.generate(
+                    input_ids=ids,
+                    attention_mask=torch.ones_like(ids),
+                    **self._seen(rows),
+                    generation_config=GenerationConfig(
+                        max_new_tokens=max(row.max_tokens for row in rows),
+                        do_sample=False,
+                        pad_token_id=any_stop,
+                    ),
+                    logits_processor=LogitsProcessorList([step]),
+                    stopping_criteria=StoppingCriteriaList([_AllDone(rows, self._is_stopped)]),
+                )
+        except torch.OutOfMemoryError as error:
+            if len(rows) == 1:
+                raise PrerequisiteError(TOO_LARGE) from error
+            self._most = len(rows) // 2
+            self.notices.append(halved(len(rows), self._most))
         finished = [row for row in rows if row.stop_reason is not None]
         for row in rows:
             if row.stop_reason is None:

@@ -154,14 +154,18 @@ class Backend:
             "max_tokens": request.max_tokens,  # litellm spells it as the provider wants it
             "temperature": request.temperature,
             "top_p": request.top_p,
-            "presence_penalty": request.presence_penalty or None,
-            "frequency_penalty": request.frequency_penalty or None,
+            "presence_penalty": self._penalty(request.presence_penalty),
+            "frequency_penalty": self._penalty(request.frequency_penalty),
             "stop": list(request.stop) or None,
             **own,
             "extra_body": extra or None,
         }
         sent = {field: value for field, value in left_out.items() if self.sends(field)} | decoding
         return {field: value for field, value in sent.items() if value is not None}
+
+    def _penalty(self, value: float) -> float | None:
+        """Return a penalty as it is sent; one of 0 to vLLM alone, for the reason of `_own_settings`."""
+        return value if value or self.provider == OWN_SERVER else None
 
     def _own_settings(self, request: ChatRequest) -> dict[str, Any]:
         """Return the settings that OpenAI's protocol lacks.

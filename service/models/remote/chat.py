@@ -236,8 +236,15 @@ class Failure:
         return self.kind in FATAL_KINDS
 
 
+_BROKEN_OFF = frozenset({"abort", "error"})
+"""Finish reasons of what a server gave up: vLLM's and SGLang's at their end, OpenRouter's."""
+
+
 class InvalidAnswerError(Exception):
-    """An answer that holds no choice. Carries the usage it stated, if any: it may have been billed."""
+    """An answer that holds no choice, or one that was broken off.
+
+    Carries the usage it stated, if any: it may have been billed.
+    """
 
     def __init__(self, message: str, usage: tuple[int, int] | None) -> None:
         super().__init__(message)
@@ -258,7 +265,7 @@ def read_answer(response: Any) -> Answer:
     """Return the content of litellm's `ModelResponse` or `TextCompletionResponse`.
 
     Raises:
-        InvalidAnswerError: it holds no choice.
+        InvalidAnswerError: see `read_body`.
     """
     raw = response.model_dump_json()
     return read_body(json.loads(raw), raw)
@@ -268,7 +275,7 @@ def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
     """Return the content of a completion, of chat or of raw text, as parsed JSON.
 
     Raises:
-        InvalidAnswerError: it holds no choice, or is no completion.
+        InvalidAnswerError: it holds no choice, was broken off by the server, or is no completion.
     """
     usage = _usage(body.get("usage"))
     raw_choices = body.get("choices")
@@ -278,12 +285,17 @@ def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
         choices = tuple(_choice(choice) for choice in raw_choices)
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidAnswerError(f"the answer is no completion: {error!r}", usage) from error
+    if broken := {choice.finish_reason for choice in choices} & _BROKEN_OFF:
+        raise InvalidAnswerError(f"the server broke the answer off (finish_reason {broken.pop()})", usage)
     text = raw if raw is not None else json.dumps(body, ensure_ascii=False)
     return Answer(choices, usage, str(body.get("model") or ""), text)
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
     reason = choice.get("finish_reason") or "unknown"
+    # litellm calls what it does not know a stop.
+    native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
+    reason = native if native in _BROKEN_OFF else reason
     if "message" not in choice:
         return Choice(str(choice["text"] or ""), str(reason))
     message = choice["message"]

@@ -276,6 +276,7 @@ class ParallelEngines:
             )
         node.is_ready = True
         self.context = context
+        del self._failed[node.place]  # so another that did not start there had but bad luck
 
     def _look(self) -> None:
         """Start the engines that the cluster's nodes have room for; one that is gone fails its next call."""

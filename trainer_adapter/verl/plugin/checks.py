@@ -65,6 +65,27 @@ def untested_version() -> str | None:
     )
 
 
+def check_queue() -> None:
+    """Raise where another training runs on this Ray cluster: verl keeps the responses of both in one queue.
+
+    Raises:
+        PrerequisiteError: another one runs.
+    """
+    import ray
+
+    if not ray.is_initialized():
+        return
+    try:
+        queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+    except ValueError:
+        return
+    if queue._actor_id.job_id.hex() != ray.get_runtime_context().get_job_id():
+        raise PrerequisiteError(
+            "another training runs on this Ray cluster, and verl would keep the responses of both in one "
+            "place; wait for its end, or start a cluster for each."
+        )
+
+
 def check_registrations() -> None:
     """Raise unless verl knows trainer, agent loop and estimator in this process.
 

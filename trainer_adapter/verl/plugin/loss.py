@@ -119,7 +119,7 @@ def scale_rows(
     real_B = mask_BT.sum(-1) > 0
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)
-    if rows % ranks or (rows // ranks) % (mini_batch // ranks):
+    if mini_batch % ranks or rows % mini_batch:
         raise ValueError(f"{rows} rows do not make whole mini-batches of {mini_batch} on {ranks} ranks")
     part = rows // ranks
     index_B = torch.arange(rows) % part // (mini_batch // ranks)

@@ -48,11 +48,12 @@ def register_trainer() -> None:
     """Register the trainer, and the estimator that works with it alone.
 
     Raises:
-        PrerequisiteError: verl is of another version.
+        PrerequisiteError: verl is of another version, or another training runs on the Ray cluster.
     """
-    from trainer_adapter.verl.plugin.checks import check_version
+    from trainer_adapter.verl.plugin.checks import check_queue, check_version
 
     check_version()
+    check_queue()
     from verl.trainer.ppo.core_algos import register_adv_est
     from verl.trainer.ppo.v1 import trainer_base
 

@@ -28,13 +28,14 @@ from trainer_adapter.verl.plugin.checks import (
     check_registrations,
     check_version,
 )
-from trainer_adapter.verl.plugin.filters.dynamic import NeighborReplayBuffer
-from trainer_adapter.verl.plugin.filters.replaying import Replaying
-from trainer_adapter.verl.plugin.filters.skipping import Skipping
 from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
+from trainer_adapter.verl.plugin.steps.replaying import Replaying
+from trainer_adapter.verl.plugin.steps.skipping import Skipping
+from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 
@@ -159,22 +160,28 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
         """Put rows into an order of their own, since responses come in that of arrival."""
-        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: _place(batch.keys[row])))
+        batch.reorder(sorted(range(len(batch.keys)), key=lambda row: place_of(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
         if self.recipe.filter == "predicted":
             self._skipping.count(self.replay_buffer.dead, sizes.keys(), self.global_steps)
             metrics["tagrpo/filter/skipped"] = self._skipping.skipped
-        short = {uid: size for uid, size in sizes.items() if size < self.recipe.rollouts}
+        whole = self.recipe.rollouts
+        short = {uid: size for uid, size in sizes.items() if size < whole}
         metrics["tagrpo/groups/short"] = len(short)
-        metrics["tagrpo/groups/missing_responses"] = sum(
-            self.recipe.rollouts - size for size in short.values()
-        )
+        metrics["tagrpo/groups/missing_responses"] = sum(whole - size for size in short.values())
         for uid, size in sorted(short.items()):
             _LOG.warning(
                 "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout",
-                *(self.global_steps, uid, size, self.recipe.rollouts),
+                *(self.global_steps, uid, size, whole),
             )
-        return super()._balance_batch(batch, metrics, **kwargs)
+        return self._make_updates(batch, metrics, **kwargs)
+
+    def _make_updates(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
+        """Let verl fill and balance a batch, and give each update whole questions again."""
+        keys = list(batch.keys)
+        batch = super()._balance_batch(batch, metrics, **kwargs)
+        metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
+        return batch
 
     def _compute_old_log_prob(self, batch: Any, metrics: dict[str, Any]) -> Any:
         return super()._compute_old_log_prob(self._for_workers(batch), metrics)
@@ -243,7 +250,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
             metrics.update(counted)
             if replayed is not None:
-                batch = super()._balance_batch(replayed.batch, metrics)
+                batch = self._make_updates(replayed.batch, metrics)
                 responses = self._read(batch)
                 weights_BT = replayed.weights_of(batch, responses)
         return self._write_for_loss(batch, responses, weights_BT)
@@ -319,6 +326,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return {"ranks": self._ranks, "temperature": rollout.temperature, "micro_batch": int(rows)}
 
     @property
+    def _mini_batch(self) -> int:
+        ours = self.config.actor_rollout_ref
+        return int(ours.actor.ppo_mini_batch_size * ours.rollout.n)
+
+    @property
     def _ranks(self) -> int:
         return int(max(self.actor_rollout_wg._dispatch_info["actor"])) + 1
 
@@ -330,7 +342,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         scales_A4 = scale_rows(
             responses.mask_AT,
             kl_A,
-            mini_batch=actor.ppo_mini_batch_size * self.config.actor_rollout_ref.rollout.n,
+            mini_batch=self._mini_batch,
             ranks=self._ranks,
             shuffled=actor.shuffle,
         )
@@ -386,8 +398,3 @@ def computed_advantages(
             f"advantages of shape {tuple(advantages_BT.shape)} for a batch of {tuple(response_mask.shape)}"
         )
     return advantages_BT, advantages_BT
-
-
-def _place(key: str) -> tuple[str, int, int]:
-    uid, session, output = key.rsplit("_", 2)
-    return uid, int(session), int(output)

@@ -1,0 +1,86 @@
+"""Which rows of a step an update takes: whole questions, on several ranks as on one."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from verl.utils.seqlen_balancing import (
+    calculate_workload,
+    get_seqlen_balanced_partitions,
+    log_seqlen_unbalance,
+)
+
+
+def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
+    """Put the rows of verl's padded batch into the order of `order_rows`, in place.
+
+    Args:
+        keys: of the rows, as they stood before verl balanced them.
+
+    Returns:
+        how even the ranks' tokens are then, under verl's names.
+    """
+    padding = [bool(tag.get("is_padding")) for tag in batch.tags]
+    places = {key: place for place, key in enumerate(keys)}
+    order = [
+        (is_padding, places.get(key, len(keys))) for is_padding, key in zip(padding, batch.keys, strict=True)
+    ]
+    batch.reorder(sorted(range(len(order)), key=lambda row: order[row]))
+    real = len(padding) - sum(padding)
+    questions = [*(place_of(key)[0] for key in batch.keys[:real]), *([None] * sum(padding))]
+    lengths = torch.tensor([tag["seq_len"] for tag in batch.tags], dtype=torch.int64)
+    parts = order_rows(questions, calculate_workload(lengths).tolist(), mini_batch=mini_batch, ranks=ranks)
+    batch.reorder([row for part in parts for row in part])
+    even: dict[str, float] = log_seqlen_unbalance(lengths.tolist(), parts, prefix="global_seqlen")
+    return even
+
+
+def place_of(key: str) -> tuple[str, int, int]:
+    """Return the question, the session and the output that a row's key names."""
+    uid, session, output = key.rsplit("_", 2)
+    return uid, int(session), int(output)
+
+
+def order_rows(
+    questions: Sequence[str | None], workloads: Sequence[int], *, mini_batch: int, ranks: int
+) -> list[list[int]]:
+    """Return the rows of each rank, in which those of its first update come first, and so on.
+
+    verl cuts a step into a part for each rank, and each part into its updates. Left to itself it balances the
+    parts over the whole step, which scatters a question's rows over updates, and its padding all lands in the
+    last one. Here each update has whole questions, as many rows as the others or nearly, and is balanced by
+    itself; a question is cut only where it would not fit otherwise.
+
+    Args:
+        questions: of each row, those of a question one after the other; None at padding, which comes last.
+        workloads: of each row, as verl counts them.
+        mini_batch: rows of an update on all ranks together; divides the rows, and is a multiple of `ranks`.
+    """
+    rows = len(questions)
+    real = questions.index(None) if None in questions else rows
+    cuts = _cuts(questions[:real], rows // mini_batch, mini_batch)
+    parts: list[list[int]] = [[] for _ in range(ranks)]
+    padding = real
+    for start, end in pairwise(cuts):
+        missing = mini_batch - (end - start)
+        update = [*range(start, end), *range(padding, padding + missing)]
+        padding += missing
+        balanced = get_seqlen_balanced_partitions([workloads[row] for row in update], ranks, equal_size=True)
+        for part, places in zip(parts, balanced, strict=True):
+            part += [update[place] for place in places]
+    return parts
+
+
+def _cuts(questions: Sequence[str | None], updates: int, most: int) -> list[int]:
+    """Return where the updates begin and the last one ends, each of at most `most` rows."""
+    rows = len(questions)
+    starts = [row for row in range(rows) if row == 0 or questions[row] != questions[row - 1]]
+    cuts = [0]
+    for number in range(1, updates):
+        target = rows * number / updates
+        place = bisect_left(starts, target)
+        near = min((*starts[max(place - 1, 0) : place + 1], rows), key=lambda start: abs(start - target))
+        cuts.append(min(max(near, rows - (updates - number) * most), cuts[-1] + most))
+    return [*cuts, rows]
