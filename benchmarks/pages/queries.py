@@ -183,13 +183,6 @@ def _rollouts(world: World) -> dict[str, Ask]:
     def run(chance: random.Random) -> str:
         return chance.choice(world.train_runs).id
 
-    def some_group(session: Session, chance: random.Random) -> Any:
-        step = chance.randrange(1, world.steps + 1)
-        wanted = groups.GroupFilters(step=step)
-        after = (step, chance.choice(world.trained))
-        found = groups.page_groups(session, run(chance), wanted, after=after, limit=1)
-        return found[0] if found else None
-
     def page(**filters: Any) -> Ask:
         def ask(session: Session, chance: random.Random) -> None:
             after = (chance.randrange(1, world.steps + 1), chance.choice(world.trained))

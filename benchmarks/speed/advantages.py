@@ -224,7 +224,7 @@ def measure_weights(name: str, tokens: int) -> dict[str, float]:
     advantages = grpo_advantages(step["rewards"], groups)
     batch = step_batch(step, groups, log_probs, advantages) if name == "metrics" else None
     ways: dict[str, Callable[[], Any]] = {
-        "cw_ours": lambda: cw_weights(log_probs, advantages, mask, pools=index),
+        "cw_ours": lambda: cw_weights(log_probs, advantages, mask, groups=index),
         "cw_loop": lambda: cw_loop(log_probs, advantages, mask, index),
         "cw_whole": lambda: cw_whole(log_probs, advantages, mask, groups),
         "clip_cov_ours": lambda: clip_cov_candidates(log_probs, advantages, mask).candidate_BT,

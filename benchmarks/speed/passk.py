@@ -18,7 +18,6 @@ from evaluator.passk import (
     curve,
     g_pass_at_k,
     maj_at_k,
-    maj_at_n,
     mg_pass_at_k,
     pass_at_k,
     pass_hat_k,
@@ -92,7 +91,7 @@ def _majority(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str
     first = inputs["predictions"][: inputs["n"]]
     for name, number in expected.items():
         if name == "maj":
-            yield name, number, maj_at_n(inputs["predictions"], inputs["gold"], inputs["n"], ties=ties)
+            yield name, number, maj_at_k(first, inputs["gold"], len(first), ties=ties)
         else:
             k = int(name.removeprefix("maj@").removesuffix("_over_subsets"))
             yield name, number, maj_at_k(first, inputs["gold"], k, ties=ties)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rephraser.verdict import AnswerCounts, Rule, Verdict, count_answers, judge, next_look
+from rephraser.verdict import AnswerCounts, Rule, Verdict, count_answers, judge
 
 Label = int | None  # None: no answer could be parsed
 GOLD = 0
@@ -104,10 +104,10 @@ class Case:
 
 def decide(case: Case, rule: Rule) -> tuple[Verdict, int]:
     """Look at a case as the pipeline does; return the verdict and the number of candidate answers drawn."""
-    drawn, verdict = 0, Verdict.UNDECIDED
-    while verdict is Verdict.UNDECIDED and (look := next_look(rule, drawn)) is not None:
-        drawn = look
+    for drawn in rule.looks:
         verdict = judge(case.counts(rule.original_samples, drawn), rule).verdict
+        if verdict is not Verdict.UNDECIDED:
+            break
     return verdict, drawn
 
 

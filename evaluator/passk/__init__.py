@@ -12,7 +12,7 @@ from evaluator.passk.intervals import (
     new_problems_interval,
     same_problems_interval,
 )
-from evaluator.passk.majority import maj_at_k, maj_at_n
+from evaluator.passk.majority import maj_at_k
 from evaluator.passk.stability import g_pass_at_k, mg_pass_at_k
 
 __all__ = [
@@ -30,7 +30,6 @@ __all__ = [
     "g_pass_at_k",
     "holm",
     "maj_at_k",
-    "maj_at_n",
     "mg_pass_at_k",
     "new_problems_interval",
     "pass_at_k",

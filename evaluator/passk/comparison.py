@@ -33,7 +33,6 @@ class ComparisonPoint:
         same_z, same_p_value: difference over that error and its two-sided normal p-value. They say nothing
             about new problems.
         wins, losses, ties: problems with A above, below, equal to B, from equally many samples.
-        skewness: of the differences over problems; 0 where they are all equal.
         warning: why the levels of this row may not hold, or None.
     """
 
@@ -50,7 +49,6 @@ class ComparisonPoint:
     wins: int
     losses: int
     ties: int
-    skewness: float
     warning: str | None
 
 
@@ -63,7 +61,6 @@ class Comparison:
         only_a, only_b: problems of one side only, left out; empty unless `common_only`.
         left_out: problems with too few samples on one side; empty unless `allow_missing`.
         thinned: problems with more samples on one side, of which the test takes as many as the other has.
-        differences: A minus B of each problem [K, M], in the order of points and problem_ids.
     """
 
     points: tuple[ComparisonPoint, ...]
@@ -74,7 +71,6 @@ class Comparison:
     thinned: int
     flips: int
     seed: int
-    differences: tuple[tuple[float, ...], ...]
 
     def at(self, k: int) -> ComparisonPoint:
         """Return the row of k.
@@ -174,12 +170,10 @@ def compare(
                 int((evened[row] > 0).sum()),
                 int((evened[row] < 0).sum()),
                 int((evened[row] == 0).sum()),
-                skewness,
                 _warning(here, evened[row], float(p_values[row]), skewness, bounds if unknown else None),
             )
         )
-    rows = tuple(tuple(row) for row in differences.tolist())
-    return Comparison(tuple(points), tuple(shared), only_a, only_b, left_out, thinned, flips, seed, rows)
+    return Comparison(tuple(points), tuple(shared), only_a, only_b, left_out, thinned, flips, seed)
 
 
 def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:

@@ -11,26 +11,6 @@ FIRST_SEEN, AT_RANDOM = "first seen", "random"
 TIES = (FIRST_SEEN, AT_RANDOM)
 
 
-def maj_at_n(
-    predictions: Sequence[Hashable], gold: Hashable, n: int | None = None, *, ties: str = FIRST_SEEN
-) -> float:
-    """Return 1.0 where the majority of the first n predictions is gold, else 0.0.
-
-    Args:
-        predictions: canonical answers in sample order: equal answers must be equal values (cluster them with
-            the grader first). None is a sample without an answer; it counts as drawn and casts no vote.
-        gold: the canonical gold answer.
-        n: how many predictions count; all of them where None.
-        ties: "first seen": of the most frequent answers the one that came first wins, as in lighteval and
-            verl. "random": each of them wins equally often, and the value is gold's share (1/2, 1/3, ...).
-
-    Raises:
-        ValueError: no prediction, n outside 1..len(predictions), gold None, or another rule for ties.
-    """
-    k = len(predictions) if n is None else n
-    return maj_at_k(predictions[: _draws(k, len(predictions))], gold, k, ties=ties)
-
-
 def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: str = FIRST_SEEN) -> float:
     """Return the mean over all C(n, k) subsets of the n predictions of "the majority of the subset is gold".
 
@@ -38,8 +18,18 @@ def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: s
     them and, for ties by order, the place of the first one. A subset keeps the order of the samples. n = 128
     and k = 64 take some hundredths of a second.
 
-    Arguments, ties and errors are those of `maj_at_n`, with k in place of n. A subset without a vote counts
-    as wrong, and the value is 0 where gold was never given.
+    A subset without a vote counts as wrong, and the value is 0 where gold was never given.
+
+    Args:
+        predictions: canonical answers in sample order: equal answers must be equal values (cluster them with
+            the grader first). None is a sample without an answer; it counts as drawn and casts no vote.
+        gold: the canonical gold answer.
+        k: size of the subsets.
+        ties: "first seen": of the most frequent answers the one that came first wins, as in lighteval and
+            verl. "random": each of them wins equally often, and the value is gold's share (1/2, 1/3, ...).
+
+    Raises:
+        ValueError: no prediction, k outside 1..len(predictions), gold None, or another rule for ties.
     """
     _draws(k, len(predictions))
     if gold is None:

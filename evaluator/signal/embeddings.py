@@ -73,7 +73,7 @@ class SentenceModel:
         InputError: there is no such model, or it cannot be loaded.
     """
 
-    def __init__(self, name_or_path: str, *, batch_size: int = 32) -> None:
+    def __init__(self, name_or_path: str) -> None:
         try:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
@@ -90,7 +90,6 @@ class SentenceModel:
                 "the Hub or the folder of one."
             ) from error
         self.name = name_or_path
-        self._batch_size = batch_size
 
     @property
     def remark(self) -> str | None:
@@ -101,7 +100,7 @@ class SentenceModel:
         """Return a dense matrix [texts, dimensions]; a text of blanks is 0."""
         vectors = np.asarray(
             self._model.encode(
-                list(texts), batch_size=self._batch_size, normalize_embeddings=True, show_progress_bar=False
+                list(texts), batch_size=32, normalize_embeddings=True, show_progress_bar=False
             ),
             dtype=np.float64,
         )

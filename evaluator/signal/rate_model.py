@@ -65,25 +65,11 @@ class Pilot:
 
 
 @dataclass(frozen=True)
-class HeldOut:
-    """How a family predicts counts of questions it was not fitted to: mean log-likelihood of a group.
-
-    `behind` is the mean difference to the best family, `error` its standard error over questions.
-    """
-
-    family: Family
-    log_likelihood: float
-    behind: float
-    error: float
-
-
-@dataclass(frozen=True)
 class RateModel:
-    """The fitted model. `shift` is None for a pilot without neighbors; `held_out` says why this family."""
+    """The fitted model. `shift` is None for a pilot without neighbors."""
 
     mixture: Mixture
     shift: Shift | None
-    held_out: tuple[HeldOut, ...] = ()
 
 
 def make_pilot(counts: GroupCounts) -> Pilot:
@@ -160,9 +146,7 @@ def fit_rates(
         mixture, fitted_shift = fit_given(tables, pilot.times, family, shift)
         return RateModel(mixture, fitted_shift)
     fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
-    held_out = _cross_validate(counts, tables, fits, seed)
-    chosen = next(row.family for row in held_out if row.behind <= max(row.error, _NEGLIGIBLE))
-    return RateModel(*fits[chosen], tuple(held_out))
+    return RateModel(*fits[_cross_validate(counts, tables, fits, seed)])
 
 
 def fit_given(
@@ -239,7 +223,11 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
 
 def _cross_validate(
     counts: GroupCounts, tables: Likelihoods, fits: dict[Family, tuple[Mixture, Shift | None]], seed: int
-) -> list[HeldOut]:
+) -> Family:
+    """Return the first family that predicts questions it was not fitted to as well as the best one does.
+
+    Compared are mean log-likelihoods of a group; as well: within a standard error over questions.
+    """
     _, question = np.unique(counts.question, return_inverse=True)
     number = int(question.max()) + 1
     folds = min(FOLDS, number)
@@ -258,9 +246,9 @@ def _cross_validate(
             by_visit[out] = fitted.log_likelihood(likelihoods)[row_of[out]]
         scores[family] = np.bincount(question, weights=by_visit) / np.bincount(question)
     best = max(scores.values(), key=lambda values: float(values.mean()))
-    result = []
-    for family, values in scores.items():
-        behind = best - values
-        error = float(behind.std(ddof=1) / np.sqrt(number))
-        result.append(HeldOut(family, float(values.mean()), float(behind.mean()), error))
-    return result
+    behind = {family: best - values for family, values in scores.items()}
+    return next(
+        family
+        for family, values in behind.items()
+        if values.mean() <= max(values.std(ddof=1) / np.sqrt(number), _NEGLIGIBLE)
+    )

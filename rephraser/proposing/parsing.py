@@ -24,7 +24,6 @@ class Outcome(StrEnum):
     ECHOED = "echoed the question or the prompt"
     LANGUAGE = "written in another language"
     MALFORMED = "no candidate could be read"
-    NO_ANSWER = "no answer from the server"
 
 
 @dataclass(frozen=True)

@@ -85,7 +85,6 @@ class Execution:
     stall_s: float = STALL_S
     retry_final: bool = False
     candidates: CandidateFile | None = None
-    grader_workers: int | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     solver_options: Mapping[str, Any] = field(default_factory=dict)
     wave: int | None = None
@@ -189,7 +188,6 @@ def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, 
         samplers=prepared.samplers,
         source=prepared.source,
         count_tokens=prepared.count_tokens,
-        grader_workers=execution.grader_workers,
         batch_poll_s=execution.batch_poll_s,
         grace_s=execution.grace_s,
         retry_final=execution.retry_final,

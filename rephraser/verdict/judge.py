@@ -103,7 +103,7 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
     for one of the sides.
 
     The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
-    at the looks of `rule_for` (see `next_look`).
+    at the looks of `rule_for`.
     """
     rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
@@ -133,14 +133,6 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
         log_bayes_factor=log_factor,
         posterior=probability,
     )
-
-
-def next_look(rule: Rule, drawn: int) -> int | None:
-    """Return the number of candidate answers at which to judge next, None after the last look.
-
-    `drawn` counts all answers drawn so far, unparsed ones included.
-    """
-    return next((look for look in rule.looks if look > drawn), None)
 
 
 def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | None:

@@ -216,7 +216,6 @@ def test_the_family_is_chosen_on_held_out_questions() -> None:
     kinds = rng.choice([0.0, 1.0, 0.5], size=600, p=[0.4, 0.3, 0.3])
     held_out = fit_rates(sample(rng, kinds[:, None], 16))
     assert held_out.mixture.family != "beta"
-    assert {row.family for row in held_out.held_out} == {"beta", "beta and masses", "free"}
     rng = np.random.default_rng(0)
     smooth = fit_rates(sample(rng, rng.beta(2.0, 2.0, (600, 1)), 16))
     assert smooth.mixture.family == "beta"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from evaluator.passk import (
     g_pass_at_k,
     maj_at_k,
-    maj_at_n,
     mg_pass_at_k,
     pass_at_k,
     pass_hat_k,
@@ -187,11 +186,10 @@ def test_majority_of_many_samples_is_exact_where_the_answer_is_known() -> None:
 
 
 def test_ties() -> None:
-    assert maj_at_n(["9", "8", "8", "9"], "8") == 0.0
-    assert maj_at_n(["8", "9", "9", "8"], "8") == 1.0
-    assert maj_at_n(["9", "8", "8", "9"], "8", ties="random") == 0.5
-    assert maj_at_n(["9", "8", "8", "9"], "9", 1) == 1.0
-    assert maj_at_n([None, None, "8"], "8") == 1.0
+    assert maj_at_k(["9", "8", "8", "9"], "8", 4) == 0.0
+    assert maj_at_k(["8", "9", "9", "8"], "8", 4) == 1.0
+    assert maj_at_k(["9", "8", "8", "9"], "8", 4, ties="random") == 0.5
+    assert maj_at_k([None, None, "8"], "8", 3) == 1.0
 
 
 @pytest.mark.parametrize(

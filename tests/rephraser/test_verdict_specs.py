@@ -5,14 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from rephraser.verdict import RULES, BayesRule, OverlapRule, Rule, next_look, rule_from_spec, rule_spec
+from rephraser.verdict import RULES, BayesRule, OverlapRule, Rule, rule_from_spec, rule_spec
 from service.errors import InputError
 
 RULE = OverlapRule()
-
-
-def test_next_look() -> None:
-    assert [next_look(RULE, drawn) for drawn in (0, 11, 12, 13, 16, 20)] == [12, 12, 16, 16, None, None]
 
 
 @pytest.mark.parametrize(

@@ -199,7 +199,7 @@ def test_a_padding_row_changes_no_mean() -> None:
 def test_cw_weights_have_mean_one_over_the_tokens_of_each_pool(seed: int) -> None:
     log_prob, _, mask, advantages = random_batch(seed, rows=6)
     pools = [0, 1, 0, 1, 1, 0]
-    weights = cw_weights(log_prob, advantages, mask, pools=pools)
+    weights = cw_weights(log_prob, advantages, mask, groups=pools)
     for pool in (0, 1):
         rows = [row for row, own in enumerate(pools) if own == pool]
         assert float(weights[rows].sum() / mask[rows].sum()) == pytest.approx(1.0)

@@ -178,18 +178,6 @@ def test_rewards_are_shaped_after_grading() -> None:
     assert (lead.rewards_B[correct] > 0).all()
 
 
-def test_clip_cov_draws_the_same_tokens_from_the_same_seed() -> None:
-    from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
-
-    generator = torch.Generator().manual_seed(3)
-    log_probs = torch.randn(64, 400, generator=generator) * 2
-    advantages = torch.randn(64, generator=generator)
-    candidates = clip_cov_candidates(log_probs, advantages, torch.ones(64, 400))
-    first, second = (choose_clipped(candidates, torch.Generator().manual_seed(7)) for _ in range(2))
-    assert int(first.sum()) == 5
-    assert torch.equal(first, second)
-
-
 class FakeQueue:
     """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
 

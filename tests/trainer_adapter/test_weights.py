@@ -43,18 +43,18 @@ def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.Mon
     monkeypatch.setattr(covariance, "_STRIP", strip)
     log_probs, advantages, mask = batch()
     ids = [place * 7 % 4 for place in range(len(mask))]
-    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    found = cw_weights(log_probs, advantages, mask, groups=ids)
     torch.testing.assert_close(found, plain_cw(log_probs, advantages, mask, ids))
     whole = cw_weights(log_probs, advantages, mask)
     torch.testing.assert_close(whole, plain_cw(log_probs, advantages, mask, [0] * len(mask)))
     with pytest.raises(ValueError, match="one a response"):
-        cw_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, pools=ids)
+        cw_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, groups=ids)
 
 
 def test_weights_have_mean_1_over_the_tokens_of_a_group_in_single_precision() -> None:
     log_probs, advantages, mask = batch(200, 50, torch.float32)
     ids = [place % 8 for place in range(200)]
-    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    found = cw_weights(log_probs, advantages, mask, groups=ids)
     assert found.dtype == torch.float32
     groups = Groups.of(ids)
     means = groups.sum(found.sum(-1)) / groups.sum(mask.sum(-1))
@@ -89,7 +89,7 @@ def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantag
     log_probs, _, mask = batch(rows=2_000, dtype=dtype)
     same = torch.full((len(mask),), advantage, dtype=dtype)
     assert torch.equal(cw_weights(log_probs, same, mask), mask)
-    assert torch.equal(cw_weights(log_probs, same, mask, pools=[row % 3 for row in range(2_000)]), mask)
+    assert torch.equal(cw_weights(log_probs, same, mask, groups=[row % 3 for row in range(2_000)]), mask)
     assert not token_covariance(log_probs, same, mask).any()
     assert not token_covariance(log_probs, same.unsqueeze(-1).expand_as(mask), mask).any()
 
@@ -97,7 +97,7 @@ def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantag
 def test_a_pool_of_one_response_weighs_1_and_leaves_the_others_alone() -> None:
     log_probs, advantages, mask = batch()
     ids = [0 if row == 7 else 1 for row in range(len(mask))]
-    found = cw_weights(log_probs, advantages, mask, pools=ids)
+    found = cw_weights(log_probs, advantages, mask, groups=ids)
     assert torch.equal(found[7], mask[7])
     assert torch.equal(cw_weights(log_probs[7:8], advantages[7:8], mask[7:8]), mask[7:8])
     others = [row for row in range(len(mask)) if row != 7]
@@ -116,7 +116,7 @@ def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
     # c is 1 to a part in a hundred: w = exp(-c^2 / (2 sigma^2)) is below the smallest number.
     log_probs = torch.tensor([[-1.0, -1.01], [-3.0, -3.01], [-1.0, -2.0], [-1.5, -2.5]])
     advantages, mask = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.ones(4, 2)
-    found = cw_weights(log_probs, advantages, mask, pools=[0, 0, 1, 1])
+    found = cw_weights(log_probs, advantages, mask, groups=[0, 0, 1, 1])
     assert torch.isfinite(found).all()
     assert torch.equal(found[:2], torch.ones(2, 2))
     alone = cw_weights(log_probs[2:], advantages[2:], mask[2:])

@@ -29,7 +29,7 @@ ADVANTAGES: dict[str, str] = {
 """f(rewards_B, groups) -> B; may also take `alpha`, `correct_B`, `lengths_B` by these names."""
 
 TOKEN_WEIGHTS: dict[str, str] = {
-    "cw_grpo": "token_weights.cw_grpo:cw_grpo_weights",
+    "cw_grpo": "token_weights.cw_grpo:cw_weights",
     "clip_cov": "token_weights.clip_cov:clip_cov_weights",
 }
 """f(log_prob_BT, advantages_B, mask_BT) -> BT; may also take `groups`, `generator`, `clip_low`, `clip_high`.

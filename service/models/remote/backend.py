@@ -163,7 +163,7 @@ class Backend:
         sent = {field: value for field, value in left_out.items() if self.sends(field)} | decoding
         return {field: value for field, value in sent.items() if value is not None}
 
-    def _penalty(self, value: float) -> float | None:
+    def _penalty(self, value: float | None) -> float | None:
         """Return a penalty as it is sent; one of 0 to vLLM alone, for the reason of `_own_settings`."""
         return value if value or self.provider == OWN_SERVER else None
 

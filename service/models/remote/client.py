@@ -124,16 +124,7 @@ class RemoteClient(EndpointClient):
         if self._look is None:
             faults = [each.fault.message for each in self._pool.servers if each.fault is not None]
             problem = f"none of {len(faults)} servers answers: {'; '.join(faults)}"
-        models = None if self._look is None else self._look.models
-        return EndpointCheck(
-            reachable=problem is None,
-            model_listed=True if models else None,
-            models=models or (),
-            structured=backend.sends("response_format"),
-            supports_n=backend.sends("n"),
-            price_known=price_known,
-            problem=problem,
-        )
+        return EndpointCheck(backend.sends("response_format"), price_known, problem)
 
     async def serving(self) -> Serving:
         """Return what an own server tells of itself; several servers serve the same.

@@ -23,16 +23,9 @@ _OPENAI = "https://api.openai.com/v1"
 
 @dataclass(frozen=True)
 class EndpointCheck:
-    """What `RemoteClient.check` found. None means that the endpoint does not say.
+    """What `RemoteClient.check` found. `structured` tells whether response_schema is sent."""
 
-    `supports_n` False: ask for one answer a request. `structured` tells whether response_schema is sent.
-    """
-
-    reachable: bool
-    model_listed: bool | None
-    models: tuple[str, ...]
     structured: bool
-    supports_n: bool
     price_known: bool
     problem: str | None
 
@@ -124,18 +117,9 @@ async def check_endpoint(backend: "Backend", *, price_known: bool) -> EndpointCh
         base = backend.base or (_OPENAI if backend.provider == "openai" else None)
     if problem is None and base is not None:
         models, problem = await _list_models(base, backend.key())
-    listed = backend.model in models if models else None
-    if base is not None and models and listed is False:
+    if base is not None and models and backend.model not in models:
         problem = not_listed(base, backend.model, models)
-    return EndpointCheck(
-        reachable=problem is None or listed is False,
-        model_listed=listed,
-        models=models or (),
-        structured=backend.sends("response_format"),
-        supports_n=backend.sends("n"),
-        price_known=price_known,
-        problem=problem,
-    )
+    return EndpointCheck(backend.sends("response_format"), price_known, problem)
 
 
 async def find_serving(endpoint: Endpoint) -> Serving:

@@ -27,13 +27,11 @@ class RunOutcome:
     """What `RemoteClient.run` did.
 
     `stopped` is None when all requests were asked, else why no more were: budget, requests, authentication,
-    unknown model, quota, settings, failing, interrupted; `message` says it in a sentence. `unsent` requests
-    were taken from the caller and never sent; they were not reported to `on_result` either.
+    unknown model, quota, settings, failing, interrupted; `message` says it in a sentence.
     """
 
     answered: int
     failed: int
-    unsent: int
     stopped: str | None
     message: str | None
 
@@ -58,7 +56,7 @@ class Stream:
     ) -> None:
         self._ask, self._budget, self._room = ask, budget, room
         self._on_result, self._halt_after = on_result, halt_after
-        self._answered = self._failed = self._unsent = self._failed_in_a_row = self._too_long = 0
+        self._answered = self._failed = self._failed_in_a_row = self._too_long = 0
         self._answered_before = answered_before
         self._stopped: str | None = None
         self._message: str | None = None
@@ -97,7 +95,7 @@ class Stream:
                 await requests.aclose()
         if self._error is not None:
             raise self._error
-        return RunOutcome(self._answered, self._failed, self._unsent, self._stopped, self._message)
+        return RunOutcome(self._answered, self._failed, self._stopped, self._message)
 
     async def _take(self, requests: AsyncIterator[ChatRequest]) -> None:
         while not self._is_stopped():
@@ -115,7 +113,6 @@ class Stream:
             except StopAsyncIteration:
                 return
             if self._is_stopped():
-                self._unsent += 1
                 return
             task = asyncio.create_task(self._one(request))
             self._tasks.add(task)
@@ -156,7 +153,6 @@ class Stream:
         try:
             answer = await self._ask(request, self._stopping)
             if answer is None:
-                self._unsent += 1
                 self._stop_for_budget(self._budget.exhausted or "budget")
                 return
             self._delivering.add(asyncio.current_task())

@@ -20,7 +20,6 @@ def lead_rewards(
     *,
     formula: Formula = "paper",
     alpha: float = ALPHA,
-    ddof: int | None = None,
     gate: float | None = None,
 ) -> Tensor:
     """Return exp(-alpha z) for correct responses and -1 for wrong ones, shape B, float64.
@@ -34,7 +33,6 @@ def lead_rewards(
         formula: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
             included, average no more than `gate` tokens keeps 1 and -1.
         alpha: Strength of the preference for short responses.
-        ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
         gate: Tokens; default none in `paper`, 4,000 in `repo`.
 
     Raises:
@@ -44,13 +42,12 @@ def lead_rewards(
     lengths_B, _ = rewards_tensor(lengths, groups)
     right_B = correct_B > 0
     repo = formula == "repo"
-    ddof = (1 if repo else 0) if ddof is None else ddof
     gate = (REPO_GATE if repo else None) if gate is None else gate
     z_B = torch.zeros_like(lengths_B)
     if right_B.any():
         right = Groups.of(groups.index_B[right_B])
         lengths_R = lengths_B[right_B]
-        std_R = right.spread(right.std(lengths_R, ddof=ddof))
+        std_R = right.spread(right.std(lengths_R, ddof=int(repo)))
         if repo:
             std_R = std_R.where(right.spread(right.size_G) > 1, 1.0) + REPO_EPSILON
         z_B[right_B] = (right.centred(lengths_R) / std_R).where(std_R > 0, 0.0)
@@ -60,30 +57,20 @@ def lead_rewards(
     return shaped_B.where(right_B, -1.0)
 
 
-def lead_advantages(
-    rewards: Any,
-    group_ids: Ids | Groups,
-    *,
-    formula: Formula = "paper",
-    ddof: int | None = None,
-    low: float = LOW,
-    high: float = HIGH,
-    middle: float = MIDDLE,
-    steepness: float = STEEPNESS,
-) -> Tensor:
+def lead_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper") -> Tensor:
     """Return A w(rho) where A > 0 and A w(1-rho) elsewhere, shape B, float64.
 
     A is GRPO's advantage of the shaped rewards, rho the share of rewards above 0 in the group, and
-    w(x) = low + (high - low) / (1 + exp(steepness (x - middle))).
+    w(x) = LOW + (HIGH - LOW) / (1 + exp(STEEPNESS (x - MIDDLE))).
 
     Raises:
         ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
-    advantages_B = grpo_advantages(rewards_B, groups, formula=formula, ddof=ddof)
+    advantages_B = grpo_advantages(rewards_B, groups, formula=formula)
     share_B = groups.spread(groups.mean((rewards_B > 0).to(rewards_B.dtype)))
     difficulty_B = share_B.where(advantages_B > 0, 1 - share_B)
-    weight_B = low + (high - low) / (1 + torch.exp(steepness * (difficulty_B - middle)))
+    weight_B = LOW + (HIGH - LOW) / (1 + torch.exp(STEEPNESS * (difficulty_B - MIDDLE)))
     return advantages_B * weight_B
 
 

@@ -10,37 +10,24 @@ ROUNDING = 1e-14
 """Of sums in float64 that cancel: a smaller part of them is no variance."""
 
 
-def cw_grpo_weights(
-    log_prob_BT: Tensor,
-    advantages_B: Tensor,
-    mask_BT: Tensor,
-    *,
-    groups: Ids | Groups,
-) -> Tensor:
-    """Return the weight of each token; the paper's sums run over a group."""
-    return cw_weights(log_prob_BT, advantages_B, mask_BT, pools=groups)
-
-
 def cw_weights(
     log_prob_BT: Tensor,
     advantages_B: Tensor,
     mask_BT: Tensor,
     *,
-    pools: Ids | Groups | None = None,
-    ddof: int = 0,
+    groups: Ids | Groups | None = None,
 ) -> Tensor:
-    """Return the weight of each token, of mean 1 over the tokens of a pool, 0 at padding; a constant.
+    """Return the weight of each token, of mean 1 over the tokens of a group, 0 at padding; a constant.
 
     c = (log pi - mean log pi)(A - mean A), w = exp(-c^2 / (2 sigma^2)) with sigma the standard deviation of
-    c, then w N / sum w over the N tokens of the pool. Where sigma is 0, or so small beside every c that all w
-    vanish, all weights are 1; what rounding alone makes of equal values counts as 0.
+    c, then w N / sum w over the N tokens of the group. Where sigma is 0, or so small beside every c that all
+    w vanish, all weights are 1; what rounding alone makes of equal values counts as 0.
 
     Args:
         log_prob_BT: Log-probs before the update.
         advantages_B: Advantage of each response.
         mask_BT: 1 at the tokens of a response, 0 at padding.
-        pools: The group of each response (the paper's sums run over one group); default: the whole batch.
-        ddof: Degrees taken off the number of tokens in sigma.
+        groups: The group of each response (the paper's sums run over one); default: the whole batch.
 
     Raises:
         ValueError: advantages that are not one a response.
@@ -51,7 +38,7 @@ def cw_weights(
     log_prob_BT, advantages_B = log_prob_BT.detach(), advantages_B.detach().double()
     rows, device = len(log_prob_BT), log_prob_BT.device
     of_one = torch.zeros(rows, dtype=torch.long, device=device)
-    groups = Groups.of(of_one if pools is None else pools, device=device)
+    groups = Groups.of(of_one if groups is None else groups, device=device)
     tokens_B, sums_B, squares_B = torch.zeros(3, rows, dtype=torch.float64, device=device)
     parts = strips(mask_BT)
     for strip in parts:
@@ -63,7 +50,7 @@ def cw_weights(
     mean_B = pool_mean(sums_B, tokens_B, groups)
     apart_B = advantages_B - pool_mean(advantages_B * tokens_B, tokens_B, groups)
     apart_B[apart_B.abs() <= rounding(advantages_B.abs() * tokens_B, tokens_B, groups, dtype)] = 0.0
-    variance_B = _variance(tokens_B, sums_B, squares_B, mean_B, apart_B, groups, ddof)
+    variance_B = _variance(tokens_B, sums_B, squares_B, mean_B, apart_B, groups)
     # Where it is 0 every covariance is the same, and so is every weight.
     scale_B = (apart_B / (2 * variance_B).sqrt()).where(variance_B > 0, 0.0)
     most = torch.finfo(log_prob_BT.dtype).max
@@ -92,9 +79,8 @@ def _variance(
     mean_B: Tensor,
     apart_B: Tensor,
     groups: Groups,
-    ddof: int,
 ) -> Tensor:
-    """Return for each response the variance of c over its pool, from sums over rows; 0 below their rounding.
+    """Return for each response the variance of c over its group, from sums over rows; 0 below their rounding.
 
     c is (log pi - mean) times a constant of the row, so that no token is looked at again.
     """
@@ -104,7 +90,7 @@ def _variance(
     about_mean_G = groups.sum(second_B) - groups.sum(first_B).square() / count_G.clamp(min=1)
     largest_G = groups.sum(apart_B.square() * (squares_B + tokens_B * mean_B.square()))
     about_mean_G = about_mean_G.where(about_mean_G > ROUNDING * largest_G, 0.0)
-    return groups.spread(about_mean_G / (count_G - ddof).clamp(min=1))
+    return groups.spread(about_mean_G / count_G.clamp(min=1))
 
 
 def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) -> Tensor:
