@@ -68,12 +68,20 @@ class Renderer:
         """Content id of the chat template; None where the model has none and prompts are raw text."""
         if self._template is None:
             return None
-        dated = [self._template, str(THE_DAY)]
-        return content_id("template", dated if self._asks_the_day else self._template)
+        # What is done about these shapes prompts and responses too.
+        marks = [str(THE_DAY)] * self._asks_the_day + ["<think>"] * self._opens_thoughts
+        return content_id("template", [self._template, *marks] if marks else self._template)
 
     @property
     def _asks_the_day(self) -> bool:
         return "strftime_now" in (self._template or "")
+
+    @property
+    def _opens_thoughts(self) -> bool:
+        try:
+            return Prompt(self._apply("?", PromptSpec(template="{question}")), ()).opens_thought
+        except InputError:  # said where a question is rendered
+            return False
 
     def notices(self, prompt: PromptSpec) -> list[str]:
         """Return what the user should know before anything is drawn.

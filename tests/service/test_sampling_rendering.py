@@ -124,7 +124,9 @@ def test_a_template_that_asks_for_the_day_gets_the_same_one_every_day(tokenizer:
 def test_a_prompt_that_opens_a_thought_says_so(tokenizer: Any) -> None:
     for end, opens in (("<think>\n", True), ("<think>\n\n</think>\n\n", False), ("", False)):
         tokenizer.chat_template = "{{ messages[-1]['content'] }}" + end
-        assert Renderer(tokenizer, "m").render("<think>?", spec()).opens_thought is opens
+        renderer = Renderer(tokenizer, "m")
+        assert renderer.render("<think>?", spec()).opens_thought is opens
+        assert (renderer.template_id != content_id("template", tokenizer.chat_template)) is opens
 
 
 @pytest.mark.parametrize(

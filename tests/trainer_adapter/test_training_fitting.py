@@ -87,8 +87,9 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     [
         (6, [], r"128 questions of 32 responses, which 6 GPUs .* multiple of 3 that divides"),
         (16, ["responses=5", "neighbors=0", f"{ACTOR}.ppo_mini_batch_size=8"], "8 questions of 5 .* 16 GPUs"),
-        (4, [f"{ROLLOUT}.tensor_model_parallel_size=3"], "tensor_model_parallel_size is 3, .* divide 4 GPUs"),
-        (4, [f"{ACTOR}.ulysses_sequence_parallel_size=8"], "ulysses_sequence_parallel_size is 8"),
+        (4, [f"{ROLLOUT}.tensor_model_parallel_size=3"], "3 GPUs make an engine, .* divide 4 GPUs"),
+        (4, [f"{ACTOR}.ulysses_sequence_parallel_size=8"], "8 GPUs share a sequence"),
+        (4, [f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "8 GPUs share a sequence"),
     ],
 )
 def test_gpus_that_cannot_share_an_update_evenly_are_refused(

@@ -4,8 +4,9 @@ import random
 from collections import Counter
 
 import pytest
+from transfer_queue import KVBatchMeta
 
-from trainer_adapter.verl.plugin.steps.updates import order_rows
+from trainer_adapter.verl.plugin.steps.updates import order_rows, order_updates, place_of
 
 
 def updates_of(parts: list[list[int]], mini_batch: int) -> list[list[int]]:
@@ -52,3 +53,19 @@ def test_a_question_that_lost_responses_moves_no_other_out_of_its_update() -> No
 def test_a_question_larger_than_an_update_is_cut_where_it_must() -> None:
     updates = updates_of(order_rows(["q0"] * 8, [1] * 8, mini_batch=4, ranks=2), 4)
     assert updates == [[0, 1, 2, 3], [4, 5, 6, 7]]
+
+
+def test_rows_laid_out_for_ranks_and_put_back_into_the_drawn_order_are_laid_out_alike() -> None:
+    keys = [f"1-{question:09d}_{session}_0" for question in range(8) for session in range(8)]
+    tags = [{"seq_len": 10 + (7 * row) % 90} for row in range(64)]
+    batch = KVBatchMeta(keys=list(keys), tags=list(tags), partition_id="train")
+    order_updates(batch, keys, mini_batch=32, ranks=4)
+    first = list(batch.keys)
+    assert first != keys
+    batch.reorder(sorted(range(64), key=lambda row: place_of(batch.keys[row])))
+    assert batch.keys == keys
+    metrics = order_updates(batch, batch.keys, mini_batch=32, ranks=4)
+    assert batch.keys == first
+    updates = updates_of([[keys.index(key) for key in first[16 * n : 16 * n + 16]] for n in range(4)], 32)
+    assert updates == [list(range(32)), list(range(32, 64))]
+    assert metrics["global_seqlen/balanced_max"] - metrics["global_seqlen/balanced_min"] < 100

@@ -22,6 +22,8 @@ _BUDGETS = (
 )
 """Where verl keeps the tokens of a micro-batch, whether they count, and whose ranks share a sequence."""
 
+_ENGINE = ("tensor_model", "data", "pipeline_model")
+
 
 def has_flash_attention() -> bool:
     """Return whether flash-attn is installed here; it is not imported."""
@@ -62,11 +64,12 @@ def check_ranks(config: Mapping[str, Any]) -> None:
     """
     trainer = config["trainer"]
     gpus = int(trainer["nnodes"]) * int(trainer["n_gpus_per_node"])
-    sequence, tensor = f"{_ACTOR}.ulysses_sequence_parallel_size", f"{_ROLLOUT}.tensor_model_parallel_size"
-    for key in (sequence, tensor):
-        if gpus % (size := int(value_at(config, key) or 1)):
-            raise InputError(f"{key} is {size}, which does not divide {gpus} GPUs.")
-    ranks = gpus // int(value_at(config, sequence) or 1)
+    together = _sharing(config, _ACTOR)
+    engine = math.prod(int(value_at(config, f"{_ROLLOUT}.{kind}_parallel_size") or 1) for kind in _ENGINE)
+    for what, size in (("share a sequence (ulysses)", together), ("make an engine", engine)):
+        if gpus % size:
+            raise InputError(f"{size} GPUs {what}, which does not divide {gpus} GPUs.")
+    ranks = gpus // together
     key = f"{_ACTOR}.ppo_mini_batch_size"
     questions, responses = int(value_at(config, key)), int(value_at(config, f"{_ROLLOUT}.n"))
     if questions * responses % ranks:
@@ -78,12 +81,21 @@ def check_ranks(config: Mapping[str, Any]) -> None:
         )
 
 
+def _sharing(config: Mapping[str, Any], part: str) -> int:
+    """Return how many GPUs share a sequence; verl's older key counts where it says more than 1."""
+    older, newer = (
+        int(value_at(config, f"{part}.{place}ulysses_sequence_parallel_size") or 1)
+        for place in ("", "fsdp_config.")
+    )
+    return older if older > 1 else newer
+
+
 def _limits(config: Mapping[str, Any], composition: Composition) -> Iterator[tuple[str, int]]:
     has_reference = composition.recipe.loss.kl_coef > 0
     for part, counts, name, ranks in _BUDGETS:
         if (part != _REF or has_reference) and value_at(config, f"{part}.{counts}"):
             key = f"{part}.{name}"
-            together = int(value_at(config, f"{ranks}.ulysses_sequence_parallel_size") or 1)
+            together = _sharing(config, ranks)
             shared = f" on each of {together} GPUs" if together > 1 else ""
             yield f"{key}{shared}", int(value_at(config, key)) * together
     if composition.machine.cpu:

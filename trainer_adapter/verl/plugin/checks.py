@@ -1,6 +1,7 @@
 """What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
 
 import importlib.util
+import time
 from collections.abc import Collection, Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
@@ -13,6 +14,9 @@ from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin import NAME, REGISTRATION
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, keeps_log_probs
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
+
+_ENDING_S = 10.0
+"""How long Ray may take to clear away a training that was killed."""
 
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
@@ -73,17 +77,20 @@ def check_queue() -> None:
     """
     import ray
 
-    if not ray.is_initialized():
-        return
-    try:
-        queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
-    except ValueError:
-        return
-    if queue._actor_id.job_id.hex() != ray.get_runtime_context().get_job_id():
-        raise PrerequisiteError(
-            "another training runs on this Ray cluster, and verl would keep the responses of both in one "
-            "place; wait for its end, or start a cluster for each."
-        )
+    ends = time.monotonic() + _ENDING_S
+    while ray.is_initialized():
+        try:
+            queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+        except ValueError:
+            return
+        if queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id():
+            return
+        if time.monotonic() > ends:
+            raise PrerequisiteError(
+                "another training runs on this Ray cluster, and verl would keep the responses of both in one "
+                "place; wait for its end, or start a cluster for each."
+            )
+        time.sleep(1)
 
 
 def check_registrations() -> None:

@@ -40,6 +40,7 @@ from trainer_adapter.verl.step_texts import open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
+_SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
@@ -170,15 +171,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         metrics["tagrpo/groups/short"] = len(short)
         metrics["tagrpo/groups/missing_responses"] = sum(whole - size for size in short.values())
         for uid, size in sorted(short.items()):
-            _LOG.warning(
-                "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout",
-                *(self.global_steps, uid, size, whole),
-            )
-        return self._make_updates(batch, metrics, **kwargs)
+            _LOG.warning(_SHORT, self.global_steps, uid, size, whole)
+        return self._make_updates(batch, list(batch.keys), metrics, **kwargs)
 
-    def _make_updates(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
-        """Let verl fill and balance a batch, and give each update whole questions again."""
-        keys = list(batch.keys)
+    def _make_updates(self, batch: Any, keys: list[str], metrics: dict[str, Any], **kwargs: Any) -> Any:
+        """Let verl fill and balance a batch, and give updates whole questions again, in the order of keys."""
         batch = super()._balance_batch(batch, metrics, **kwargs)
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
         return batch
@@ -250,7 +247,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
             metrics.update(counted)
             if replayed is not None:
-                batch = self._make_updates(replayed.batch, metrics)
+                # What stands for a group is in its place, and comes into its update.
+                pairs = zip(batch.keys, replayed.batch.keys, strict=True)
+                drawn = [key for _, key in sorted(pairs, key=lambda pair: place_of(pair[0]))]
+                batch = self._make_updates(replayed.batch, drawn, metrics)
                 responses = self._read(batch)
                 weights_BT = replayed.weights_of(batch, responses)
         return self._write_for_loss(batch, responses, weights_BT)
