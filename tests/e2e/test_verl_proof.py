@@ -100,7 +100,7 @@ def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun)
 
 @pytest.mark.parametrize(
     ("step", "number", "real"),
-    [(2, 0, 12), (2, 1, 12), (FAILED_STEP, 0, 12), (FAILED_STEP, 1, 8)],
+    [(2, 0, 12), (2, 1, 12), (FAILED_STEP, 0, 10), (FAILED_STEP, 1, 10)],
 )
 def test_the_loss_is_equation_4_over_real_responses(
     place: Path, long_run: VerlRun, step: int, number: int, real: int
@@ -219,7 +219,7 @@ def test_tapered_weights_are_the_ratio_of_the_whole_response(place: Path, long_r
     assert (kept["response_weights_B"][~lowered] == 1).all()
     expected = log_ratios(kept)[lowered].exp().clamp(max=1.0)
     torch.testing.assert_close(kept["response_weights_B"][lowered], expected, rtol=1e-4, atol=1e-6)
-    assert (expected < 0.99).any()
+    assert (expected < 0.999).any()
 
 
 def log_ratios(kept: dict[str, Any]) -> torch.Tensor:
