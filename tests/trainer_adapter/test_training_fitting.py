@@ -1,3 +1,4 @@
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
-from trainer_adapter.verl.fitting import GIB, memory_note
+from trainer_adapter.verl.fitting import GIB, check_ranks, memory_note
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
@@ -81,21 +82,38 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     assert chosen.value(f"{model}.use_remove_padding") is True
 
 
-@pytest.mark.slow
+def test_gpus_that_cannot_share_an_update_evenly_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        InputError, match=r"128 questions of 32 responses, which 6 GPUs .* multiple of 3 that"
+    ):
+        checking.check_configuration(composed(machine=Machine(6)), tmp_path)
+
+
 @pytest.mark.parametrize(
-    ("gpus", "texts", "message"),
+    ("nodes", "parallel", "message"),
     [
-        (6, [], r"128 questions of 32 responses, which 6 GPUs .* multiple of 3 that divides"),
-        (16, ["responses=5", "neighbors=0", f"{ACTOR}.ppo_mini_batch_size=8"], "8 questions of 5 .* 16 GPUs"),
-        (4, [f"{ROLLOUT}.tensor_model_parallel_size=3"], "3 GPUs make an engine, .* divide 4 GPUs"),
-        (4, [f"{ACTOR}.ulysses_sequence_parallel_size=8"], "8 GPUs share a sequence"),
-        (4, [f"{ACTOR}.fsdp_config.ulysses_sequence_parallel_size=8"], "8 GPUs share a sequence"),
+        (1, {}, None),
+        (2, {}, "8 questions of 5 responses, which 16 GPUs cannot share .* multiple of 16"),
+        (2, {"actor": {"ulysses_sequence_parallel_size": 2}}, None),
+        (2, {"actor": {"fsdp_config": {"ulysses_sequence_parallel_size": 2}}}, None),
+        (1, {"rollout": {"tensor_model_parallel_size": 3}}, "3 GPUs make an engine, .* divide 8 GPUs"),
+        (
+            1,
+            {"rollout": {"tensor_model_parallel_size": 4, "data_parallel_size": 4}},
+            "16 GPUs make an engine",
+        ),
+        (1, {"actor": {"ulysses_sequence_parallel_size": 3}}, "3 GPUs share a sequence"),
+        (1, {"actor": {"fsdp_config": {"ulysses_sequence_parallel_size": 3}}}, "3 GPUs share a sequence"),
     ],
 )
-def test_gpus_that_cannot_share_an_update_evenly_are_refused(
-    tmp_path: Path, gpus: int, texts: list[str], message: str
+def test_what_ranks_there_are_follows_from_gpus_and_what_they_share(
+    nodes: int, parallel: dict[str, dict[str, Any]], message: str | None
 ) -> None:
-    recipe = "grpo" if "neighbors=0" in texts else "ta_grpo"
-    given = [text for text in texts if text != "neighbors=0"]
-    with pytest.raises(InputError, match=message):
-        checking.check_configuration(composed(*given, recipe=recipe, machine=Machine(gpus)), tmp_path)
+    model = {
+        "actor": {"ppo_mini_batch_size": 8, "ulysses_sequence_parallel_size": 1, "fsdp_config": {}},
+        "rollout": {"n": 5, "tensor_model_parallel_size": 1},
+    }
+    together = {part: {**model[part], **parallel.get(part, {})} for part in model}
+    config = {"trainer": {"nnodes": nodes, "n_gpus_per_node": 8}, "actor_rollout_ref": together}
+    with contextlib.nullcontext() if message is None else pytest.raises(InputError, match=message):
+        check_ranks(config)
