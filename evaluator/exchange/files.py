@@ -11,6 +11,7 @@ from evaluator.exchange.readers import evalscope, lighteval, lm_eval, nemo_skill
 from evaluator.exchange.readers.response_file import Format, ResponseFile, RowFile
 from evaluator.exchange.responses import OutsideResponse, present_columns
 from service.errors import InputError
+from service.models.drawing import with_thought_opened
 from service.questions.files import RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
@@ -77,15 +78,12 @@ def open_responses(
 
 
 def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
-    """Return a file whose prompts ended in `<think>`, as chat templates have it, with that in its responses.
-
-    So a thought that was cut off is known as one. A response that opens a thought itself stays as it is.
-    """
+    """Return a file whose prompts ended in `<think>`, as templates have it, with that in its responses."""
 
     def read() -> Iterator[OutsideResponse]:
         for response in file.read():
-            opened = response.text is None or "<think>" in response.text
-            yield response if opened else replace(response, text=f"<think>\n{response.text}")
+            text = response.text
+            yield response if text is None else replace(response, text=with_thought_opened(text))
 
     return replace(file, settings={**file.settings, "thoughts": "opened by the prompt"}, read=read)
 

@@ -65,6 +65,14 @@ class Response:
     completion_tokens: int | None = None
 
 
+def with_thought_opened(text: str) -> str:
+    """Return a response to a prompt that ends in `<think>` with that before it; one that has it stays.
+
+    So a thought that was cut off is known as one.
+    """
+    return text if "<think>" in text else f"<think>\n{text}"
+
+
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
     """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
     if seed is None:

@@ -1,7 +1,6 @@
 """Engines in this process: prompts are rendered here, many cells are in flight, each is stored as it ends.
 
-Where a prompt opens a thought, its responses are stored with the tag before them, as if they had written it:
-else one that was cut off inside would be read as an answer.
+Where a prompt opens a thought, its responses are stored with the tag before them, as if they had written it.
 """
 
 import json
@@ -15,7 +14,14 @@ from typing import Any, Protocol
 from service.database import Database
 from service.errors import InputError
 from service.models.checkpoint import Checkpoint
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
+from service.models.drawing import (
+    CellsToDraw,
+    DrawnCell,
+    LeasedCell,
+    ReportSamples,
+    Response,
+    with_thought_opened,
+)
 from service.models.processors import Pictures
 from service.models.rendering import PlannedPrompts, plan_prompts
 from service.models.settings import DrawingSpec, SamplingSettings
@@ -267,7 +273,7 @@ class OfflineFilling:
     def _drawn(self, asked: _InFlight, ended: FinishedOrder) -> DrawnCell:
         leased, responses, seeds = asked.leased, ended.responses, ended.seeds or asked.leased.seeds
         if self._prompts.by_problem[leased.problem.id].prompt.opens_thought:
-            responses = tuple(replace(each, text=f"<think>\n{each.text}") for each in responses)
+            responses = tuple(replace(each, text=with_thought_opened(each.text)) for each in responses)
         tokens = sum(response.completion_tokens or 0 for response in responses)
         self._speed.add(len(responses), tokens)
         receipt = Receipt(

@@ -189,6 +189,7 @@ def test_ties() -> None:
     assert maj_at_k(["9", "8", "8", "9"], "8", 4) == 0.0
     assert maj_at_k(["8", "9", "9", "8"], "8", 4) == 1.0
     assert maj_at_k(["9", "8", "8", "9"], "8", 4, ties="random") == 0.5
+    assert maj_at_k(["9"], "9", 1) == 1.0
     assert maj_at_k([None, None, "8"], "8", 3) == 1.0
 
 

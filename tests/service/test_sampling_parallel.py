@@ -251,6 +251,23 @@ def test_what_cannot_be_drawn_there_is_refused(
 
 
 @pytest.mark.slow
+def test_an_engine_that_does_not_start_is_tried_again_where_another_did(
+    db: Database, model: str, folder: Path
+) -> None:
+    work = plan_run(db, 900, max_tokens=20)
+    sampler = VllmSampler(model, gpus=2, max_model_len=200)
+    try:
+        sampler.describe()
+        (folder / "refuses once").touch()
+        (folder / "slow").write_text("0.2")
+        filled = sampler.fill(work, ignore)
+    finally:
+        sampler.close()
+    assert (filled.failed, filled.stopped, (folder / "refuses once").exists()) == (0, None, False)
+    assert len(pids(folder)) == 2
+
+
+@pytest.mark.slow
 def test_the_engines_of_one_machine_need_no_cluster(
     db: Database, model: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

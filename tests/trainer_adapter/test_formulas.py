@@ -217,6 +217,10 @@ def test_clip_cov_draws_as_many_tokens_as_it_says_from_its_candidates() -> None:
     assert not (first & ~found.candidate_BT).any()
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
+    generator = torch.Generator().manual_seed(3)
+    many = torch.randn(64, 400, generator=generator) * 2
+    usual = clip_cov_candidates(many, torch.randn(64, generator=generator), torch.ones(64, 400))
+    assert int(choose_clipped(usual, torch.Generator().manual_seed(7)).sum()) == 5
     few = clip_cov_candidates(log_prob, advantages, mask, ratio=1e-9, lower=0.2)
     assert int(choose_clipped(few).sum()) == few.clipped == 0
 

@@ -132,7 +132,7 @@ def give_memory_back() -> None:
 def room_for_keys(model: Any, device: Device) -> int:
     """Return for how many tokens keys and values fit into a share of the memory that is free now."""
     if device.kind == "cuda":
-        torch.cuda.empty_cache()  # what an earlier batch held is not free before
+        give_memory_back()  # of an earlier batch
         free, share = torch.cuda.mem_get_info(device.name)[0], _SHARE_OF_GPU
     else:
         free, share = psutil.virtual_memory().available, _SHARE_OF_CPU

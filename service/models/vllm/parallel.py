@@ -251,7 +251,8 @@ class ParallelEngines:
                     raise error.cause from None
                 if not isinstance(error.cause, PrerequisiteError | EngineDiedError):
                     raise
-                if isinstance(error.cause, PrerequisiteError):
+                beside = any(each.is_ready for each in self._nodes if each.place == node.place)
+                if isinstance(error.cause, PrerequisiteError) and not beside:
                     self._failed[node.place] = TRIES
                 self._drop(node, str(error.cause), finished)
             except self._ray.exceptions.RayError as error:
@@ -276,7 +277,7 @@ class ParallelEngines:
             )
         node.is_ready = True
         self.context = context
-        del self._failed[node.place]  # so another that did not start there had but bad luck
+        del self._failed[node.place]  # another that did not start there is tried again
 
     def _look(self) -> None:
         """Start the engines that the cluster's nodes have room for; one that is gone fails its next call."""

@@ -1,8 +1,8 @@
 """vLLM of other processes: the module of `fake_vllm`, told by files how to misbehave.
 
 In the folder `TAGRPO_FAKE_VLLM`: `kill` ends the process at its next step, `hang` never ends that step, both
-once; `slow` holds seconds for each step; `refuses` ends every start; `gpu` names another device in what
-starts from then on; `drawn` gets a line for each request.
+once; `slow` holds seconds for each step; `refuses` ends every start, `refuses once` the first; `gpu` names
+another device in what starts from then on; `drawn` gets a line for each request.
 """
 
 import os
@@ -37,6 +37,11 @@ def _before_request(_number: int) -> None:
 _behaviour = Behaviour(before_step=_before_step, before_request=_before_request)
 if (_FOLDER / "refuses").exists():
     _behaviour.fails_to_start = "out of memory"
+try:
+    (_FOLDER / "refuses once").unlink()
+    _behaviour.fails_to_start = "an address in use"
+except FileNotFoundError:
+    pass
 _modules = modules(_behaviour)
 if (_FOLDER / "gpu").exists():
     name = (_FOLDER / "gpu").read_text()
