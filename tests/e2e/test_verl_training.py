@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 import pytest
-from verl_run import metrics_of_steps, run_main_ppo
+from verl_run import run_main_ppo
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.questions import make_question
@@ -118,15 +118,3 @@ def test_stock_verl_reads_a_grouped_export_with_its_neighbors(tmp_path: Path, mo
         ]
         assert batch["neighbor_ids"][place] == [f"c_{a}{b}0", f"c_{a}{b}1"]
         assert batch["reward_model"][place]["ground_truth"] == str(int(a) + int(b))
-
-
-def test_metrics_are_read_from_the_console_log() -> None:
-    log = (
-        "(Runner pid=1) step:1 - actor/pg_loss:-0.02 - val-core/sums/acc/mean@1:np.float64(0.5) - lr:1e-06\n"
-        "Training Progress: 50%\n"
-        "(TaskRunner pid=1) step:2 - actor/pg_loss:nan - training/global_step:2"
-    )
-    first, second = metrics_of_steps(log)
-    assert first == {"step": 1, "actor/pg_loss": -0.02, "val-core/sums/acc/mean@1": 0.5, "lr": 1e-06}
-    assert math.isnan(second["actor/pg_loss"])
-    assert second["training/global_step"] == 2

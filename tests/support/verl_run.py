@@ -1,11 +1,12 @@
 """Runs verl's own entry point in a process of its own, with a hard limit, and ends what Ray leaves."""
 
+import json
+import math
 import os
-import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,12 +16,11 @@ from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin.overrides import hydra_arguments
 
 SUPPORT = Path(__file__).parent
-_METRIC = re.compile(r"([\w./@-]+):((?:np\.\w+\()?[-+]?(?:\d[\d.]*(?:e[-+]?\d+)?|nan|inf)\)?)(?= - |\s*$)")
 
 
 @dataclass(frozen=True)
 class VerlRun:
-    """What a run printed, how it ended (None: stopped at the limit), and the metrics of each step."""
+    """What a run printed, how it ended (None: stopped at the limit), and what verl logged of each step."""
 
     output: str
     returncode: int | None
@@ -48,12 +48,15 @@ def run_main_ppo(
         *(sys.executable, "-W", "ignore", "-m", "trainer_adapter.verl.cpu"),
         *("hydra.searchpath=[pkg://trainer_adapter.verl.configs]", "+tagrpo=cpu", "hydra.run.dir=hydra"),
         *hydra_arguments({PYTHON_KEY: python_of_workers()}),
-        *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", *overrides),
+        *(f"+ray_kwargs.ray_init._temp_dir={ray_folder}", "trainer.logger=[console,file]", *overrides),
     ]
+    metrics = folder / "metrics.jsonl"
+    metrics.unlink(missing_ok=True)
     inherited = {
         **os.environ,
         **(environment or {}),
         "PYTHONPATH": os.pathsep.join([str(SUPPORT), *filter(None, [os.environ.get("PYTHONPATH")])]),
+        "VERL_FILE_LOGGER_PATH": str(metrics),
         "VERL_USE_EXTERNAL_MODULES": ",".join([CPU_PLUGIN, *modules]),
         "HF_HUB_OFFLINE": "1",
         "OMP_NUM_THREADS": "1",
@@ -81,13 +84,15 @@ def run_main_ppo(
     finally:
         end_processes(mark, ray_folder, patience_s=0.0)
     output = log.read_text(errors="replace")
-    return VerlRun(output, returncode, tuple(metrics_of_steps(output)))
+    return VerlRun(output, returncode, tuple(_metrics_of_steps(metrics) if metrics.exists() else ()))
 
 
-def metrics_of_steps(output: str) -> list[dict[str, float]]:
-    """Return the metrics that verl's console logger printed, a dict for each step."""
-    steps = [line[line.index("step:") :] for line in output.splitlines() if "step:" in line and " - " in line]
-    return [
-        {name: float(re.sub(r"^np\.\w+\(|\)$", "", value)) for name, value in _METRIC.findall(line)}
-        for line in steps
-    ]
+def _metrics_of_steps(path: Path) -> Iterator[dict[str, float]]:
+    """Yield what verl's file logger wrote of each step, its numbers only; it writes null for NaN.
+
+    Not from the console: Ray now and then tears a line of a worker in two.
+    """
+    for line in path.read_text().splitlines():
+        logged = json.loads(line)
+        numbers = {name: math.nan if value is None else value for name, value in logged["data"].items()}
+        yield {"step": logged["step"], **{k: v for k, v in numbers.items() if isinstance(v, int | float)}}
