@@ -85,6 +85,14 @@ def test_a_reward_for_the_format_is_added_and_leaves_correctness_alone(response:
     assert not reward.thinks_between_tags("<think>2+3")
 
 
+def test_a_box_in_a_thought_that_was_cut_off_is_no_answer() -> None:
+    cut_off = {reward.CUT_OFF_FIELD: True}
+    graded = score(r"2+3 is \boxed{5}, or is it", extra_info=cut_off)
+    assert (graded["acc"], graded["reason"]) == (0.0, "no answer found")
+    assert score(r"2+3</think> It is \boxed{5}, since", extra_info=cut_off)["acc"] == 1.0
+    assert score(r"2+3 is \boxed{5}", extra_info={reward.CUT_OFF_FIELD: False})["acc"] == 1.0
+
+
 def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
     for response in ("The answer is 5.", "5", "#### 5", "The boxed answer is 5."):
         found = score(response)

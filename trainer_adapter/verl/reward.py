@@ -16,6 +16,10 @@ from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.serving.desk import Desk
+from service.models.drawing import with_thought_opened
+
+CUT_OFF_FIELD = "tagrpo_thought_cut_off"
+"""In a row's `extra_info`: that its prompt ended on `<think>` and its response at the limit of tokens."""
 
 _SLACK_S = 120.0
 """Beyond the grader's own limits: a worker that starts on a busy machine, a queue of hostile answers."""
@@ -58,15 +62,15 @@ async def compute_score(
     score and acc are 1.0 for a correct answer, else 0.0: filters and pass rates read acc, which no shaping
     touches. unknown is 1.0 where the grader could not tell (reward 0, counted apart), reason says why a grade
     is what it is, extracted is the answer that was read ("" for none). An empty response, and a truncated
-    one that gives no answer, are wrong ("no answer found"); of a response beyond `LONGEST_RESPONSE`
-    characters the end is read. Nothing in a response raises or hangs.
+    one that gives no answer, or ends in a thought that its prompt opened, are wrong ("no answer found"); of a
+    response beyond `LONGEST_RESPONSE` characters the end is read. Nothing in a response raises or hangs.
 
     Args:
         data_source: not looked at; golds decide.
         solution_str: the decoded response.
         ground_truth: the gold answer, bare or in a `\boxed{}`.
-        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code) and `tolerance` are
-            read.
+        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code), `tolerance` and
+            `CUT_OFF_FIELD` are read.
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
             must not be paid for a sentence that happens to hold the gold. `tagrpo_run.answers=all` turns it
             off.
@@ -144,8 +148,9 @@ def close_service() -> None:
 
 def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
     tolerance = extra.get("tolerance")
+    response = str(response)[-LONGEST_RESPONSE:]
     return GradeCase(
-        str(response)[-LONGEST_RESPONSE:],
+        with_thought_opened(response) if extra.get(CUT_OFF_FIELD) else response,
         "" if gold is None else str(gold),
         AnswerKind(extra.get("answer_kind") or AnswerKind.LATEX),
         None if tolerance is None else str(tolerance),

@@ -8,6 +8,7 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from service.models.processors import FORBIDDEN, image_tokens
+from service.models.rendering import Prompt
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.grading import grade_by_worker
@@ -15,6 +16,7 @@ from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.plugin.overrides import keeps_log_probs
 from trainer_adapter.verl.plugin.sessions import Stages, prompt_of, seed_of, stages_of
 from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
+from trainer_adapter.verl.reward import CUT_OFF_FIELD
 
 DRAW_FIELD = "tagrpo_draw"
 """Column the trainer adds to rows for training: how often the question was drawn before in this step.
@@ -24,6 +26,9 @@ Rows for validation have none, and are asked as they are.
 
 ABOUT_FIELD = "tagrpo"
 """What the loop adds to a response's `extra_fields`."""
+
+_LONGEST_TAG = 8
+"""Tokens that `<think>` and a line's end take, where they are no tokens of their own."""
 
 _SEED_NAMES = {"sglang": "sampling_seed"}
 _checked_configs: list[tuple[Any, Recipe, RunSettings]] = []
@@ -99,6 +104,9 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         if self.settings.seed is not None and params.get("temperature", 1.0) != 0:
             params[_SEED_NAMES.get(self.rollout_config.name, "seed")] = self._seed(row, session)
         output = await super().run(params, priority, **{**row, "raw_prompt": asked})
+        if len(output.response_ids) >= self.response_length:
+            end = self.tokenizer.decode(output.prompt_ids[-_LONGEST_TAG:])
+            output.extra_fields[CUT_OFF_FIELD] = Prompt(end, ()).opens_thought
         if not training:
             return output
         output.extra_fields[ABOUT_FIELD] = {

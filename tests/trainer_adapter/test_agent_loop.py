@@ -1,0 +1,121 @@
+"""The agent loop: which prompt a response is drawn for, what is said of it, and what it is anchored to."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.reward import CUT_OFF_FIELD
+
+QUESTION = [{"role": "user", "content": "1+1"}]
+NEIGHBORS = [[{"role": "user", "content": "Add 1 to 1."}], [{"role": "user", "content": "Twice 1?"}]]
+ROW: dict[str, Any] = {
+    "uid": "u",
+    "raw_prompt": QUESTION,
+    "extra_info": {"question_id": "q", "neighbor_strategies": ["rules", "words"]},
+    "neighbors": NEIGHBORS,
+    "neighbor_ids": ["c0", "c1"],
+    "global_steps": 3,
+    "tagrpo_draw": 0,
+}
+ROOM = 4
+PROMPTS = {"1+1": [1, 2], "Add 1 to 1.": [1, 3, 4], "Twice 1?": [1, 5]}
+
+
+class Loop:
+    """What a loop of verl's is made of, with an engine that answers any prompt with `answer`."""
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, recipe: str, end: str = "", answer: tuple[int, ...] = (7, 2)
+    ) -> None:
+        from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
+        from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
+
+        from trainer_adapter.verl.plugin.agent_loop import NeighborAgentLoop
+
+        self.asked: list[str] = []
+        self.params: list[dict[str, Any]] = []
+
+        async def run(_: Any, params: dict[str, Any], priority: int, **row: Any) -> Any:
+            self.asked.append(row["raw_prompt"][0]["content"])
+            self.params.append(params)
+            return AgentLoopOutput(
+                prompt_ids=PROMPTS[self.asked[-1]],
+                response_ids=list(answer),
+                response_mask=[1] * len(answer),
+                response_logprobs=[-0.5] * len(answer),
+                num_turns=2,
+                metrics={},
+                extra_fields={"global_steps": 2},
+            )
+
+        async def build(messages: Any, images: Any = None) -> list[int]:
+            assert images is None
+            return PROMPTS[messages[0]["content"]]
+
+        monkeypatch.setattr(SingleTurnAgentLoop, "run", run)
+        loop = NeighborAgentLoop.__new__(NeighborAgentLoop)
+        loop.recipe, loop.settings = RECIPES[recipe], RunSettings(seed=7)
+        loop.never_drawn, loop.response_length = frozenset({9}), ROOM
+        loop.rollout_config = SimpleNamespace(name="vllm")
+        loop.tokenizer = SimpleNamespace(decode=lambda ids: f"a prompt of {len(ids)}{end}")
+        loop.ct_build_initial_tokens = build
+        self._loop = loop
+
+    def draw(self, session: int, **changes: Any) -> Any:
+        """Return the response of a session to `ROW`; a column changed to None is left out."""
+        row = {name: value for name, value in (ROW | changes).items() if value is not None}
+        return asyncio.run(self._loop.run({"temperature": 1.0}, session_id=session, **row))
+
+
+def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop(monkeypatch, "ta_grpo")
+    outputs = [loop.draw(session) for session in (0, 15, 31)]
+    assert loop.asked == ["1+1", "Add 1 to 1.", "Twice 1?"]
+    assert [output.prompt_ids for output in outputs] == [PROMPTS["1+1"]] * 3
+    about = [output.extra_fields["tagrpo"] for output in outputs]
+    assert [each["prompt_ids"].tolist() for each in about] == list(PROMPTS.values())
+    assert [each["foreign"] for each in about] == [False, True, True]
+    assert [each["neighbor_id"] for each in about] == [None, "c0", "c1"]
+    assert [each["strategy"] for each in about] == [None, "rules", "words"]
+    assert {each["weights_version"] for each in about} == {2}
+    # verl would compare them with those of the anchor; the plug-in keeps them for itself.
+    assert {output.response_logprobs for output in outputs} == {None}
+    assert [each["log_probs"].tolist() for each in about] == [[-0.5, -0.5]] * 3
+    assert len({params["seed"] for params in loop.params}) == 3
+    assert all(params["logprobs"] and list(params["logit_bias"]) == [9] for params in loop.params)
+
+
+def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
+    output = Loop(monkeypatch, "ta_grpo_v1").draw(31)
+    assert output.prompt_ids == PROMPTS["Twice 1?"]
+    assert output.response_logprobs == [-0.5, -0.5]
+    assert not output.extra_fields["tagrpo"]["foreign"]
+
+
+def test_validation_asks_the_question_alone_and_nothing_is_said_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = Loop(monkeypatch, "ta_grpo")
+    output = loop.draw(31, tagrpo_draw=None)
+    assert loop.asked == ["1+1"]
+    assert output.extra_fields == {"global_steps": 2}
+    assert "logprobs" not in loop.params[0]
+
+
+@pytest.mark.parametrize("draw", [0, None])
+def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_opened(
+    monkeypatch: pytest.MonkeyPatch, draw: int | None
+) -> None:
+    full = tuple(range(ROOM))
+    opened = Loop(monkeypatch, "grpo", "<think>\n", full).draw(0, tagrpo_draw=draw, neighbors=None)
+    assert opened.extra_fields[CUT_OFF_FIELD] is True
+    plain = Loop(monkeypatch, "grpo", "<think></think>\n", full).draw(0, tagrpo_draw=draw, neighbors=None)
+    assert plain.extra_fields[CUT_OFF_FIELD] is False
+    ended = Loop(monkeypatch, "grpo", "<think>\n").draw(0, tagrpo_draw=draw, neighbors=None)
+    assert CUT_OFF_FIELD not in ended.extra_fields
