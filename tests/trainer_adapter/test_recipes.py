@@ -89,6 +89,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ('base = "w_reinforce"\nfilter = "dynamic"', "W-REINFORCE learns from groups"),
         ('reward = "grpo_lead"', "belong together"),
         ('base = "a_grae"\nreward = "overlong"', "its reward is binary"),
+        ('base = "max_rl"\nreward = "overlong"', "takes right and wrong alone"),
         ('base = "rloo"\nweights = "clip_cov"', "unit deviation"),
         ("neighbors = -1", "neighbors are 0 to 64"),
         ("[loss]\nkl_coef = -1", "KL coefficient"),

@@ -184,6 +184,9 @@ def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int
     composition = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
     assert composition.value("trainer.total_epochs") == epochs
     assert composition.count_steps(7498) == steps
+    # verl is told the very step that is its last: it saves after that one, whatever `save_freq` says.
+    given = [text for text in composition.arguments() if text.startswith("trainer.total_training_steps=")]
+    assert given == ([f"trainer.total_training_steps={steps}"] if texts else [])
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:

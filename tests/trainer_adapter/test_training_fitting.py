@@ -7,9 +7,11 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.plans.memory import plan_memory
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
+from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.verl.fitting import GIB, check_ranks, memory_note
 
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -65,6 +67,15 @@ def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
     assert checking.check_configuration(composed(model=str(tmp_path)), tmp_path) == []
 
 
+def test_what_a_penalty_or_a_known_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
+    settings = assign(RECIPES["dapo"], ["tagrpo_run.overlong_buffer=4096"]).settings
+    with pytest.raises(InputError, match="overlong_buffer is 4096 of 3072 tokens"):
+        checking.check_configuration(composed(recipe="dapo", settings=settings), tmp_path)
+    longer = composed("data.max_response_length=4096", model="Qwen/Qwen2.5-Math-7B-Instruct")
+    with pytest.raises(InputError, match="max_position_embeddings of the model is 4096"):
+        checking.check_configuration(longer, tmp_path)
+
+
 def test_a_gpu_that_is_too_small_is_named_with_the_way_out() -> None:
     one = composed(machine=Machine(1))
     assert memory_note(one, 80 * GIB) is None
@@ -78,6 +89,20 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     assert with_it.value(f"{model}.use_remove_padding") is None
     assert without.value(f"{model}.use_remove_padding") is False
     assert without.value(f"{model}.override_config.attn_implementation") == "sdpa"
+    # Its micro-batches are padded, so they have fewer tokens, and plans count the padding too.
+    tokens = f"{ACTOR}.ppo_max_token_len_per_gpu"
+    assert (with_it.value(tokens), without.value(tokens)) == (16384, 4096)
+    assert composed("data.max_response_length=8192", flash_attention=False).value(tokens) == 8704
+    assert composed(f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
+    logits = [
+        next(
+            part.gib
+            for part in plan_memory(each, MODELS["Qwen3-4B"].shape, 80).parts
+            if part.what == "logits"
+        )
+        for each in (with_it, without)
+    ]
+    assert logits[1] == pytest.approx(logits[0] * 3 * 4096 / 16384)
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
 

@@ -1,6 +1,7 @@
 """Prompts over the limit: found with the model's tokenizer before a training starts, however exported."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
-from trainer_adapter.verl.prompts import PromptTemplate
+from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 # One token a byte and one a special token: three marks, "user\n", "\n" and "assistant\n".
 AROUND = 3 + len("user\n") + len("\n") + len("assistant\n")
@@ -130,6 +131,20 @@ def test_prompts_are_counted_with_the_exports_template_arguments(tmp_path: Path,
     data = exported(tmp_path / "out", chat_template_kwargs={"wordy": True})
     [note] = checked(data, model, recipe="grpo")
     assert note.endswith(f"the longest prompt has {AROUND + len('Add 2 and 3.') + 100} tokens")
+
+
+def test_whether_a_model_thinks_is_no_accident(tmp_path: Path, model: Path) -> None:
+    """As with Qwen 3, whose chat template thinks unless it is told not to."""
+    template = model / "chat_template.jinja"
+    template.write_text(template.read_text() + "{% if enable_thinking is false %}</think>{% endif %}")
+    open_ = PromptTemplate(tokenizer=str(model))
+    assert without_thinking(open_).chat_template_kwargs == {"enable_thinking": False}
+    thinks = replace(open_, chat_template_kwargs={"enable_thinking": True})
+    assert without_thinking(thinks) == thinks
+    assert without_thinking(PromptTemplate()) == PromptTemplate()  # nothing is known of the policy
+    with pytest.raises(InputError, match=f"leaves open whether {model} is to think; export with --tokenizer"):
+        checked(exported(tmp_path / "out", "Sum 2 and 3."), model)
+    assert checked(exported(tmp_path / "on", "2+3?", chat_template_kwargs={"enable_thinking": True}), model)
 
 
 def test_another_tokenizer_counts_anew(tmp_path: Path, model: Path) -> None:

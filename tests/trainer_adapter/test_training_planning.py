@@ -200,26 +200,33 @@ def test_the_forecast_stands_with_each_method_and_warns() -> None:
 
     works = plan_work(composition, SMALL, 512, Speed(), share)
     assert [work.no_gradient for work in works] == [0.6, 0.9, 0.9, 0.8]
-    [warning] = warnings(composition, works[0])
+    [warning] = warnings(composition, works)
     assert warning.startswith("60% of the groups will have equal rewards and no gradient")
     shares["ta_grpo"] = 0.2
-    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), share)[0]) == []
-    assert warnings(composition, plan_work(composition, SMALL, 512, Speed())[0]) == []
+    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), share)) == []
+    assert warnings(composition, plan_work(composition, SMALL, 512, Speed())) == []
 
 
 def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     composition = composed("grpo_ds", Machine(1), "tagrpo_run.max_gen_batches=5")
     [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert work.drawn == work.responses * 4
-    [warning] = warnings(composition, work)
+    [warning] = warnings(composition, [work])
     assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
     [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.9)
-    assert warnings(composition, work)[0].endswith(
+    assert warnings(composition, [work])[0].endswith(
         "it stops at 5 (tagrpo_run.max_gen_batches), so steps would be made of about 50% of their groups"
     )
     [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 1.0)
-    assert work.drawn is None
-    assert "draw inf batches" in warnings(composition, work)[0]
+    assert work.drawn == work.responses * 5
+    # At equal responses those that are dropped count, where a pilot foresees them; else it is said.
+    plain = composed("grpo", Machine(1))
+    kept, more = plan_work(plain, SMALL, 512, Speed(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
+    assert (kept.responses, more.responses, more.drawn) == (8192, 4096, 8192)
+    works = plan_work(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
+    [warning] = warnings(plain, works)
+    assert warning.startswith("grpo_ds draws more than the 8,192 responses that it keeps; a --pilot")
+    assert "draw inf batches" in warnings(composition, [work])[0]
 
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
@@ -231,9 +238,9 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert work.training_hours is not None
     assert plain.training_hours is not None
     assert work.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, work) == ["mixed groups of 5 steps replace the 60% without a gradient"]
+    assert warnings(composition, [work]) == ["mixed groups of 5 steps replace the 60% without a gradient"]
     [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, work)[0].endswith("; these are but 50% of a step")
+    assert warnings(composition, [work])[0].endswith("; these are but 50% of a step")
 
 
 def test_memory_by_hand() -> None:

@@ -171,7 +171,7 @@ def test_rewards_are_shaped_after_grading() -> None:
     made = step_advantages(RECIPES["dapo"], **step, max_length=12, overlong_buffer=4)
     lengths = step["mask_BT"].sum(-1)
     penalty = ((8 - lengths).double() / 4).clamp(-1, 0)
-    torch.testing.assert_close(made.rewards_B, step["scores_B"] + penalty)
+    torch.testing.assert_close(made.rewards_B, 2 * step["scores_B"] - 1 + penalty)
     lead = step_advantages(RECIPES["grpo_lead"], **batch(RECIPES["grpo_lead"]), max_length=12)
     correct = batch(RECIPES["grpo_lead"])["correct_B"]
     assert (lead.rewards_B[~correct] == -1).all()

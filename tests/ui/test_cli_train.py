@@ -199,8 +199,10 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     assert "try it with --dry-run first" in done.err
     text = Path("go.sh").read_text(encoding="utf-8")
     # 256 responses are 8 steps of 4 questions with 8 responses, 2 of 32; 12 questions make 3 steps an epoch
-    assert 'train ta_rescue 8 3 "$seed" loss.kl_coef=0 data.train_batch_size=4' in text
-    assert 'train ta_grpo 2 1 "$seed" data.train_batch_size=4' in text
+    changed = "ta_rescue-loss.kl_coef-0"
+    assert f'train {changed} ta_rescue 8 3 "$seed" loss.kl_coef=0 data.train_batch_size=4' in text
+    assert 'train ta_grpo ta_grpo 2 1 "$seed" data.train_batch_size=4' in text
+    assert 'tagrpo_run.seed="$seed" data.seed="$seed"' in text
     assert "global_step_8/actor/huggingface" in text
     assert tagrpo(*plan).code == 2  # it is there
 

@@ -80,7 +80,7 @@ class Recipe:
         filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
             predicted: and questions whose last groups were so are left out by chance (`skipping`); replay:
             such groups are replaced by mixed ones of earlier steps, and nothing more is drawn (`replaying`).
-        reward: 0 and 1, GRPO-LEAD's length-dependent one, 0 and 1 with DAPO's soft overlong penalty, 1 for a
+        reward: 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a
             right answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
             printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     """
@@ -191,7 +191,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "this control is defined by success rates; its reward is binary",
     ),
     (
-        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in FORMAT_REWARDS,
+        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in ("overlong", *FORMAT_REWARDS),
         "this advantage takes right and wrong alone; its reward is binary",
     ),
     (

@@ -29,8 +29,8 @@ def shaped_rewards(
     if recipe.reward == "grpo_lead":
         return lead_rewards(correct_B, lengths_B, groups)
     scores_B = scores_B.to(torch.float64)
-    if recipe.reward == "overlong":
-        return scores_B + overlong_penalty(lengths_B, max_length, buffer or max(1, max_length // 5))
+    if recipe.reward == "overlong":  # DAPO's rule gives 1 and -1, and the penalty is as large as that
+        return 2 * scores_B - 1 + overlong_penalty(lengths_B, max_length, buffer or max(1, max_length // 5))
     if recipe.reward in FORMAT_REWARDS:
         of_answer, of_form = FORMAT_REWARDS[recipe.reward]
         form_B = scores_B - correct_B.double()

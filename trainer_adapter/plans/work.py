@@ -44,12 +44,12 @@ class Work:
         epochs: over the training questions.
         steps: batches of questions that are trained on.
         updates: of the weights, one for each mini-batch.
-        responses: drawn in all, without those that a filter drops.
+        responses: trained on in all, without those that dynamic sampling drops.
         tokens: of the responses, at the mean or, `at_most`, at the longest length.
         generation_hours, training_hours: None where the speed is not known.
         no_gradient: predicted share of groups with equal rewards; None without a pilot.
-        drawn: responses with those that dynamic sampling drops; None where the recipe has none or nothing is
-            known of it.
+        drops: whether dynamic sampling draws responses that are not trained on.
+        drawn: responses with those; None where there are none or nothing is known of them.
     """
 
     method: str
@@ -63,6 +63,7 @@ class Work:
     generation_hours: float | None
     training_hours: float | None
     no_gradient: float | None = None
+    drops: bool = False
     drawn: float | None = None
 
     @property
@@ -98,7 +99,8 @@ def plan_work(
         questions: of the training file.
         no_gradient: predicts the share of groups without a gradient.
         compare: recipes to set beside the run, in place of GRPO.
-        responses: drawn in all by each; by default those of the run.
+        responses: drawn in all by each, also those that dynamic sampling drops where `no_gradient` predicts
+            them; by default those of the run.
 
     Raises:
         InputError: fewer questions than a batch, or fewer responses than a step draws.
@@ -122,9 +124,10 @@ def plan_work(
     if compare or responses is not None:
         at_equal = []
         for each in (recipe, *compare):
-            steps = total // (batch * each.rollouts)
+            share = no_gradient(each) if no_gradient is not None and each.drops_dead_groups else 0.0
+            a_step = round(batch * each.rollouts * _batches_for_one(share, composition))
+            steps = total // a_step
             if not steps:
-                a_step = batch * each.rollouts
                 raise InputError(
                     f"{total:,} responses make no step of {each.name}, which draws {a_step:,}; "
                     "give more with --responses, or a smaller data.train_batch_size."
@@ -146,6 +149,12 @@ def plan_work(
         work("grpo, equal responses", alone, steps * times, epochs * times),
         work("grpo_matched, equal epochs and responses", matched, steps, epochs),
     )
+
+
+def _batches_for_one(share: float, composition: Composition) -> float:
+    """Return how many batches dynamic sampling draws for one that it keeps, where `share` has no gradient."""
+    most = composition.settings.max_gen_batches
+    return min(1 / (1 - share), most) if share < 1 else most
 
 
 def group_shape(recipe: Recipe) -> "GroupShape | None":
@@ -202,8 +211,8 @@ def _work(
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     drawn = None
-    if recipe.drops_dead_groups and no_gradient is not None and no_gradient < 1:
-        drawn = responses / (1 - no_gradient)
+    if recipe.drops_dead_groups and no_gradient is not None:
+        drawn = responses * _batches_for_one(no_gradient, composition)
     return Work(
         method,
         recipe.rollouts,
@@ -216,15 +225,21 @@ def _work(
         generation,
         training,
         no_gradient,
+        recipe.drops_dead_groups,
         drawn,
     )
 
 
-def warnings(composition: Composition, first: Work) -> list[str]:
-    """Return what the forecast means for the run; empty without a pilot."""
-    share, recipe = first.no_gradient, composition.recipe
+def warnings(composition: Composition, works: Sequence[Work]) -> list[str]:
+    """Return what the forecast means for the run, and what is not counted for want of one."""
+    share, recipe = works[0].no_gradient, composition.recipe
     if share is None:
-        return []
+        return [
+            f"{work.method} draws more than the {work.responses:,} responses that it keeps; a --pilot tells "
+            "how many"
+            for work in works
+            if work.drops
+        ]
     warned = []
     if share >= 0.5 and recipe.filter == "none":
         warned.append(

@@ -4,7 +4,7 @@ import contextlib
 import importlib.util
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -18,10 +18,16 @@ from trainer_adapter.runs.composing import Composition, Machine, external_module
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
 from trainer_adapter.verl.export_rows import prompts_of, read_rows
-from trainer_adapter.verl.fitting import check_ranks, check_sequences, has_flash_attention, memory_note
+from trainer_adapter.verl.fitting import (
+    check_ranks,
+    check_sequences,
+    has_flash_attention,
+    has_verl,
+    memory_note,
+)
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
-from trainer_adapter.verl.prompts import CountPrompts, PromptTemplate, prompt_counter
+from trainer_adapter.verl.prompts import PromptTemplate, leaves_thinking_open, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -104,7 +110,9 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
     # What an export has counted with was loaded then, and transformers takes longer than all other checks.
     loaded = _is_counted(composition, data) and Path(_tokenizer(composition) or "").is_dir()
     if not machine.ray_address and not loaded:
-        _counter(composition, {})
+        prompt_counter(
+            PromptTemplate(tokenizer=_tokenizer(composition)), chat_template=composition.value(_TEMPLATE)
+        )
     if machine.cpu:
         return []
     engine = composition.value("actor_rollout_ref.rollout.name")
@@ -230,11 +238,6 @@ def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
                 check_parquet(path, columns, "name another file in data.val_files")
 
 
-def has_verl() -> bool:
-    """Return whether verl and hydra are here to compose a configuration; neither is imported."""
-    return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
-
-
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
     """Raise unless verl's configuration takes what it is told, the longest sequence and the number of GPUs.
 
@@ -342,11 +345,18 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     if tokenizer is None:
         return ["prompt lengths of the export are estimates, and no model is named to count them with"]
     try:
-        count = _counter(composition, data.chat_template_kwargs)
+        prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
+        count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
+        thinks = leaves_thinking_open(prompt, chat_template=composition.value(_TEMPLATE))
     except PrerequisiteError as error:
         if Path(tokenizer).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise  # what is in a folder of this machine is no better when the training starts
         return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
+    if thinks:
+        raise InputError(
+            f"{data.folder} leaves open whether {tokenizer} is to think; export with --tokenizer {tokenizer} "
+            "(no thoughts), or with --chat-template-kwargs '{\"enable_thinking\": true}'."
+        )
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
         for rows in read_rows(file, _ROWS_AT_ONCE):
@@ -382,11 +392,6 @@ def _is_counted(composition: Composition, data: TrainingData) -> bool:
 def _tokenizer(composition: Composition) -> str | None:
     named: str | None = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
     return named
-
-
-def _counter(composition: Composition, arguments: Mapping[str, Any]) -> CountPrompts:
-    prompt = PromptTemplate(tokenizer=_tokenizer(composition), chat_template_kwargs=arguments)
-    return prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
 
 
 def _resolved(model: str) -> str:

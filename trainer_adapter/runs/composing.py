@@ -117,7 +117,9 @@ class Composition:
             environment: what the workers of a Ray cluster that runs already are to find in theirs, since they
                 do not inherit that of verl's own process.
         """
-        written = {override.name for override in self.user}
+        sources = {each.name: each.source for each in self.values}
+        user = [override for override in self.user if sources.get(override.name, "user") == "user"]
+        written = {override.name for override in user}
         # Those of cpu.yaml reach verl through the file; what is theirs is listed for the reader only.
         chosen = {
             each.key: each.value
@@ -134,7 +136,7 @@ class Composition:
         if self.machine.cpu:
             first += ["+tagrpo=cpu", *hydra_arguments({PYTHON_KEY: python_of_workers()})]
         first += hydra_arguments({"hydra.run.dir": str(folder / "hydra")}) if folder else []
-        return [*first, *hydra_arguments(chosen), *(override.text for override in self.user)]
+        return [*first, *hydra_arguments(chosen), *(override.text for override in user)]
 
 
 def command(
@@ -217,13 +219,16 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
-    if not machine.cpu and "actor_rollout_ref.rollout.max_model_len" not in values:
-        longest = [values[f"data.max_{part}_length"].value for part in ("prompt", "response")]
-        if all(isinstance(tokens, int) for tokens in longest):
-            key = "actor_rollout_ref.rollout.max_model_len"
-            values[key] = Setting(key, sum(longest), "machine", "prompt and response together")
+    if not machine.cpu:
+        _fit_lengths(values)
+    if data is not None:
+        _end_with_the_epochs(values, data.questions)
     return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides), preset)
 
+
+_TOKENS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
+_PADDED_TOKENS = 4096
+"""Of a micro-batch without flash-attn, unless a sequence is longer: the fewer rows, the less padding."""
 
 _STEPS, _EPOCHS = "trainer.total_training_steps", "trainer.total_epochs"
 
@@ -239,6 +244,32 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
         settings.append(Setting(_EPOCHS, steps, "ours", f"as many as {steps} steps may need"))
     return settings
+
+
+def _fit_lengths(values: dict[str, Setting]) -> None:
+    """Set what follows from the longest prompt and response on GPUs, where the user says nothing."""
+    ends = [values[f"data.max_{part}_length"].value for part in ("prompt", "response")]
+    if not all(isinstance(tokens, int) for tokens in ends):
+        return
+    longest = sum(ends)
+    if (key := "actor_rollout_ref.rollout.max_model_len") not in values:
+        values[key] = Setting(key, longest, "machine", "prompt and response together")
+    packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
+    if packed is not None and packed.value is False and tokens.source == "machine":
+        fewer = min(tokens.value, max(longest, _PADDED_TOKENS))
+        reason = "each row of a micro-batch is padded to its longest, as flash-attn is not used"
+        values[_TOKENS] = Setting(_TOKENS, fewer, "machine", reason)
+
+
+def _end_with_the_epochs(values: dict[str, Setting], questions: int) -> None:
+    """Lower a number of steps that the epochs do not reach: verl saves after the last step alone."""
+    batch, epochs, steps = (
+        values[key].value if key in values else None for key in ("data.train_batch_size", _EPOCHS, _STEPS)
+    )
+    if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
+        return
+    if 0 < (reached := questions // batch * epochs) < steps:
+        values[_STEPS] = Setting(_STEPS, reached, "data", f"{epochs} epochs have no more")
 
 
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
@@ -292,13 +323,9 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 def _of_model(model: str | None, data: TrainingData | None) -> list[Setting]:
     settings = [Setting("actor_rollout_ref.model.path", model, "run")] if model else []
     if data is None:
-        settings += [_template_setting(key, value, model) for key, value in template_arguments(model).items()]
+        arguments = template_arguments(model).items()
+        settings += [Setting(f"+{TEMPLATE_KEY}.{key}", value, "model") for key, value in arguments]
     return settings
-
-
-def _template_setting(key: str, value: Any, model: str | None) -> Setting:
-    source = "model" if template_arguments(model).get(key) == value else "data"
-    return Setting(f"+{TEMPLATE_KEY}.{key}", value, source)  # type: ignore[arg-type]
 
 
 def template_arguments(model: str | None) -> dict[str, Any]:
@@ -331,9 +358,8 @@ def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[S
             Setting("data.custom_cls.path", f"pkg://{IMAGE_DATASET}", "data", reason),
             Setting("data.custom_cls.name", "ImageDataset", "data", reason),
         ]
-    model = data.tokenizer
-    settings += [_template_setting(key, value, model) for key, value in data.chat_template_kwargs.items()]
-    return settings
+    arguments = data.chat_template_kwargs.items()
+    return settings + [Setting(f"+{TEMPLATE_KEY}.{key}", value, "data") for key, value in arguments]
 
 
 def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting]:

@@ -85,21 +85,17 @@ class KnownModel:
         repositories: its names on the Hub.
         shape: its size, so that plans need no download.
         chat_template_kwargs: for its chat template.
-        remark: what a user has to know.
+        positions: tokens of its longest sequence; None where recipes come nowhere near it.
     """
 
     repositories: tuple[str, ...]
     shape: ModelShape
     chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
-    remark: str = ""
+    positions: int | None = None
 
 
 _NO_THINKING = (("enable_thinking", False),)
-_SHORT_CONTEXT = "prompt and response share 4,096 tokens"
-_THINKS = "its chat template opens <think> at the end of the prompt"
-_SEES = "its part that sees, 0.67 billion parameters more, is not counted in plans"
 _QWEN_7B = ModelShape(152064, 3584, 28, 28, 4, 128, 18944, tied=False, biases=True)
-_BASE_HAS_NO_TEMPLATE = "the base model has no chat template; train the Instruct model, or give it one"
 
 MODELS: dict[str, KnownModel] = {
     "Qwen3-1.7B": KnownModel(
@@ -111,29 +107,21 @@ MODELS: dict[str, KnownModel] = {
     "Llama-3.2-1B": KnownModel(
         ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-1B"),
         ModelShape(128256, 2048, 16, 32, 8, 64, 8192),
-        remark=_BASE_HAS_NO_TEMPLATE,
     ),
     "Llama-3.2-3B": KnownModel(
         ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
         ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
-        remark=_BASE_HAS_NO_TEMPLATE,
     ),
-    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B, remark=_SHORT_CONTEXT),
-    "Qwen2.5-Math-7B-Instruct": KnownModel(
-        ("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B, remark=_SHORT_CONTEXT
-    ),
+    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B, positions=4096),
+    "Qwen2.5-Math-7B-Instruct": KnownModel(("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B, positions=4096),
     "DeepSeek-R1-Distill-Qwen-1.5B": KnownModel(
         ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",),
         ModelShape(151936, 1536, 28, 12, 2, 128, 8960, tied=False, biases=True),
-        remark=_THINKS,
     ),
-    "DeepSeek-R1-Distill-Qwen-7B": KnownModel(
-        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",), _QWEN_7B, remark=_THINKS
-    ),
+    "DeepSeek-R1-Distill-Qwen-7B": KnownModel(("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",), _QWEN_7B),
     "Qwen2.5-VL-3B": KnownModel(
         ("Qwen/Qwen2.5-VL-3B-Instruct",),
         ModelShape(151936, 2048, 36, 16, 2, 128, 11008, biases=True),
-        remark=_SEES,
     ),
 }
 """The models of arXiv 2601.22478, 2602.05548 and 2605.11538; sizes as in their config.json."""

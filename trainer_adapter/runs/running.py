@@ -23,7 +23,6 @@ from trainer_adapter.runs.composing import (
     command,
     compose_run,
     shell_command,
-    template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
 from trainer_adapter.runs.launching import (
@@ -43,6 +42,7 @@ from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.prompts import without_thinking
 
 
 @dataclass(frozen=True)
@@ -226,11 +226,8 @@ def _data(
         (each.value for each in wanted.overrides if each.name == "data.max_prompt_length"),
         wanted.preset.value("data.max_prompt_length"),
     )
-    template = wanted.preset.prompt(
-        wanted.prompt_words,
-        tokenizer=wanted.model,
-        chat_template_kwargs=template_arguments(wanted.model),
-        max_prompt_tokens=limit,
+    template = without_thinking(
+        wanted.preset.prompt(wanted.prompt_words, tokenizer=wanted.model, max_prompt_tokens=limit)
     )
     with open_database() as database:
         with database.read() as session:

@@ -11,7 +11,7 @@ from typing import Any
 from service.errors import InputError, TagrpoError
 from trainer_adapter.plans.memory import GIB, plan_memory
 from trainer_adapter.runs.composing import Composition
-from trainer_adapter.runs.model_sizes import find_shape
+from trainer_adapter.runs.model_sizes import find_shape, known_model
 from trainer_adapter.verl.plugin.checks import value_at
 
 _ACTOR, _REF, _ROLLOUT = (f"actor_rollout_ref.{part}" for part in ("actor", "ref", "rollout"))
@@ -30,6 +30,11 @@ def has_flash_attention() -> bool:
     return importlib.util.find_spec("flash_attn") is not None
 
 
+def has_verl() -> bool:
+    """Return whether verl and hydra are here to compose a configuration; neither is imported."""
+    return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
+
+
 def check_sequences(config: Mapping[str, Any], composition: Composition) -> None:
     """Raise unless the longest prompt and response together fit a micro-batch and the rollout engine.
 
@@ -42,6 +47,12 @@ def check_sequences(config: Mapping[str, Any], composition: Composition) -> None
         InputError: with every limit that is too low.
     """
     prompt, response = (int(config["data"][f"max_{part}_length"]) for part in ("prompt", "response"))
+    buffer = composition.settings.overlong_buffer
+    if composition.recipe.reward == "overlong" and buffer is not None and buffer > response:
+        raise InputError(
+            f"tagrpo_run.overlong_buffer is {buffer} of {response} tokens that a response may have; give at "
+            f"most {response}, or leave it out for a fifth of them."
+        )
     longest = prompt + response
     low = [f"{key} is {limit}" for key, limit in _limits(config, composition) if limit < longest]
     if low:
@@ -103,14 +114,16 @@ def _limits(config: Mapping[str, Any], composition: Composition) -> Iterator[tup
     key = f"{_ROLLOUT}.max_model_len"
     if (limit := value_at(config, key)) is not None:
         yield key, int(limit)
-    if (positions := _positions(Path(str(composition.value("actor_rollout_ref.model.path"))))) is not None:
+    if (positions := _positions(str(composition.value("actor_rollout_ref.model.path")))) is not None:
         yield "max_position_embeddings of the model", positions
 
 
-def _positions(model: Path) -> int | None:
-    """Return how long a sequence a model's folder allows; None where it does not say or stretches it."""
+def _positions(model: str) -> int | None:
+    """Return how long a sequence a model allows; None where that is not known, or its folder stretches it."""
+    if (known := known_model(model)) is not None:
+        return known.positions
     try:
-        config = json.loads((model / "config.json").read_text(encoding="utf-8"))
+        config = json.loads((Path(model) / "config.json").read_text(encoding="utf-8"))
         scaled = config.get("rope_scaling") or (config.get("rope_parameters") or {}).get("factor")
         return None if scaled else int(config["max_position_embeddings"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

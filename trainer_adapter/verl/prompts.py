@@ -15,6 +15,8 @@ CountPrompts = Callable[[Sequence[list[Message]]], list[int]]
 DEFAULT_INSTRUCTION = "Work through the problem step by step and give the final answer inside \\boxed{}."
 """Asks for reasoning and a boxed answer, as [TA Box 2] does, in our words."""
 
+_THINKING = "enable_thinking"
+
 TEMPLATE_NAME = "chat_template.jinja"
 """Where transformers keeps the chat template in a model's folder."""
 
@@ -65,6 +67,36 @@ class PromptTemplate:
         asked = f"{text}\n\n{self.instruction}" if self.instruction else text
         user = {"role": "user", "content": asked}
         return [user] if self.system is None else [{"role": "system", "content": self.system}, user]
+
+
+def without_thinking(template: PromptTemplate) -> PromptTemplate:
+    """Return the template with thinking turned off where its tokenizer's chat template leaves that open.
+
+    Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
+    that recipes are trained at.
+
+    Raises:
+        PrerequisiteError: the tokenizer cannot be loaded.
+        InputError: it has no chat template.
+    """
+    if not leaves_thinking_open(template):
+        return template
+    return replace(template, chat_template_kwargs={**template.chat_template_kwargs, _THINKING: False})
+
+
+def leaves_thinking_open(template: PromptTemplate, *, chat_template: str | None = None) -> bool:
+    """Return whether the tokenizer's chat template asks for `enable_thinking` and is not told.
+
+    Args:
+        chat_template: used instead of the tokenizer's own.
+
+    Raises:
+        PrerequisiteError: the tokenizer cannot be loaded.
+        InputError: it has no chat template.
+    """
+    if template.tokenizer is None or _THINKING in template.chat_template_kwargs:
+        return False
+    return _THINKING in str(_load_tokenizer(template.tokenizer, chat_template).chat_template)
 
 
 def read_words(path: Path) -> str:

@@ -182,8 +182,9 @@ def _export_verl(
     from rephraser import sets
     from service.questions.images import image_loader
     from trainer_adapter.verl.export import export_verl
+    from trainer_adapter.verl.prompts import without_thinking
 
-    template = verl.template()
+    template = without_thinking(verl.template())
     with db.open(read_only=True) as database:
         with database.read() as session:
             published = sets.load_set(session, reference)
@@ -215,11 +216,13 @@ def _export_verl(
         "dropped_neighbors": len(report.dropped_neighbors),
         "dropped_questions": len(report.dropped_questions),
         "neighbors_of_dropped_questions": report.neighbors_of_dropped_questions,
+        "chat_template_kwargs": dict(template.chat_template_kwargs),
         "longest_prompt": report.longest_prompt,
         "lengths_estimated": report.lengths_estimated,
         "files": [str(file) for file in report.files],
     }
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
+    arguments = ", ".join(f"{key}={value!r}" for key, value in template.chat_template_kwargs.items())
     how = "estimated; name the policy's --tokenizer to count" if report.lengths_estimated else "counted"
     terminal.emit(
         record,
@@ -228,6 +231,7 @@ def _export_verl(
         f"questions     {report.questions:,}, {report.validation_questions:,} more for validation",
         f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
         f"longest       {report.longest_prompt:,} tokens ({how})",
+        *([f"template      {arguments}"] if arguments else []),
     )
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(

@@ -144,7 +144,7 @@ def plan(
         )
         write_script(script, text)
         output.note(f"the comparison is in {script}: try it with --dry-run first")
-    doubts = warnings(composition, works[0])
+    doubts = warnings(composition, works)
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)
     terminal.emit(

@@ -121,8 +121,10 @@ def print_plan(
         row += [f"{work.tokens:.3g}", work.generation_hours, work.training_hours]
         rows.append([*row, _percent(work.no_gradient)] if pilot is not None else row)
     output.table(columns, rows)
-    if works[0].drawn is not None:
-        output.say(f"with those that dynamic sampling drops: {works[0].drawn:,.0f} responses")
+    for work in works:
+        if work.drawn is not None:
+            dropped = "with those that dynamic sampling drops"
+            output.say(f"{work.method}, {dropped}: {work.drawn:,.0f} responses")
     if pilot is not None and pilot.interval is not None:
         low, high = pilot.interval
         output.say(

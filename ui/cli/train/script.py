@@ -1,6 +1,7 @@
 """The script of a planned comparison: trains each recipe, evaluates all, writes the report."""
 
 import math
+import re
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +18,8 @@ SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra
 
 _HEAD = """\
 #!/usr/bin/env bash
-# Trains recipes at {responses:,} responses each, evaluates them and the model itself, writes the report.
+# Trains recipes at {responses:,} responses each{dropped},
+# evaluates them and the model itself, writes the report.
 # Run it again to go on where it stopped: what is done is not done again. --dry-run prints the trainings'
 # commands and what the evaluation of the model will ask. Other choices come by the environment, as in
 #   SEEDS="1 2" BENCHMARKS="amc12 aime24" PRESET=paper-eval SAMPLER=vllm REPORT=comparison bash {name}
@@ -32,13 +34,13 @@ REPORT=${{REPORT:-comparison}}
 DRY=""
 if [ "${{1:-}}" = "--dry-run" ]; then DRY="--dry-run"; fi
 
-train() {{ # recipe, steps, epochs, seed, changes
-    local recipe=$1 steps=$2 epochs=$3 seed=$4
-    shift 4
+train() {{ # name, recipe, steps, epochs, seed, changes
+    local name=$1 recipe=$2 steps=$3 epochs=$4 seed=$5
+    shift 5
     tagrpo train run "$recipe" {machine} \\
-        --data {data} --model {model} --preset {preset} --name "$(name "$recipe" "$seed")" --db "$DB" $DRY \\
+        --data {data} --model {model} --preset {preset} --name "$(name "$name" "$seed")" --db "$DB" $DRY \\
         "$@" trainer.total_training_steps="$steps" trainer.total_epochs="$epochs" \\
-        tagrpo_run.seed="$seed" {saves}
+        tagrpo_run.seed="$seed" data.seed="$seed" {saves}
 }}
 
 evaluate() {{ # name, model
@@ -47,8 +49,8 @@ evaluate() {{ # name, model
         --db "$DB" $DRY
 }}
 
-name() {{ # recipe, seed
-    echo "{prefix}-$(basename "$1" .toml)-s$2"
+name() {{ # of the recipe, seed
+    echo "{prefix}-$1-s$2"
 }}
 
 for seed in $SEEDS; do
@@ -64,10 +66,10 @@ for seed in $SEEDS; do
 done
 
 rows=({prefix}-base)
-for recipe in {recipes}; do
+for name in {names}; do
     row=""
-    for seed in $SEEDS; do row="$row${{row:++}}$(name "$recipe" "$seed")"; done
-    rows+=("$(basename "$recipe" .toml)=$row")
+    for seed in $SEEDS; do row="$row${{row:++}}$(name "$name" "$seed")"; done
+    rows+=("$name=$row")
 done
 tagrpo eval report "${{rows[@]}}" --db "$DB"
 tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.html"
@@ -92,7 +94,16 @@ def comparison_script(
         target: the file it will be, for its own words.
         works: of the plan, in the order of `recipes`: names, or TOML files.
         changes: as the user wrote them; axes are the first recipe's, all else is for every recipe.
+
+    Raises:
+        InputError: two recipes of one name.
     """
+    names = [re.sub(r"[^\w.-]+", "-", work.method).strip("-") for work in works]
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{', '.join(names)}: a comparison tells trainings apart by the names of recipes; give each "
+            "one of its own (name=mine, or `name` in its file)."
+        )
     axes = [change for change in changes if _is_axis(change)]
     shared = [change for change in changes if not _is_axis(change)]
     batch = int(composition.value("data.train_batch_size"))
@@ -102,17 +113,18 @@ def comparison_script(
         words += ["--ray-address", machine.ray_address]
     prefix = Path(model).name
     trainings, evaluations = [], []
-    for place, (recipe, work) in enumerate(zip(recipes, works, strict=True)):
+    for place, (name, recipe, work) in enumerate(zip(names, recipes, works, strict=True)):
         epochs = math.ceil(work.steps / (questions // batch))
         own = [*(axes if place == 0 else []), *shared]
-        line = ["train", recipe, str(work.steps), str(epochs)]
+        line = ["train", name, recipe, str(work.steps), str(epochs)]
         trainings.append(f'    {shlex.join(line)} "$seed" {shlex.join(own)}'.rstrip())
         checkpoint = f"checkpoints/global_step_{work.steps}/actor/huggingface"
-        run = f'"$(name {shlex.quote(recipe)} "$seed")"'
+        run = f'"$(name {shlex.quote(name)} "$seed")"'
         evaluations.append(f"    evaluate {run} runs/{run}/{checkpoint}")
     head = _HEAD.format(
         name=shlex.quote(target.name),
-        responses=max(work.responses for work in works),
+        responses=round(max(work.drawn or work.responses for work in works)),
+        dropped=" (and what dynamic sampling drops)" if any(w.drops and not w.drawn for w in works) else "",
         benchmarks=BENCHMARKS,
         machine=shlex.join(words),
         data=shlex.quote(str(data)),
@@ -125,7 +137,7 @@ def comparison_script(
         prefix=shlex.quote(prefix),
         model=shlex.quote(model),
         evaluations="\n".join(evaluations),
-        recipes=shlex.join(recipes),
+        names=shlex.join(names),
     )
     return head + "\n".join(trainings) + "\n" + tail
 
