@@ -48,10 +48,7 @@ ELSEWHERE = {
     "speed.grading_programs",
 }
 """Run by tests of their own."""
-TRAINING = {
-    *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_plain"),
-    "studies.sandbox_study",
-}
+TRAINING = {"speed.verl_start", "studies.sandbox_base", "studies.sandbox_plain", "studies.sandbox_study"}
 """Minutes to days; only their help is asked for."""
 
 
