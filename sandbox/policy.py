@@ -1,6 +1,5 @@
 """Policies as folders that transformers, verl and vLLM load: pre-training one, and the shipped ones."""
 
-import hashlib
 import json
 import shutil
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.worlds import WORLDS, World
 from service.errors import InputError, PrerequisiteError
+from service.hashing import file_sha256
 from service.writing import check_folder_target, write_folder
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def _compute_in_float32(config: Path) -> None:
 
 def weights_hash(folder: Path) -> str:
     """Return the SHA-256 of the weights' file of a policy."""
-    return hashlib.sha256((folder / "model.safetensors").read_bytes()).hexdigest()
+    return file_sha256(folder / "model.safetensors")
 
 
 def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:

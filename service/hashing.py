@@ -4,6 +4,7 @@ import hashlib
 import json
 import unicodedata
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
@@ -31,6 +32,12 @@ def content_id(tag: str, value: Json) -> str:
 def content_hash(tag: str, value: Json) -> str:
     """Return the full SHA-256 (64 hex digits) of the tag and the canonical form of `value`."""
     return hashlib.sha256(f"{tag}\0{canonical_json(value)}".encode()).hexdigest()
+
+
+def file_sha256(path: Path) -> str:
+    """Return the SHA-256 (64 hex digits) of a file's bytes, which are not held at once."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def canonical_text(text: str) -> str:

@@ -1,12 +1,12 @@
 """Functions of the user's own, named `module:function`: finding them, and which code they are."""
 
-import hashlib
 import importlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
+from service.hashing import file_sha256
 
 
 def is_own(name: str) -> bool:
@@ -39,4 +39,4 @@ def load_function(reference: str, what: str) -> Callable[..., Any]:
 def source_hash(reference: str) -> str:
     """Return the SHA-256 of the file of an imported `module:function`, "" where it has none."""
     file = importlib.import_module(reference.partition(":")[0]).__file__
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest() if file else ""
+    return file_sha256(Path(file)) if file else ""

@@ -14,7 +14,7 @@ from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import ProblemCounts, count_samples, count_tokens
 from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeRow, RunProblemRow
-from evaluator.grading.types import Answers, GradeValue
+from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk.counts import Counts
 from evaluator.passk.estimators import pass_at_k
@@ -94,23 +94,19 @@ def load_result(
     run: Run,
     grader_version: str | None = None,
     *,
-    answers: Answers | None = None,
     grades: Grades = "human",
-    judge: str | None = None,
 ) -> RunResult:
     """Return the result of a run.
 
     Args:
         grader_version: whose grades count; by default see `choose_version`. The result says which.
-        answers: which answers count, without a version; by default those that the run was made with.
         grades: whether people's grades count in place of the grader's.
-        judge: count the grades of this judge model too, without a version.
 
     Raises:
         InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
             (by any one version). The message names the command that grades them.
     """
-    chosen = grader_version or choose_version(session, [run], answers, judge=judge)
+    chosen = grader_version or choose_version(session, [run])
     grader = find_grader(session, chosen)
     counts = count_samples(session, run.id, grader, grades)
     originals = [problem for problem in counts if problem.variant == 0]

@@ -1,6 +1,6 @@
 """Answer extraction and grading. Importing this starts no process and loads neither math-verify nor sympy."""
 
-from evaluator.grading.extraction import find_answer, last_boxed
+from evaluator.grading.extraction import find_answer
 from evaluator.grading.grader import Grader, grade
 from evaluator.grading.types import (
     GRADER_VERSION,
@@ -29,5 +29,4 @@ __all__ = [
     "Grader",
     "find_answer",
     "grade",
-    "last_boxed",
 ]

@@ -2,13 +2,12 @@
 
 from evaluator.passk.comparison import Comparison, ComparisonPoint, compare, holm
 from evaluator.passk.counts import Counts, pool
-from evaluator.passk.curves import Curve, CurvePoint, curve
+from evaluator.passk.curves import curve
 from evaluator.passk.estimators import pass_at_k, pass_hat_k, with_replacement
 from evaluator.passk.intervals import (
     NEW_PROBLEMS,
     RERUN,
     SAME_PROBLEMS,
-    Interval,
     new_problems_interval,
     same_problems_interval,
 )
@@ -22,9 +21,6 @@ __all__ = [
     "Comparison",
     "ComparisonPoint",
     "Counts",
-    "Curve",
-    "CurvePoint",
-    "Interval",
     "compare",
     "curve",
     "g_pass_at_k",

@@ -10,8 +10,6 @@ from evaluator.reports.notes import human_notes, judge_notes
 
 CHANGES_SHOWN = 5
 
-_FREE = ("model", "sampling.seed", "sampling.samples_per_request")
-
 
 def comparison_document(
     comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
@@ -149,7 +147,7 @@ def _notes(comparison: MethodComparison) -> list[str]:
                 "spread differently. Values and intervals take all."
             )
         specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
-        differing = differing_settings(specs, among=("prompt.", "sampling."), free=_FREE)
+        differing = differing_settings(specs, among=("prompt.", "sampling."))
         if differing:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
     for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):

@@ -186,14 +186,10 @@ def load_methods(
     ]
 
 
-def differing_settings(
-    specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",), free: Sequence[str] = _FREE
-) -> list[str]:
+def differing_settings(specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)) -> list[str]:
     """Return the settings in which specs (by a name to show) differ, each with its values.
 
-    Args:
-        among: beginnings of the paths of settings to look at (`sampling.`, `prompt.`); all by default.
-        free: paths that may differ.
+    `among` are beginnings of the paths of settings to look at (`sampling.`, `prompt.`); all by default.
     """
     flat = {name: dict(_settings(spec.to_json())) for name, spec in specs.items()}
     paths = sorted({path for settings in flat.values() for path in settings})
@@ -201,7 +197,7 @@ def differing_settings(
     for path in paths:
         values = {name: settings.get(path) for name, settings in flat.items()}
         first = next(iter(values.values()))
-        if path in free or not path.startswith(tuple(among)) or all(v == first for v in values.values()):
+        if path in _FREE or not path.startswith(tuple(among)) or all(v == first for v in values.values()):
             continue
         differing.append(
             f"{path} ({', '.join(f'{_brief(value)} in {name}' for name, value in values.items())})"

@@ -112,13 +112,13 @@ class StrategyShift:
     rate: Estimate
 
 
-def strategy_shifts(groups: Sequence[QuestionGroup], *, confidence: float = 0.95) -> list[StrategyShift]:
+def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[StrategyShift]:
     """Return the shift of all neighbors together and of each strategy, most neighbors first.
 
     Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
     odds ratio (JNCI 1959) sum R / sum S, R = c_n w_0 / T and S = c_0 w_n / T summed over a question's
     neighbors. Its logarithm has the standard error sqrt(sum (R/sum R - S/sum S)^2) over questions as blocks,
-    which holds what prompts of a question have in common and that shifts differ, and a t interval.
+    which holds what prompts of a question have in common and that shifts differ, and a t interval of 95%.
 
     Groups without an original, and prompts without known grades, are left out.
     """
@@ -129,16 +129,16 @@ def strategy_shifts(groups: Sequence[QuestionGroup], *, confidence: float = 0.95
                 name = prompt.strategy or UNNAMED
                 strategies[name] = strategies.get(name, 0) + 1
     names = sorted(strategies, key=lambda name: (-strategies[name], name))
-    shifts = [shift for name in names if (shift := _shift(groups, name, confidence)) is not None]
+    shifts = [shift for name in names if (shift := _shift(groups, name)) is not None]
     tested = [shift for shift in shifts if shift.p_value is not None]
     adjusted = holm([shift.p_value for shift in tested if shift.p_value is not None])
     corrected = {shift.strategy: float(value) for shift, value in zip(tested, adjusted, strict=True)}
-    overall = _shift(groups, None, confidence)
+    overall = _shift(groups, None)
     rows = [replace(shift, adjusted=corrected.get(shift.strategy)) for shift in shifts]
     return ([overall] if overall is not None else []) + rows
 
 
-def _shift(groups: Sequence[QuestionGroup], strategy: str | None, confidence: float) -> StrategyShift | None:
+def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShift | None:
     blocks, differences, neighbors = [], [], 0
     for group in groups:
         original = next((prompt for prompt in group.prompts if prompt.variant == ORIGINAL), None)
@@ -168,7 +168,7 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None, confidence: fl
     telling = (easier + harder) > 0
     shift = low = high = p_value = None
     if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
-        shift, low, high, p_value = _log_odds(easier[telling], harder[telling], confidence)
+        shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
     return StrategyShift(
         strategy or EVERY_STRATEGY,
         neighbors,
@@ -179,14 +179,13 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None, confidence: fl
         high,
         p_value,
         None,
-        difference_estimate(np.array(differences), confidence),
+        difference_estimate(np.array(differences)),
     )
 
 
 def _log_odds(
     easier: np.ndarray[tuple[int], np.dtype[np.float64]],
     harder: np.ndarray[tuple[int], np.dtype[np.float64]],
-    confidence: float,
 ) -> tuple[float, float, float, float]:
     from scipy.special import stdtr, stdtrit
 
@@ -196,6 +195,6 @@ def _log_odds(
     error = float(np.sqrt((influence**2).sum() * number / (number - 1)))
     if error < 1e-12:  # each question shows the same odds
         return shift, shift, shift, 1.0 if abs(shift) < 1e-12 else 0.0
-    half = float(stdtrit(number - 1, 0.5 + confidence / 2)) * error
+    half = float(stdtrit(number - 1, 0.975)) * error
     p_value = 2 * float(stdtr(number - 1, -abs(shift) / error))
     return shift, shift - half, shift + half, p_value

@@ -44,8 +44,6 @@ def read_candidates(
     *,
     question_column: str | None = None,
     candidate_column: str | None = None,
-    split: str | None = None,
-    revision: str | None = None,
 ) -> FileCandidates:
     """Read candidates from a file (JSON Lines, CSV, parquet) or a Hub data set.
 
@@ -55,7 +53,7 @@ def read_candidates(
     Raises:
         InputError: no such file, no such columns, a row without a text, or no row that fits a question.
     """
-    opened = open_source(source, (), split, revision)
+    opened = open_source(source, (), None, None)
     question_ids = _index(questions)
     texts_of: dict[str, list[str]] = defaultdict(list)
     problems: list[str] = []

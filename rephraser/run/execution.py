@@ -37,8 +37,6 @@ class CandidateFile:
     source: str
     question_column: str | None = None
     candidate_column: str | None = None
-    split: str | None = None
-    revision: str | None = None
 
     def read(self, questions: list[Question]) -> FileCandidates:
         """Return its candidates for these questions; see `read_candidates`."""
@@ -47,8 +45,6 @@ class CandidateFile:
             questions,
             question_column=self.question_column,
             candidate_column=self.candidate_column,
-            split=self.split,
-            revision=self.revision,
         )
 
 

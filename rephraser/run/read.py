@@ -166,12 +166,12 @@ def _retry(spec: RunSpec, cell: Cell, count: int) -> CellPlan:
     return CellPlan(cell.scope, cell.kind, cell.subject_id, cell.round, cell.ordinal, attempt, payload)
 
 
-def collect_answers(session: Session, run_id: str, *, limit: int = _CELLS_PER_READ) -> int:
-    """Read up to `limit` filled answering cells; return how many were read.
+def collect_answers(session: Session, run_id: str) -> int:
+    """Read up to `_CELLS_PER_READ` filled answering cells; return how many were read.
 
     A server that returned fewer answers than asked is asked for the rest.
     """
-    cells = unparsed_cells(session, run_id, ANSWER, limit=limit)
+    cells = unparsed_cells(session, run_id, ANSWER, limit=_CELLS_PER_READ)
     bodies = read_bodies(session, [cell.id for cell in cells])
     programs = _asking_for_programs(session, [cell.subject_id for cell in cells])
     rows: list[dict[str, Any]] = []
@@ -228,11 +228,14 @@ def _extracted(text: str, *, program: bool) -> str | None:
     return None if answer is None else answer.text
 
 
-def collect_premises(session: Session, run_id: str, spec: RunSpec, *, limit: int = _CELLS_PER_READ) -> int:
-    """Read up to `limit` filled cells; return how many were read. Unreadable answers are asked for again."""
+def collect_premises(session: Session, run_id: str, spec: RunSpec) -> int:
+    """Read up to `_CELLS_PER_READ` filled cells; return how many were read.
+
+    Unreadable answers are asked for again.
+    """
     if spec.premises is None:
         return 0
-    cells = unparsed_cells(session, run_id, PREMISES, limit=limit)
+    cells = unparsed_cells(session, run_id, PREMISES, limit=_CELLS_PER_READ)
     premises = _parse_premises(session, cells)
     set_outcomes(session, {cell.id: premises[cell.id].outcome for cell in cells})
     retries = [

@@ -4,7 +4,6 @@ from rephraser.verdict.answer_counts import AnswerCounts, count_answers
 from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
 from rephraser.verdict.judge import (
     RULES,
-    Judgement,
     Rule,
     Structure,
     Verdict,
@@ -19,7 +18,6 @@ __all__ = [
     "RULES",
     "AnswerCounts",
     "BayesRule",
-    "Judgement",
     "OverlapRule",
     "Rule",
     "Structure",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import PrerequisiteError, first_line
-from service.hashing import content_id
+from service.hashing import content_id, file_sha256
 from service.models.processors import open_processor, takes_images
 from service.models.rendering import Renderer
 
@@ -126,7 +126,7 @@ def fingerprint(folder: Path) -> str:
         elif file.suffix in (".bin", ".pt", ".pth") and file.name != "training_args.bin":
             parts[file.name] = [size, _digest_blocks(file, range(0, size, max(size // _BLOCKS_OF_A_FILE, 1)))]
         elif file.name in _SMALL_FILES or file.suffix == ".jinja":
-            parts[file.name] = [size, hashlib.sha256(file.read_bytes()).hexdigest()]
+            parts[file.name] = [size, file_sha256(file)]
     return content_id("weights", parts)
 
 

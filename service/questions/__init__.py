@@ -2,29 +2,18 @@
 
 from service.questions.columns import Columns, RowLimits
 from service.questions.importing import ImportReport, store_import
-from service.questions.mixing import MixReport, mix_sets
+from service.questions.mixing import mix_sets
 from service.questions.question import Question, make_question, question_id
 from service.questions.reading import ReadRows, read_source
-from service.questions.store import (
-    Member,
-    StoreCounts,
-    StoredSet,
-    get_set,
-    load_members,
-    load_question_set,
-    store_questions,
-)
+from service.questions.store import Member, get_set, load_members, load_question_set, store_questions
 
 __all__ = [
     "Columns",
     "ImportReport",
     "Member",
-    "MixReport",
     "Question",
     "ReadRows",
     "RowLimits",
-    "StoreCounts",
-    "StoredSet",
     "get_set",
     "load_members",
     "load_question_set",

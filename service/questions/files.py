@@ -1,7 +1,6 @@
 """Reads rows from JSON Lines, CSV and parquet files. Each row knows its place, for error messages."""
 
 import csv
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from service.errors import InputError
+from service.hashing import file_sha256
 
 LONGEST_CSV_FIELD = 64 * 1024 * 1024
 KINDS: dict[str, str] = {
@@ -95,7 +95,7 @@ def open_file(path: Path) -> Source:
         raise InputError(f"{path}: unknown kind of file; tagrpo reads {_suffixes()}.")
     try:
         size = path.stat().st_size
-        digest = _sha256(path)
+        digest = file_sha256(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     if size == 0:
@@ -110,11 +110,6 @@ def open_file(path: Path) -> Source:
 
 def _suffixes() -> str:
     return ", ".join(KINDS)
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:

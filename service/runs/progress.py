@@ -201,8 +201,8 @@ def spent_in_all(session: Session) -> tuple[float, int]:
     return pico / PICO_PER_USD, int(unpriced)
 
 
-def last_minutes(session: Session, run_id: str, *, limit: int = 60) -> list[Minute]:
-    """Return the last `limit` minutes in which requests of the run ended, oldest first, without quiet ones.
+def last_minutes(session: Session, run_id: str) -> list[Minute]:
+    """Return the last 60 minutes in which requests of the run ended, oldest first, without quiet ones.
 
     A request that is asked again counts where its last answer came.
     """
@@ -216,22 +216,20 @@ def last_minutes(session: Session, run_id: str, *, limit: int = 60) -> list[Minu
         )
         .where(RunMinuteRow.run_id == run_id)
         .order_by(RunMinuteRow.minute.desc())
-        .limit(limit)
+        .limit(60)
     ).all()
     return [Minute(*row[:4], row[4] / PICO_PER_USD) for row in reversed(rows)]
 
 
-def pace(
-    minutes: Sequence[Minute], open_cells: int, now: datetime, window: int = WINDOW_MINUTES
-) -> Pace | None:
-    """Return the pace over the last `window` whole minutes before `now`; None where nothing ended in them.
+def pace(minutes: Sequence[Minute], open_cells: int, now: datetime) -> Pace | None:
+    """Return the pace over `WINDOW_MINUTES` whole minutes before `now`; None where nothing ended in them.
 
     The minute under way is left out, since it is not over; in the first minute of a run it stands alone.
     """
     now = now.astimezone(UTC)
-    names = {(now - timedelta(minutes=back)).strftime(_MINUTE) for back in range(1, window + 1)}
+    names = {(now - timedelta(minutes=back)).strftime(_MINUTE) for back in range(1, WINDOW_MINUTES + 1)}
     recent = [minute for minute in minutes if minute.minute in names]
-    length = float(window)
+    length = float(WINDOW_MINUTES)
     if recent:
         first = datetime.strptime(min(minute.minute for minute in minutes), _MINUTE).replace(tzinfo=UTC)
         begun = (now.replace(second=0, microsecond=0) - first).total_seconds() / 60

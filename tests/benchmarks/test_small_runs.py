@@ -15,12 +15,10 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
-    "speed.cli_help": "--repeats 1",
     "speed.passk": "--pairs 1000 --loop-pairs 100",
     "speed.rollouts": "--rollouts 4000",
     "speed.sampling_remote": "--problems 8 --samples 2 --rounds 1",
     "speed.scale": "--samples 4000 --problems 20",
-    "speed.sets": "--questions 20",
     "speed.store": "--runs 2 --problems 80 --samples 320 --times 2",
     "studies.sandbox_study_table": "",
 }
@@ -48,10 +46,7 @@ ELSEWHERE = {
     "speed.grading_programs",
 }
 """Run by tests of their own."""
-TRAINING = {
-    *("speed.verl_start", "speed.verl_step", "studies.sandbox_base", "studies.sandbox_plain"),
-    "studies.sandbox_study",
-}
+TRAINING = {"speed.verl_start", "studies.sandbox_base", "studies.sandbox_plain", "studies.sandbox_study"}
 """Minutes to days; only their help is asked for."""
 
 

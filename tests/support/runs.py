@@ -1,7 +1,7 @@
 """Finished runs made of nothing: questions, candidates, verdicts and reviews straight into a database.
 
 `add_run(db, "first", [("1+1=?", "2", [Proposed("What is 1+1?"), ...]), ...])` for hand-made ones,
-`add_large_run(db, questions=7500)` for large ones, `open_empty(path)` for a database to put them in.
+`open_empty(path)` for a database to put them in.
 """
 
 import os
@@ -173,32 +173,6 @@ def neighbor_texts(db: Database, reference: str) -> dict[str, list[str]]:
     with db.read() as session:
         entries = load_set(session, reference).entries
     return {entry.question.text: [neighbor.text for neighbor in entry.neighbors] for entry in entries}
-
-
-def add_large_run(db: Database, name: str = "large", *, questions: int = 7500, proposals: int = 4) -> Run:
-    """Store a run of the size of MATH: every seventh candidate is rejected, every eleventh undecided."""
-    filler = "The numbers are chosen so that the text has the length of a usual question. " * 3
-
-    def status(index: int) -> str:
-        return "rejected" if index % 7 == 3 else "undecided" if index % 11 == 5 else "accepted"
-
-    asked: list[Asked] = [
-        (
-            f"Question {number}: {filler}What is ${number} + 1$?",
-            str(number + 1),
-            [
-                Proposed(
-                    f"Wording {index} of {number}: {filler}Add one to ${number}$.",
-                    verdicts=("unverified", status(number * proposals + index)),
-                    posterior=(number * proposals + index) % 1000 / 1001,
-                    strategy=STRATEGIES[index % 2].name,
-                )
-                for index in range(proposals)
-            ],
-        )
-        for number in range(questions)
-    ]
-    return add_run(db, name, asked)
 
 
 def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:

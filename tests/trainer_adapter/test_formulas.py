@@ -96,14 +96,6 @@ def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> N
     assert rloo_advantages([1.0], ["q"], formula="repo").tolist() == [1.0]
 
 
-def test_a_grae_takes_the_weight_of_the_larger_batch_where_it_is_given() -> None:
-    rewards, ids = [1.0, 0.0, 0.0, 0.0], [0, 0, 0, 0]
-    assert a_grae_advantages(rewards, ids, batch_weight=0.25).tolist() == pytest.approx(
-        a_grae_advantages(rewards, ids).tolist()
-    )
-    assert a_grae_advantages(rewards, ids, batch_weight=0.5)[0] > a_grae_advantages(rewards, ids)[0]
-
-
 def test_shorter_correct_responses_are_rewarded_more_by_grpo_lead() -> None:
     short, mean, long, wrong = lead_rewards([1, 1, 1, 0], [100, 200, 300, 5], [0] * 4).tolist()
     z = 100 / math.sqrt(20_000 / 3)

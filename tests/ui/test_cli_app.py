@@ -195,7 +195,7 @@ def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: 
 @pytest.mark.slow
 @pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
 def test_no_help_imports_a_heavy_module() -> None:
-    """Importing them takes seconds; help answers in under half a second (benchmarks/speed/cli_help.py)."""
+    """Importing them takes seconds; help answers in under half a second."""
     script = f"""
 import sys
 from ui.cli.app import main

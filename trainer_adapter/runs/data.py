@@ -10,6 +10,7 @@ from evaluator.grading import AnswerKind
 from rephraser.sets.types import NeighborSet, SetHeader
 from service.database import Database
 from service.errors import InputError
+from service.hashing import file_sha256
 from service.questions.images import image_loader
 from trainer_adapter.verl.export import (
     FORMAT,
@@ -19,7 +20,6 @@ from trainer_adapter.verl.export import (
     TRAIN_NAME,
     VALIDATION_NAME,
     export_verl,
-    file_sha256,
     validation_size,
 )
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, schema

@@ -1,6 +1,5 @@
 """Exporting a neighbor set as the parquet that verl trains on, with a manifest."""
 
-import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,6 +11,7 @@ from rephraser.sets.types import SetEntry
 from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
+from service.hashing import file_sha256
 from service.questions.images import LoadImages
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
@@ -300,8 +300,3 @@ def _manifest(
         "sha256": dict(checksums),
         "exported_with": package_versions(),
     }
-
-
-def file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

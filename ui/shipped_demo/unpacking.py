@@ -1,6 +1,5 @@
 """Unpacking the demo that ships with tagrpo, on first use, to a folder of the user's."""
 
-import hashlib
 import json
 import os
 import shutil
@@ -17,6 +16,7 @@ from service.database import Database
 from service.database.base import ZSTD_LEVEL
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
+from service.hashing import file_sha256
 from ui.shipped_demo.packing import LETTERS, read_tables
 
 SHIPPED = Path(__file__).with_name("demo.json.xz")
@@ -40,7 +40,7 @@ def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
     Raises:
         InputError: the pack is damaged, or there is no place to unpack it to.
     """
-    digest = hashlib.sha256(pack.read_bytes()).hexdigest()[:12]
+    digest = file_sha256(pack)[:12]
     tried = []
     for place in _places():
         target = place / f"demo-{digest}-{HEAD_REVISION}" / "tagrpo.db"

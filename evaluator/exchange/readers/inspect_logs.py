@@ -4,7 +4,6 @@ Its own reader looks through the whole directory of the zip for every sample, wh
 100,000 samples on; here it is read once. What is taken of a sample is what its documentation names.
 """
 
-import hashlib
 import json
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from evaluator.exchange.readers.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
 from evaluator.grading import AnswerKind
 from service.errors import InputError
+from service.hashing import file_sha256
 from service.questions.images import PLACEHOLDER
 
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -44,8 +44,7 @@ def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
     """
     if not path.is_file():
         raise InputError(f"{path}: no such file.")
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = file_sha256(path)
     try:
         header = _read_header(path)
         about = header["eval"]

@@ -12,12 +12,11 @@ from evaluator.reports.published.papers import (
     papers,
     recognise,
 )
-from evaluator.reports.published.rows import PublishedRow, flags, labels, printed_list, published_rows
+from evaluator.reports.published.rows import flags, labels, printed_list, published_rows
 
 __all__ = [
     "Average",
     "Column",
-    "PublishedRow",
     "find_model",
     "flags",
     "in_order",

@@ -5,7 +5,7 @@ from service.models.remote.chat import ChatRequest, ChatResponse, Choice, Endpoi
 from service.models.remote.client import RemoteClient
 from service.models.remote.endpoint import EndpointCheck
 from service.models.remote.faults import RetryPolicy
-from service.models.remote.money import Budget, Price, PriceTable, Reservation
+from service.models.remote.money import Budget, Price, PriceTable
 from service.models.remote.redaction import redact
 from service.models.remote.servers.limit import AdaptiveLimit, LimitSettings
 from service.models.remote.stream import RunOutcome
@@ -26,7 +26,6 @@ __all__ = [
     "Price",
     "PriceTable",
     "RemoteClient",
-    "Reservation",
     "RetryPolicy",
     "RunOutcome",
     "redact",

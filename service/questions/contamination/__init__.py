@@ -1,12 +1,11 @@
 """Contamination: which texts of a set repeat problems of a benchmark, found and kept for reports."""
 
 from service.questions.contamination.finding import MEASURES, VARIANT, Overlap, Settings, Text, find_overlaps
-from service.questions.contamination.store import CheckedSet, overlaps_with, store_check
+from service.questions.contamination.store import overlaps_with, store_check
 
 __all__ = [
     "MEASURES",
     "VARIANT",
-    "CheckedSet",
     "Overlap",
     "Settings",
     "Text",

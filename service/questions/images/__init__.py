@@ -2,12 +2,9 @@
 
 from service.questions.images.formats import ImageProblem
 from service.questions.images.image import (
-    LONGEST_SIDE,
     MOST_BYTES,
-    MOST_PIXELS,
     Image,
     data_address,
-    describe,
     parquet_cell,
     read_image,
     read_image_file,
@@ -31,9 +28,7 @@ from service.questions.images.store import (
 )
 
 __all__ = [
-    "LONGEST_SIDE",
     "MOST_BYTES",
-    "MOST_PIXELS",
     "PLACEHOLDER",
     "Image",
     "ImageHeader",
@@ -42,7 +37,6 @@ __all__ = [
     "RowImages",
     "count_placeholders",
     "data_address",
-    "describe",
     "image_loader",
     "image_problems",
     "load_headers",

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import torch
-
 from trainer_adapter.methods.advantages.grpo import REPO_EPSILON, grpo_advantages
 from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
@@ -20,7 +18,6 @@ def a_grae_advantages(
     norm_by_std: bool = True,
     difficulty: bool = True,
     suppression: bool = True,
-    batch_weight: float | None = None,
     correct_B: Tensor | None = None,
 ) -> Tensor:
     """Return A-GRAE's advantages, shape B, float64 (Eq. 11 to 13).
@@ -43,7 +40,6 @@ def a_grae_advantages(
         norm_by_std: False for Dr.GRPO as the base.
         difficulty: Whether hard and easy groups are weighted (DDAS); False leaves (R-mean)/std.
         suppression: Whether positive advantages are attenuated (ASS).
-        batch_weight: w, where the batch at hand is a part of a larger one; default: computed from it.
         correct_B: Whether each answer is right, for p; default: the rewards say so.
 
     Raises:
@@ -60,8 +56,7 @@ def a_grae_advantages(
     rate_G = reward_G if correct_B is None else groups.mean(correct_B.to(rewards_B.dtype))
     if repo:
         reward_G, rate_G = (each.where(groups.size_G > 1, 0.0) for each in (reward_G, rate_G))
-    mean = reward_G.mean() if repo else rewards_B.mean()
-    weight = mean if batch_weight is None else torch.as_tensor(batch_weight, dtype=rewards_B.dtype)
+    weight = reward_G.mean() if repo else rewards_B.mean()
     advantages_B = base_B
     if difficulty:
         hard_B, easy_B = _rescaled(base_B, groups.spread(rate_G), repo=repo)

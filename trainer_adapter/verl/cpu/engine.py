@@ -5,7 +5,7 @@ prompt and only the log-probabilities of responses are used. Here the rows of a 
 values of their prompts, and logits are made for responses only; the numbers are the same up to rounding. What
 this cannot do (images, distillation, models whose layers do not keep every token's keys and values) goes
 verl's way. In a step of the demo, of 512 responses, old log-probs, reference and update take 2.4 seconds of
-processor time instead of 4.5. `benchmarks/speed/verl_step.py` prints the time of a step's phases.
+processor time instead of 4.5.
 
 It is loaded by verl's own setting `actor_rollout_ref.model.external_lib`, and found by its platform's vendor.
 """

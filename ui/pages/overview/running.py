@@ -50,7 +50,7 @@ def open_runs(session: Session) -> list[OpenRun]:
     return [
         OpenRun(
             progress,
-            tuple(last_minutes(session, progress.run.id, limit=60)),
+            tuple(last_minutes(session, progress.run.id)),
             tuple(frequent_errors(session, progress.run.id, limit=3))
             if progress.failed + progress.final
             else (),

@@ -1,5 +1,6 @@
 """What a rephrasing changed, word by word: kept, dropped, added and moved words, numbers and formulas."""
 
+import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
@@ -93,22 +94,9 @@ def words(text: str) -> list[Word]:
     words: list[Word] = []
     for piece in pieces(visible(text)):
         if piece.kind == "text":
-            words += _split(piece.source)
+            words += [Word(part) for part in re.findall(r"\S*\s*", piece.source) if part]
         else:
             words.append(Word(piece.source, piece.kind))
-    return words
-
-
-def _split(text: str) -> list[Word]:
-    words: list[Word] = []
-    start = at = 0
-    while at < len(text):
-        while at < len(text) and not text[at].isspace():
-            at += 1
-        while at < len(text) and text[at].isspace():
-            at += 1
-        words.append(Word(text[start:at]))
-        start = at
     return words
 
 

@@ -101,9 +101,9 @@ def diagnosed(responses: Responses, parts: Sequence[Part], wanted: Settings = Se
     return _slow.get(_key(responses, parts, wanted), make)
 
 
-def is_ready(responses: Responses, parts: Sequence[Part], wanted: Settings = Settings()) -> bool:
+def is_ready(responses: Responses, parts: Sequence[Part]) -> bool:
     """Say whether `diagnosed` would answer at once."""
-    return _slow.has(_key(responses, parts, wanted))
+    return _slow.has(_key(responses, parts, Settings()))
 
 
 def _key(responses: Responses, parts: Sequence[Part], wanted: Settings) -> tuple[object, ...]:
