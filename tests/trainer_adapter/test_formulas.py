@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer_adapter.methods.advantages.a_grae import (
@@ -213,20 +213,6 @@ def test_a_padding_row_changes_no_mean() -> None:
         plain = aggregate(clipped_surrogate(log_prob, old, advantages).loss_BT, mask, mode)
         with_row = aggregate(clipped_surrogate(padded[0], padded[1], padded[3]).loss_BT, padded[2], mode)
         assert float(with_row) == pytest.approx(float(plain), rel=1e-12)
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 10_000))
-def test_cw_weights_have_mean_one_over_the_tokens_of_each_pool(seed: int) -> None:
-    log_prob, _, mask, advantages = random_batch(seed, rows=6)
-    pools = [0, 1, 0, 1, 1, 0]
-    weights = cw_weights(log_prob, advantages, mask, groups=pools)
-    for pool in (0, 1):
-        rows = [row for row, own in enumerate(pools) if own == pool]
-        assert float(weights[rows].sum() / mask[rows].sum()) == pytest.approx(1.0)
-        alone = cw_weights(log_prob[rows], advantages[rows], mask[rows])
-        assert torch.allclose(weights[rows], alone)
-    assert (weights[mask == 0] == 0).all()
 
 
 def test_clip_cov_draws_as_many_tokens_as_it_says_from_its_candidates() -> None:
