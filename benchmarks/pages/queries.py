@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.pages.places import World
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import page_samples, read_texts
+from evaluator.evals.samples import SampleFilters, browse_samples, page_samples, read_texts
 from evaluator.reports.contrast import contrast_runs, contrast_texts
 from rephraser.reviews import audit as audits
 from rephraser.reviews import queue as reviews
@@ -66,6 +66,9 @@ def _overview(world: World) -> dict[str, Ask]:
         ),
         "overview: sets": lambda s, c: (list_sets(s), questions.list_sets(s)),
         "overview: runs": lambda s, c: progress.page_runs(s),
+        "overview: runs, of a kind, next page": lambda s, c: progress.page_runs(
+            s, kind="eval", after=world.neighbor_run.id
+        ),
         "overview: evaluations": lambda s, c: runs_overview(s),
         "overview: trainings": lambda s, c: rollouts.list_train_runs(s),
         "overview: a run's pace and errors": running,
@@ -73,9 +76,9 @@ def _overview(world: World) -> dict[str, Ask]:
 
 
 def _questions(world: World) -> dict[str, Ask]:
-    def page(**filters: Any) -> Ask:
+    def page(*, first: bool = False, **filters: Any) -> Ask:
         def ask(session: Session, chance: random.Random) -> object:
-            after = chance.choice(world.question_ids)
+            after = None if first else chance.choice(world.question_ids)
             return search.page_questions(session, search.QuestionFilters(**filters), after=after, limit=PAGE)
 
         return ask
@@ -88,18 +91,33 @@ def _questions(world: World) -> dict[str, Ask]:
         found = page_answers(session, subject, world.solver)
         read_answer_texts(session, [one.id for one in found])
 
+    run, model = world.neighbor_run.id, "openai/gpt-4-turbo"
+    filtered: dict[str, dict[str, Any]] = {
+        "page": {},
+        "page, subject": {"subject": "Geometry"},
+        "page, level": {"level": "Level 3"},
+        "page, subject and level": {"subject": "Geometry", "level": "Level 3"},
+        "page, rejected": {"status": "rejected"},
+        "page, strategy": {"strategy": "format"},
+        "page, model": {"model": model},
+        "page, strategy, model, verdict": {"strategy": "format", "model": model, "status": "undecided"},
+        "page, of a run": {"run_id": run},
+        "page, all at once": {
+            "status": "accepted",
+            "strategy": "format",
+            "model": model,
+            "subject": "Algebra",
+            "run_id": run,
+        },
+        "page, finding": {"finding": "unit_lost"},
+        "page, finding and strategy": {"finding": "unit_lost", "strategy": "format"},
+        "page, finding and accepted": {"finding": "unit_lost", "status": "accepted"},
+        "page, question set": {"question_set": "extra"},
+        "page, neighbor set": {"neighbor_set": "math-ta@1"},
+    }
     return {
-        "questions: page": page(),
-        "questions: page, subject and level": page(subject="Geometry", level="Level 3"),
-        "questions: page, rejected": page(status="rejected"),
-        "questions: page, strategy, model, verdict": page(
-            strategy="format", model="openai/gpt-4-turbo", status="undecided"
-        ),
-        "questions: page, of a run": page(run_id=world.neighbor_run.id),
-        "questions: page, finding": page(finding="unit_lost"),
-        "questions: page, finding and strategy": page(finding="unit_lost", strategy="format"),
-        "questions: page, question set": page(question_set="extra"),
-        "questions: page, neighbor set": page(neighbor_set="math-ta@1"),
+        **{f"questions: {name}": page(**filters) for name, filters in filtered.items()},
+        **{f"questions: first {name}": page(first=True, **filters) for name, filters in filtered.items()},
         "questions: search, frequent word": page(text="tangent"),
         "questions: search, nothing found": lambda s, c: search.page_questions(
             s, search.QuestionFilters(text="no such words")
@@ -112,11 +130,15 @@ def _questions(world: World) -> dict[str, Ask]:
         ),
         "questions: search and rejected": page(text="tangent", status="rejected", subject="Algebra"),
         "questions: count, all": count(),
+        "questions: count, subject": count(subject="Algebra"),
         "questions: count, accepted": count(status="accepted"),
         "questions: count, search": count(text="tangent"),
         "questions: findings of a run": lambda s, c: search.finding_counts(s, run_id=world.neighbor_run.id),
         "question: its neighbors": lambda s, c: page_candidates(
             s, CandidateFilters(question_id=c.choice(world.question_ids))
+        ),
+        "question: its accepted neighbors": lambda s, c: page_candidates(
+            s, CandidateFilters(question_id=c.choice(world.question_ids), status="accepted")
         ),
         "question: members of a set": lambda s, c: member_ids(
             s, world.set_ids[0], c.choice(world.question_ids)
@@ -141,6 +163,10 @@ def _reviews(world: World) -> dict[str, Ask]:
     return {
         "review: queue of a run, blind": lambda s, c: reviews.open_queue(s, run, "ada", seed=c.randrange(99)),
         "review: queue, undecided": lambda s, c: reviews.open_queue(s, run, "ada", statuses=("undecided",)),
+        "review: queue, undecided, strategy": lambda s, c: reviews.open_queue(
+            s, run, "ada", statuses=("undecided",), strategy="format"
+        ),
+        "review: audits of a run": lambda s, c: audits.list_audits(s, run),
         "review: 25 items": lambda s, c: reviews.read_items(s, c.sample(world.candidate_ids, PAGE)),
         "review: progress": lambda s, c: (
             reviews.run_progress(s, run, "ada"),
@@ -219,6 +245,7 @@ def _rollouts(world: World) -> dict[str, Ask]:
         "rollouts: groups of a run": page(),
         "rollouts: all wrong in a run": page(kind="all wrong"),
         "rollouts: time-outs in a run": page(timeouts=True),
+        "rollouts: time-outs of a step": page(timeouts=True, step=1),
         "rollouts: a joint group with texts": whole,
         "rollouts: one question over training": lambda s, c: groups.question_history(
             s, run(c), c.choice(world.trained)
@@ -254,10 +281,17 @@ def _curves(world: World) -> dict[str, Ask]:
         )
         read_texts(session, [one.id for one in found])
 
+    def wrong(session: Session, chance: random.Random) -> object:
+        run = chance.choice(world.eval_runs).id
+        position = chance.randrange(len(world.problems[run]))
+        filters = SampleFilters(value="wrong", position=position)
+        return browse_samples(session, run, filters, after=(position, 1), limit=PAGE)
+
     return {
         "curves: counts of one run": lambda s, c: load_result(s, c.choice(world.eval_runs)),
         "curves: counts of eight runs": lambda s, c: [load_result(s, run) for run in world.eval_runs],
         "curves: who solves what at k": contrast,
         "curves: samples with texts": samples,
+        "curves: wrong samples of a problem": wrong,
         "curves: cost axis": lambda s, c: series.drawn_by_step(s, c.choice(world.train_runs).id),
     }

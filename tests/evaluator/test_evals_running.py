@@ -1,12 +1,11 @@
 """The driver of eval runs, with samplers that leave things out, fail, stop, or share the work."""
 
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 from eval_runs import make_problems
-from eval_sampling import draw, every, places, running_server, sampler, start, stored, sums
+from eval_sampling import draw, every, places, start, stored
 
 from evaluator.evals import running
 from evaluator.evals.missing import samples_missing
@@ -152,27 +151,3 @@ def test_growing_opens_a_finished_run_again_and_keeps_every_sample(db: Database)
     with db.read() as session:
         assert session.query(GradeRow).count() == 40
         assert samples_missing(session, run.id, 21) == 2
-
-
-@pytest.mark.slow
-def test_two_workers_on_one_run_draw_every_sample_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "OTHERS_POLL_S", 0.05)
-    problems = sums(12)
-    run = start(db, "r", problems, samples_per_request=2)
-    outcomes: list[Any] = []
-    with running_server(latency_s=0.02) as server:
-        workers = [
-            threading.Thread(
-                target=lambda: outcomes.append(draw(db, run, sampler(server, max_concurrency=2), 16))
-            )
-            for _ in range(2)
-        ]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join(60)
-        assert len(server.requests) == 12 * 8
-    assert [outcome.missing for outcome in outcomes] == [0, 0]
-    assert places(db, run) == every(12, 16)
-    with db.read() as session:
-        assert session.query(GradeRow).count() == 12 * 16

@@ -2,11 +2,8 @@
 
 import pytest
 from eval_runs import add_eval_run, make_problems
-from plans import walked
 
-from evaluator.evals.problems import PlacedProblem, run_problems
-from evaluator.evals.results import load_result
-from evaluator.evals.samples import SampleFilters, browse_samples, page_samples, read_texts
+from evaluator.evals.problems import PlacedProblem
 from evaluator.passk.estimators import pass_at_k
 from evaluator.reports.contrast import contrast_runs, contrast_texts
 from service.database import Database
@@ -66,17 +63,3 @@ def test_runs_that_share_nothing_have_no_contrasts(db: Database) -> None:
     with db.read() as session:
         found = contrast_runs(session, first.id, second.id, 1)
         assert (found.problems, found.only_first, found.only_second) == ((), 1, 1)
-
-
-def test_no_large_table_is_walked(db: Database) -> None:
-    run = add_eval_run(db, "a", [(4, 1, 0), (4, 4, 0)])
-    with db.read() as session:
-        number = run_problems(session, run.id)[0].id
-    for ask in (
-        lambda s: contrast_texts(s, contrast_runs(s, run.id, run.id, 2).problems),
-        lambda s: load_result(s, run),
-        lambda s: page_samples(s, run.id, number, after_ordinal=1, limit=1),
-        lambda s: browse_samples(s, run.id, SampleFilters(value="wrong", position=0), after=(0, 1), limit=1),
-        lambda s: read_texts(s, [1, 2]),
-    ):
-        assert walked(db, ask) == set()

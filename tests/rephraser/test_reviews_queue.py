@@ -1,7 +1,6 @@
 """What the review page needs: order, progress, agreement, rates as they grow."""
 
 import pytest
-from plans import walked
 from runs import Proposed, add_run
 
 from rephraser.reviews.agreement import run_agreement
@@ -107,17 +106,3 @@ def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:
     last = points[-1]
     assert (last.rejected, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
     assert growing_false_accepts(audit.members, []) == []
-
-
-def test_no_large_table_is_walked(db: Database, run: Run) -> None:
-    decide(db, "ada", **{queue(db, run)[0]: "accepted"})
-    for ask in (
-        lambda s: open_queue(s, run.id, "ada", seed=1),
-        lambda s: open_queue(s, run.id, "ada", statuses=("undecided",), strategy="format"),
-        lambda s: read_items(s, ["c_1", "c_2"]),
-        lambda s: run_progress(s, run.id, "ada"),
-        lambda s: audit_progress(s, 1, 5, "ada"),
-        lambda s: run_agreement(s, run.id),
-        lambda s: list_audits(s, run.id),
-    ):
-        assert walked(db, ask) == set()

@@ -12,7 +12,6 @@ from rephraser.proposing.strategies import load_strategy
 from rephraser.run.spec import RunSpec, SolverSpec, cell_seed
 from rephraser.verdict import BayesRule, OverlapRule
 from service.errors import InputError
-from service.models.settings import Sampling
 
 
 @pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain(), BayesRule()])
@@ -36,12 +35,6 @@ def test_a_spec_survives_the_database(rule: OverlapRule | BayesRule) -> None:
 def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make_spec(**changes)
-
-
-@pytest.mark.parametrize("values", [(-1, 1, 9), (1, 0, 9), (1, 1.1, 9), (1, 1, 0)])
-def test_sampling_out_of_range_is_refused(values: tuple[float, float, int]) -> None:
-    with pytest.raises(InputError):
-        Sampling(*values)
 
 
 @given(st.integers(1, 64), st.integers(1, 4))

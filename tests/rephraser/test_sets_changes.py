@@ -5,7 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from plans import walked
 from runs import Asked, Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
@@ -111,20 +110,6 @@ def test_wordings_are_measured_on_a_sample_of_questions(db: Database) -> None:
         assert some == wordings(session, set_ids(db)[1], questions=2, seed=5)
         none = wordings(session, "set_none")
         assert (none.questions, none.length, none.by_strategy) == (0, None, {})
-
-
-def test_no_large_table_is_walked(db: Database) -> None:
-    first, second, third = set_ids(db)
-    for ask in (
-        lambda s: changes.count_changes(s, first, second),
-        lambda s: changes.page_changes(s, first, second, "added", after=("q_1", 1)),
-        lambda s: changes.page_changes(s, first, second, "removed"),
-        lambda s: changes.page_changes(s, second, third, "changed"),
-        lambda s: count_proposals(s, ["r"]),
-        lambda s: wordings(s, first),
-        lambda s: sets.load_entries(s, first, first=2, limit=2),
-    ):
-        assert walked(db, ask) == set()
 
 
 def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) -> SetDiff:

@@ -1,34 +1,21 @@
 """A published set without a database: from each form of export, and from the Hub by commit or cache."""
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 from apple_sets import publish_apples
-from hub_folder import COMMIT, serve_hub
+from hub_folder import COMMIT, HubSet, in_own_process, serve_hub
 
 from rephraser import sets
 from rephraser.sets import SetEntry, read_published
 from service.errors import InputError
 
-ROOT = Path(__file__).resolve().parents[2]
-# The Hub's address is read when huggingface_hub is first imported, so that it has a process of its own.
 SCRIPT = """
-import json, sys
 from rephraser.sets import read_published
-from service.errors import TagrpoError
 
-def read(arguments):
-    try:
-        return [entry.question.id for entry in read_published(*arguments)]
-    except TagrpoError as error:
-        return f"{type(error).__name__}: {error}"
-
-print(json.dumps([read(arguments) for arguments in json.loads(sys.argv[1])]))
+def read(*arguments):
+    return [entry.question.id for entry in read_published(*arguments)]
 """
 
 
@@ -66,36 +53,20 @@ def test_rows_that_were_changed_and_files_with_a_revision_are_refused(exports: P
         read_published("nowhere.jsonl")
 
 
-def read(address: str, cache: Path, *calls: list[str]) -> list[Any]:
-    kept = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, json.dumps(calls)],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**kept, "HF_ENDPOINT": address, "HF_HOME": str(cache), "HF_HUB_DISABLE_XET": "1"},
-        timeout=120,
-    )
-    assert done.returncode == 0, done.stderr
-    results: list[Any] = json.loads(done.stdout)
-    return results
-
-
 @pytest.mark.slow
 def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tmp_path: Path) -> None:
     ids = [entry.question.id for entry in read_published(str(exports / "set"))]
     apples, pears = "me/apples", "me/pears"
-    with serve_hub(apples, exports / "set") as address:
-        newest, tagged, old, other = read(
-            address, tmp_path, [apples], [apples, "v1"], [apples, "v9"], [pears]
+    with serve_hub({apples: HubSet.of(exports / "set")}) as hub:
+        newest, tagged, old, other = in_own_process(
+            SCRIPT, hub.address, tmp_path, [apples], [apples, "v1"], [apples, "v9"], [pears]
         )
     assert (newest, tagged) == (ids, ids)
-    assert 'the Hub has no revision "v9"' in old
-    assert "no such data set on the Hub" in other
+    assert 'the Hub has no revision "v9"' in old["message"]
+    assert "no such data set on the Hub" in other["message"]
     assert list(tmp_path.glob(f"hub/datasets--me--apples/snapshots/{COMMIT}/data/*.parquet"))
     assert not list(tmp_path.rglob("README.md"))  # nothing but what is read
-    cached, other = read(address, tmp_path, [apples, COMMIT], [pears])
+    cached, other = in_own_process(SCRIPT, hub.address, tmp_path, [apples, COMMIT], [pears])
     assert cached == ids
-    assert other.startswith(
-        "PrerequisiteError: me/pears: there is no such file, and the Hub's data set cannot"
-    )
+    assert other["error"] == "PrerequisiteError"
+    assert other["message"].startswith("me/pears: there is no such file, and the Hub's data set cannot")

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from plans import walked
 from runs import Proposed, add_review, add_run, open_empty
 from sqlalchemy import text
 
@@ -226,51 +225,3 @@ def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
         assert (first.ordinal, second.ordinal, first.extracted) == (0, 1, "7")
         texts = read_answer_texts(session, [first.id, second.id, 99])
         assert texts == {first.id: "answer 0", second.id: "answer 1"}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "filters",
-    [
-        {},
-        {"subject": "Algebra"},
-        {"level": "Level 1"},
-        {"status": "rejected"},
-        {"strategy": "format"},
-        {"model": "other/model"},
-        {"finding": "unit_lost"},
-        {"finding": "unit_lost", "status": "accepted"},
-        {"run_id": "run_1"},
-        {"question_set": "some"},
-        {"neighbor_set": "ta"},
-        {"status": "accepted", "strategy": "format", "model": "m", "subject": "Algebra", "run_id": "r"},
-    ],
-)
-def test_no_filter_walks_a_large_table(db: Database, filters: dict[str, str]) -> None:
-    with db.write() as session:
-        store_set(session, "some", [Member(0, make_question("What is 6 + 1?", "7"))], {"content_hash": ""})
-    sets.publish(db, "ta", run="first", n=1)
-    wanted = QuestionFilters(**filters)
-    for after in (None, "q_5"):
-        assert walked(db, lambda s, after=after: page_questions(s, wanted, after=after)) == set()
-
-
-@pytest.mark.parametrize("words", ["one", "$x", "What is 4 + 1?"])
-def test_no_search_walks_all_texts(db: Database, words: str) -> None:
-    for filters in (QuestionFilters(text=words), QuestionFilters(text=words, status="rejected")):
-        for after in (None, "q_5"):
-            asked = walked(db, lambda s, one=filters, after=after: page_questions(s, one, after=after))
-            assert asked == set()
-
-
-def test_a_question_and_the_choices_of_filters_walk_no_large_table(db: Database) -> None:
-    for ask in (
-        standing_counts,
-        lambda s: finding_counts(s, run_id="r"),
-        lambda s: count_questions(s, QuestionFilters(subject="Algebra")),
-        lambda s: page_candidates(s, CandidateFilters(question_id="q_1", status="accepted")),
-        lambda s: read_cards(s, "c_1"),
-        lambda s: page_answers(s, "q_1", "solver_1"),
-        lambda s: read_answer_texts(s, [1, 2]),
-    ):
-        assert walked(db, ask) == set()

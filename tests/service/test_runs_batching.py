@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Any, cast
 
 import pytest
+from capped_runs import account, make_run
 from openai_server import OpenAIServer
 from remote_clients import OPENAI, batch_client
 from sqlalchemy import update
@@ -23,13 +24,12 @@ from service.models.remote import (
     Price,
     PriceTable,
 )
-from service.questions import make_question, store_questions
 from service.runs import batching, cells, leases
 from service.runs.batching import fill_by_batch
 from service.runs.filling import CellsToAsk, Filled
 from service.runs.progress import progress_of
-from service.runs.spending import Account, read_account, set_cap, spent_usd
-from service.runs.store import Run, open_run
+from service.runs.spending import Account, read_account, spent_usd
+from service.runs.store import Run
 from service.runs.tables import CellRow
 
 FIRST, SECOND = "here|1|1.00|scope", "here|2|2.00|scope"
@@ -79,19 +79,6 @@ class Provider:
             yield request, ChatResponse((), 1, 1, COST, "m", "{}", 1, 0.0)
 
 
-def make_run(db: Database, count: int = 3, cap: float = 100.0) -> Run:
-    questions = [make_question(f"What is {i} + 1?", str(i + 1)) for i in range(count)]
-    with db.write() as session:
-        store_questions(session, questions)
-        ids = [question.id for question in questions]
-        run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=ids, versions={})
-        cells.add_cells(
-            session, run.id, [cells.CellPlan(run.id, "propose", identity, 0, 0, 0) for identity in ids]
-        )
-        set_cap(session, [run.id], cap)
-    return run
-
-
 def to_ask(db: Database, run: Run, owner: str) -> CellsToAsk:
     def build(leased: Sequence[cells.Cell]) -> list[ChatRequest]:
         return [ChatRequest(cell.id, (Message("user", f"{cell.id}?"),), max_tokens=2) for cell in leased]
@@ -104,13 +91,8 @@ def fill(db: Database, run: Run, provider: Provider, owner: str = FIRST) -> Fill
     return asyncio.run(fill_by_batch(to_ask(db, run, owner), client, report=lambda _: None, poll_s=0.01))
 
 
-def account(db: Database, run: Run) -> Account:
-    with db.read() as session:
-        return read_account(session, run.id)
-
-
 def test_a_job_is_sent_by_one_process_only_and_taken_over_when_that_is_dead(db: Database) -> None:
-    run, dying, living = make_run(db), Provider(dies=True), Provider()
+    run, dying, living = make_run(db, 100.0, 3), Provider(dies=True), Provider()
     with pytest.raises(KeyboardInterrupt):
         fill(db, run, dying, FIRST)
     ((tag, count),) = dying.jobs
@@ -146,7 +128,7 @@ def test_a_large_job_that_is_all_too_long_stops_and_makes_nothing_final(
             yield request, Failure("context length", "too long", 1, retryable=False, final=True)
 
     monkeypatch.setattr(Provider, "collect", refuse)
-    run = make_run(db, count=count)
+    run = make_run(db, 100.0, count)
     assert fill(db, run, Provider()).stopped == stopped
     with db.read() as session:
         (progress,) = progress_of(session, [run])
@@ -154,7 +136,7 @@ def test_a_large_job_that_is_all_too_long_stops_and_makes_nothing_final(
 
 
 def test_jobs_are_as_large_as_what_the_cap_leaves_and_follow_settlement(db: Database) -> None:
-    run, provider = make_run(db, count=12, cap=10.0), Provider()
+    run, provider = make_run(db, 10.0, 12), Provider()
     filled = fill(db, run, provider)
     # $10 cover five requests at $2; these cost $2.50, so that $7.50 cover three more, and so on.
     assert provider.sizes == [5, 3, 3, 1]
@@ -163,7 +145,7 @@ def test_jobs_are_as_large_as_what_the_cap_leaves_and_follow_settlement(db: Data
 
 
 def test_a_cap_that_covers_no_further_job_stops_the_run(db: Database) -> None:
-    run, provider = make_run(db, count=12, cap=4.0), Provider()
+    run, provider = make_run(db, 4.0, 12), Provider()
     filled = fill(db, run, provider)
     assert provider.sizes == [2, 1, 1, 1]
     assert (filled.answered, filled.stopped) == (5, "budget")
@@ -177,14 +159,14 @@ def test_a_job_of_a_few_of_very_many_requests_is_not_waited_for(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(batching, "LEAST_SHARE", 0.3)
-    run, provider = make_run(db, count=12, cap=6.0), Provider()
+    run, provider = make_run(db, 6.0, 12), Provider()
     filled = fill(db, run, provider)
     assert (provider.sizes, filled.stopped) == ([], "budget")
     assert "the rest is enough for 3 of 12 requests" in (filled.message or "")
 
 
 def test_requests_are_capped_too(db: Database) -> None:
-    run, provider = make_run(db, count=12), Provider(max_requests=4)
+    run, provider = make_run(db, 100.0, 12), Provider(max_requests=4)
     filled = fill(db, run, provider)
     assert (provider.sizes, filled.stopped) == ([4], "requests")
 
@@ -192,7 +174,7 @@ def test_requests_are_capped_too(db: Database) -> None:
 def test_a_job_is_no_larger_than_the_file_that_a_provider_takes(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, provider = make_run(db, count=7), Provider()
+    run, provider = make_run(db, 100.0, 7), Provider()
     monkeypatch.setattr(batching, "JOBS_AT_ONCE", 1)
     monkeypatch.setattr(batching, "BYTES_PER_JOB", 3.5 * Provider.LINE_BYTES)
     assert fill(db, run, provider).answered == 7
@@ -201,7 +183,7 @@ def test_a_job_is_no_larger_than_the_file_that_a_provider_takes(
 
 def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batching, "CELLS_PER_JOB", 2)
-    run, provider = make_run(db, count=12), Provider(together=batching.JOBS_AT_ONCE)
+    run, provider = make_run(db, 100.0, 12), Provider(together=batching.JOBS_AT_ONCE)
     assert fill(db, run, provider).answered == 12
     assert provider.sizes == [2] * 6
     assert provider.most_open == batching.JOBS_AT_ONCE
@@ -215,7 +197,7 @@ def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.Mo
 def test_cells_of_a_job_that_was_never_sent_are_free_again(
     db: Database, statuses: list[int], left: tuple[float, int]
 ) -> None:
-    run = make_run(db)
+    run = make_run(db, 100.0, 3)
 
     async def main() -> None:
         async with OpenAIServer() as server:
@@ -233,7 +215,7 @@ def test_cells_of_a_job_that_was_never_sent_are_free_again(
 
 
 async def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:
-    run = make_run(db)
+    run = make_run(db, 100.0, 3)
 
     async def once(server: OpenAIServer, poll_s: float, owner: str) -> Filled:
         async with batch_client(server) as client:

@@ -3,10 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from eval_runs import add_eval_run
-from plans import walked
 
-from evaluator.evals.overview import runs_overview
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
@@ -120,20 +117,3 @@ def test_labels_are_counted(db: Database) -> None:
             LabelCount("Algebra", None, 1),
             LabelCount("Algebra", "Level 1", 2),
         ]
-
-
-@pytest.mark.sqlite  # plans
-def test_no_large_table_is_walked(db: Database) -> None:
-    run = start(db, "r")
-    add_eval_run(db, "e", [(2, 1, 0)])
-    for ask in (
-        progress.page_runs,
-        progress.count_runs,
-        progress.spent_in_all,
-        count_labels,
-        runs_overview,
-        lambda s: progress.page_runs(s, kind="eval", after=run.id),
-        lambda s: progress.last_minutes(s, run.id),
-        lambda s: progress.frequent_errors(s, run.id),
-    ):
-        assert walked(db, ask) == set()

@@ -155,22 +155,6 @@ def test_a_seed_that_the_server_refuses_is_not_noted(db: Database) -> None:
 # Growth and resuming
 
 
-def test_more_samples_draw_only_the_missing_ones(db: Database) -> None:
-    run = start(db, "r", PROBLEMS)
-    with running_server() as server:
-        assert draw(db, run, sampler(server), 32).drawn == 4 * 32
-        first, requests = stored(db, run), len(server.requests)
-        assert requests == 4 * 4
-        assert draw(db, run, sampler(server), 128).drawn == 4 * 96
-        assert len(server.requests) - requests == 4 * 12
-        assert server.stats["paid_again"] == 0
-        assert draw(db, run, sampler(server), 64).drawn == 0
-        assert len(server.requests) - requests == 4 * 12
-    rows = stored(db, run)
-    assert [row[:2] for row in rows] == every(4, 128)
-    assert [row for row in rows if row[1] < 32] == first
-
-
 def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) -> None:
     run = start(db, "r", PROBLEMS)
     with running_server(faults=fault_sequence("fewer_choices", "fewer_choices")) as server:

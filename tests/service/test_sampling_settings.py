@@ -110,6 +110,10 @@ def test_settings_that_cannot_be_read_are_told(text: str) -> None:
 @pytest.mark.parametrize(
     "value",
     [
+        {"temperature": -1},
+        {"top_p": 0},
+        {"top_p": 1.1},
+        {"max_tokens": 0},
         {"top_k": -1},
         {"min_p": 1.5},
         {"repetition_penalty": 0.0},

@@ -1,4 +1,4 @@
-"""A run of thirty questions under a cap, and filling it as a process of its own does."""
+"""A run under a cap, and filling it as a process of its own does."""
 
 from collections.abc import Callable, Sequence
 
@@ -31,8 +31,8 @@ WORST = worst_case_usd(REQUEST, PRICE) or 0.0
 USED = PRICE.cost(3, 4)  # of an answer of the test server
 
 
-def make_run(db: Database, cap: float) -> Run:
-    questions = [make_question(f"question {number}", "1") for number in range(10, 10 + COUNT)]
+def make_run(db: Database, cap: float, count: int = COUNT) -> Run:
+    questions = [make_question(f"question {number}", "1") for number in range(10, 10 + count)]
     with db.write() as session:
         store_questions(session, questions)
         ids = [question.id for question in questions]

@@ -8,7 +8,7 @@ decoded by verl's reward worker, graded, recorded.
 import math
 from pathlib import Path
 
-from tiny_model import CHAT_TEMPLATE, SPECIAL_TOKENS
+from tiny_model import SPECIAL_TOKENS, byte_tokenizer, tiny_qwen
 
 GOLD = "4"
 """The answer to every question that this model is to be asked."""
@@ -35,36 +35,12 @@ EMPTY = 1 - sum(PROBABILITIES.values())
 def save_hostile_model(folder: Path) -> Path:
     """Save the model with its tokenizer, which has one token a byte and one for each text above."""
     import torch
-    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2TokenizerFast
 
     texts = {_spelled(text): share for text, share in PROBABILITIES.items()}
     pieces = [*SPECIAL_TOKENS, *sorted(_letters()), *texts]
-    tokenizer = Qwen2TokenizerFast(
-        vocab={piece: number for number, piece in enumerate(pieces)},
-        merges=[],
-        unk_token="<|endoftext|>",
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        additional_special_tokens=list(SPECIAL_TOKENS[1:]),
-    )
-    tokenizer.chat_template = CHAT_TEMPLATE
-    tokenizer.save_pretrained(folder)
+    byte_tokenizer(pieces).save_pretrained(folder)
     end, width = SPECIAL_TOKENS.index("<|im_end|>"), 48
-    config = Qwen2Config(
-        vocab_size=len(pieces),
-        hidden_size=width,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=end,
-        pad_token_id=SPECIAL_TOKENS.index("<|endoftext|>"),
-    )
-    torch.manual_seed(0)
-    model = Qwen2ForCausalLM(config)
+    model = tiny_qwen(len(pieces), width, tie_word_embeddings=False)
     logits = torch.full((len(pieces),), -30.0)
     logits[end] = math.log(EMPTY)
     for piece, share in texts.items():

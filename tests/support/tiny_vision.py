@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from tiny_model import SPECIAL_TOKENS
+from tiny_model import SPECIAL_TOKENS, byte_pieces, byte_tokenizer
 
 VISION_TOKENS = ("<|vision_start|>", "<|vision_end|>", "<|vision_pad|>", "<|image_pad|>", "<|video_pad|>")
 TOKENS_OF_AN_IMAGE = 4
@@ -89,23 +89,14 @@ def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -
 
 
 def _save_processor(folder: Path) -> list[str]:
-    from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import Qwen2_5_VLProcessor, Qwen2TokenizerFast
+    from transformers import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
     from service.models.processors import leave_out_videos
 
     special = [*SPECIAL_TOKENS, *VISION_TOKENS]
-    pieces = [*special, *sorted(ByteLevel.alphabet())]
-    tokenizer = Qwen2TokenizerFast(
-        vocab={piece: number for number, piece in enumerate(pieces)},
-        merges=[],
-        unk_token="<|endoftext|>",
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        additional_special_tokens=special[1:],
-    )
-    tokenizer.chat_template = _TEMPLATE
+    pieces = [*special, *byte_pieces()]
+    tokenizer = byte_tokenizer(pieces, special, _TEMPLATE)
     leave_out_videos()
     images = Qwen2VLImageProcessorPil(size={"shortest_edge": 56 * 56, "longest_edge": 112 * 112})
     others = {}

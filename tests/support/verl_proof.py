@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from tiny_model import SPECIAL_TOKENS, byte_pieces, byte_tokenizer, tiny_qwen
 from verl_run import VerlRun, run_main_ppo
 
 from rephraser.sets.types import Neighbor, SetEntry
@@ -26,38 +27,10 @@ Schedule = Sequence[tuple[str, dict[str, Any]]]
 
 def save_model(folder: Path) -> Path:
     """Save a random two-layer Qwen 2 whose input and output embeddings are apart, with its tokenizer."""
-    import torch
-    from tiny_model import CHAT_TEMPLATE, SPECIAL_TOKENS
-    from tokenizers.pre_tokenizers import ByteLevel
-    from transformers import Qwen2Config, Qwen2ForCausalLM, Qwen2TokenizerFast
-
     marks = [mark(number) for number in range(MARKS)]
-    pieces = [*SPECIAL_TOKENS, *sorted(ByteLevel.alphabet()), *marks]
-    tokenizer = Qwen2TokenizerFast(
-        vocab={piece: number for number, piece in enumerate(pieces)},
-        merges=[],
-        unk_token="<|endoftext|>",
-        pad_token="<|endoftext|>",
-        eos_token="<|im_end|>",
-        additional_special_tokens=[*SPECIAL_TOKENS[1:], *marks],
-    )
-    tokenizer.chat_template = CHAT_TEMPLATE
-    tokenizer.save_pretrained(folder)
-    torch.manual_seed(0)
-    config = Qwen2Config(
-        vocab_size=len(pieces),
-        hidden_size=48,
-        intermediate_size=96,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=512,
-        tie_word_embeddings=False,
-        bos_token_id=None,
-        eos_token_id=SPECIAL_TOKENS.index("<|im_end|>"),
-        pad_token_id=SPECIAL_TOKENS.index("<|endoftext|>"),
-    )
-    Qwen2ForCausalLM(config).save_pretrained(folder)
+    pieces = [*SPECIAL_TOKENS, *byte_pieces(), *marks]
+    byte_tokenizer(pieces, [*SPECIAL_TOKENS, *marks]).save_pretrained(folder)
+    tiny_qwen(len(pieces), 48, tie_word_embeddings=False).save_pretrained(folder)
     return folder
 
 

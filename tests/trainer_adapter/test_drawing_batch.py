@@ -18,7 +18,6 @@ from trainer_adapter.verl.cpu.drawing_batch import (
 )
 
 PROMPTS = [[5, 6, 7, 8, 9], [40], [70, 71, 72]]
-GREEDY = SamplingParams(temperature=0.0, max_tokens=6)
 
 
 @pytest.fixture(scope="module")
@@ -78,21 +77,6 @@ def test_tokens_are_drawn_with_the_probabilities_they_report(model: Any) -> None
     assert sum(reported.values()) == pytest.approx(1.0, abs=0.02)
     for token, probability in reported.items():
         assert seen[token] / draws == pytest.approx(probability, abs=0.05)
-
-
-def test_greedy_is_that_of_transformers_whatever_is_beside_it(model: Any) -> None:
-    drawn = draw(model, PROMPTS, [GREEDY] * 3)
-    for prompt, response in zip(PROMPTS, drawn, strict=True):
-        ids = torch.tensor([prompt])
-        alone = model.generate(
-            input_ids=ids,
-            attention_mask=torch.ones_like(ids),
-            do_sample=False,
-            max_new_tokens=6,
-            eos_token_id=None,
-        )
-        assert response.token_ids == alone[0, len(prompt) :].tolist()
-        assert not response.ended
 
 
 def test_log_probabilities_are_those_of_a_plain_forward(model: Any) -> None:

@@ -1,11 +1,12 @@
 """Identities of the formulas, their degenerate cases, and their gradients."""
 
+import itertools
 import math
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from trainer_adapter.methods.advantages.a_grae import (
@@ -87,6 +88,26 @@ def test_the_joint_group_has_an_advantage_where_the_questions_own_group_has_none
     joint = grpo_advantages(rewards, [0] * 8)
     assert (own[:4] == 0).all()
     assert joint[:4].tolist() == pytest.approx([-1 / math.sqrt(3)] * 4)
+
+
+def test_a_joint_group_without_an_advantage_has_an_original_group_without_one() -> None:
+    """For every pattern of eight rewards, two of them the question's own; the converse does not hold."""
+    patterns = torch.tensor(list(itertools.product((0.0, 1.0), repeat=8)))
+    rewards, ids = patterns.flatten(), torch.arange(len(patterns)).repeat_interleave(8)
+    original = torch.arange(8).repeat(len(patterns)) < 2
+    joint = Groups.of(ids).all_equal(rewards)
+    alone = Groups.of(ids[original]).all_equal(rewards[original])
+    assert joint.any()
+    assert not (joint & ~alone).any()
+    assert (alone & ~joint).any()
+    taught = (grpo_advantages(rewards, ids) != 0).double()
+    assert torch.equal(Groups.of(ids).sum(taught) == 0, joint)
+
+
+def test_a_prompt_that_decides_the_reward_teaches_jointly_and_nothing_alone() -> None:
+    rewards = torch.tensor([0.0, 1.0, 1.0, 0.0]).repeat_interleave(8)
+    assert grpo_advantages(rewards, [0] * 32).abs().tolist() == pytest.approx([1.0] * 32)
+    assert grpo_advantages(rewards, torch.arange(4).repeat_interleave(8)).tolist() == [0.0] * 32
 
 
 def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:
@@ -184,20 +205,6 @@ def test_a_padding_row_changes_no_mean() -> None:
         plain = aggregate(clipped_surrogate(log_prob, old, advantages).loss_BT, mask, mode)
         with_row = aggregate(clipped_surrogate(padded[0], padded[1], padded[3]).loss_BT, padded[2], mode)
         assert float(with_row) == pytest.approx(float(plain), rel=1e-12)
-
-
-@settings(max_examples=30)
-@given(st.integers(0, 10_000))
-def test_cw_weights_have_mean_one_over_the_tokens_of_each_pool(seed: int) -> None:
-    log_prob, _, mask, advantages = random_batch(seed, rows=6)
-    pools = [0, 1, 0, 1, 1, 0]
-    weights = cw_weights(log_prob, advantages, mask, groups=pools)
-    for pool in (0, 1):
-        rows = [row for row, own in enumerate(pools) if own == pool]
-        assert float(weights[rows].sum() / mask[rows].sum()) == pytest.approx(1.0)
-        alone = cw_weights(log_prob[rows], advantages[rows], mask[rows])
-        assert torch.allclose(weights[rows], alone)
-    assert (weights[mask == 0] == 0).all()
 
 
 def test_clip_cov_draws_as_many_tokens_as_it_says_from_its_candidates() -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 from counted import assert_counts_hold
-from plans import walked
 from rollout_shards import make_record, make_step, write_run
 
 from service.database import Database
@@ -182,22 +181,3 @@ def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(db: Database, tmp_
     assert trained_checkpoint("grpo/old/ta/global_step_7", names) == ("ta", 7)
     assert trained_checkpoint("/models/other/global_step_7", names) is None
     assert trained_checkpoint("Qwen/Qwen2.5-Math-1.5B", names) is None
-
-
-def test_no_large_table_is_walked(db: Database, tmp_path: Path) -> None:
-    run_id = import_kinds(db, tmp_path / "r")
-    question = f"q_{0:024x}"
-    for ask in (
-        lambda s: page_steps(s, run_id),
-        lambda s: page_groups(s, run_id, after=(1, question)),
-        lambda s: page_groups(s, run_id, GroupFilters(kind="all wrong"), after=(1, question)),
-        lambda s: page_groups(s, run_id, GroupFilters(step=1, timeouts=True)),
-        lambda s: page_groups(s, run_id, GroupFilters(question_id=question)),
-        lambda s: read_joint_group(s, run_id, 1, question),
-        lambda s: question_history(s, run_id, question),
-        lambda s: metric_names(s, [run_id]),
-        lambda s: metric_series(s, [run_id], ["a", "b"]),
-        lambda s: drawn_by_step(s, run_id),
-        list_train_runs,
-    ):
-        assert walked(db, ask) == set()

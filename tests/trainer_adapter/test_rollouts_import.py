@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from counted import count_rows
 from rollout_shards import make_record, make_step, write_run
-from sqlalchemy import text
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -32,11 +32,6 @@ def folder(tmp_path: Path) -> Path:
     return write_run(tmp_path / "rollouts")
 
 
-def count(db: Database, table: str) -> int:
-    with db.read() as session:
-        return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
-
-
 def test_a_second_import_changes_nothing(db: Database, folder: Path) -> None:
     assert import_rollouts(db, folder) == Imported(
         "ta", new=2, replaced=0, unchanged=0, rollouts=32, metrics=2
@@ -45,7 +40,7 @@ def test_a_second_import_changes_nothing(db: Database, folder: Path) -> None:
         "ta", new=0, replaced=0, unchanged=2, rollouts=0, metrics=0
     )
     assert [
-        count(db, t) for t in ("runs", "rollouts", "rollout_texts", "rollout_prompts", "train_steps")
+        count_rows(db, t) for t in ("runs", "rollouts", "rollout_texts", "rollout_prompts", "train_steps")
     ] == [*(1, 32, 0, 4, 2)]
     assert db.integrity_report() == []
 
@@ -108,7 +103,7 @@ def test_a_step_trained_again_replaces_its_rollouts(db: Database, folder: Path) 
         writer.write_metrics(1, {"tagrpo/reward/mean": 0.9})
     done = import_rollouts(db, folder)
     assert (done.new, done.replaced, done.unchanged, done.rollouts, done.metrics) == (0, 1, 1, 1, 1)
-    assert (count(db, "rollouts"), count(db, "rollout_shards")) == (17, 2)
+    assert (count_rows(db, "rollouts"), count_rows(db, "rollout_shards")) == (17, 2)
     with db.read() as session:
         run = choose_train_run(session, "ta")
         assert [one.step for one in page_rollouts(session, run.id)] == [1] + [2] * 16
@@ -152,7 +147,7 @@ def test_a_bad_file_stops_the_import_behind_the_good_ones(db: Database, folder: 
     pq.write_table(table.drop_columns("reward"), path)
     with pytest.raises(InputError, match=r"step-00000002\.parquet: has no column 'reward'"):
         import_rollouts(db, folder)
-    assert (count(db, "rollouts"), count(db, "rollout_shards")) == (16, 1)
+    assert (count_rows(db, "rollouts"), count_rows(db, "rollout_shards")) == (16, 1)
 
 
 def test_an_import_that_stores_nothing_leaves_no_run(db: Database, folder: Path) -> None:
@@ -161,7 +156,7 @@ def test_an_import_that_stores_nothing_leaves_no_run(db: Database, folder: Path)
     pq.write_table(pq.read_table(path).drop_columns("reward"), path)
     with pytest.raises(InputError, match=r"step-00000001\.parquet: has no column 'reward'"):
         import_rollouts(db, folder)
-    assert count(db, "runs") == 0
+    assert count_rows(db, "runs") == 0
     path.write_bytes(whole)
     assert import_rollouts(db, folder).new == 2
 
@@ -191,7 +186,7 @@ def test_two_processes_import_at_once(tmp_path: Path) -> None:
     new = [int(process.communicate(timeout=60)[0]) for process in started]
     assert sum(new) == 8
     with Database.open(tmp_path / "t.db") as db:
-        assert count(db, "rollouts") == 8 * 160
+        assert count_rows(db, "rollouts") == 8 * 160
         assert db.integrity_report() == []
 
 
@@ -218,7 +213,7 @@ def test_watching_imports_what_appears_and_waits_for_half_files(db: Database, tm
     assert [type(one).__name__ for one in found] == ["IncompleteShardError", "Imported"]
     (folder / "step-00000002.parquet").write_bytes(second)
     assert next(looks) == Imported("ta", new=1, replaced=0, unchanged=0, rollouts=16, metrics=0)
-    assert count(db, "rollouts") == 48
+    assert count_rows(db, "rollouts") == 48
     assert (folder / "step-00000001.parquet").read_bytes() == whole
     stop.set()
     assert list(looks) == []
@@ -248,7 +243,7 @@ def test_an_import_beside_training_goes_on_after_a_failure_and_tells_what_was_le
             assert time.monotonic() < until
     assert told == []
     with Database.open(tmp_path / "t.db") as kept:
-        assert count(kept, "rollouts") == 32
+        assert count_rows(kept, "rollouts") == 32
 
     def never() -> Database:
         raise OSError("the disk is full")

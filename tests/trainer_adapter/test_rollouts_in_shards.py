@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from counted import assert_counts_hold
+from counted import assert_counts_hold, count_rows
 from rollout_shards import make_record, make_step, write_run
-from sqlalchemy import text
 
 from service.database import Database
 from service.errors import InputError
@@ -26,11 +25,6 @@ from trainer_adapter.record.browsing import (
 from trainer_adapter.record.importing import import_rollouts, prune, steps_to_prune, watch_rollouts
 from trainer_adapter.record.joint_groups import page_steps
 from trainer_adapter.record.rollout import GROUP_CHARACTERS, RolloutRecord, token_ratios_text
-
-
-def count(db: Database, table: str) -> int:
-    with db.read() as session:
-        return int(session.execute(text(f"SELECT count(*) FROM {table}")).scalar_one())
 
 
 def responses(db: Database) -> list[str]:
@@ -62,7 +56,11 @@ def test_texts_are_read_from_the_row_groups_of_shards(db: Database, tmp_path: Pa
     about = pq.ParquetFile(folder / "step-00000001.parquet").metadata
     assert about.num_row_groups == 3
     import_rollouts(db, folder)
-    assert (count(db, "rollouts"), count(db, "rollout_texts"), count(db, "rollout_tokens")) == (48, 0, 0)
+    assert (
+        count_rows(db, "rollouts"),
+        count_rows(db, "rollout_texts"),
+        count_rows(db, "rollout_tokens"),
+    ) == (48, 0, 0)
     records = [*long_step(1), *long_step(2)]
     assert responses(db) == [record.response for record in records]
     with db.read() as session:
@@ -131,7 +129,7 @@ def test_texts_are_copied_into_the_database_when_asked_for(db: Database, tmp_pat
     import_rollouts(db, folder)
     before = responses(db)
     assert import_rollouts(db, folder, texts=True).unchanged == 2
-    assert (count(db, "rollout_texts"), count(db, "rollout_tokens")) == (40, 24)
+    assert (count_rows(db, "rollout_texts"), count_rows(db, "rollout_tokens")) == (40, 24)
     for path in folder.glob("step-*"):
         path.unlink()
     assert responses(db) == before
@@ -144,7 +142,7 @@ def test_texts_are_copied_into_the_database_when_asked_for(db: Database, tmp_pat
     write_run(folder, (3,))
     [imported] = watch_rollouts(db, folder, texts=True, every_s=0.01, idle_s=0.0)
     assert imported.new == 1  # type: ignore[union-attr]
-    assert count(db, "rollout_texts") == 56
+    assert count_rows(db, "rollout_texts") == 56
 
 
 def test_pruning_keeps_every_kth_step_and_the_last(db: Database, tmp_path: Path) -> None:
@@ -181,4 +179,4 @@ def test_prompts_without_responses_go_with_them(db: Database, tmp_path: Path) ->
         run = choose_train_run(session, None)
         leaving = steps_to_prune(session, run.id, keep_every=2, keep_last=0)
     prune(db, run.id, leaving)
-    assert (count(db, "rollouts"), count(db, "rollout_prompts")) == (8, 2)
+    assert (count_rows(db, "rollouts"), count_rows(db, "rollout_prompts")) == (8, 2)

@@ -5,7 +5,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +53,16 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def listening(asked: list[str]) -> Callable[..., list[str]]:
+    """Return an answer that notes what it was asked."""
+
+    def listen(messages: Sequence[Mapping[str, Any]], n: int, seed: int | None) -> list[str]:
+        asked.append(messages[-1]["content"])
+        return answer(messages, n, seed)
+
+    return listen
+
+
 def evaluate(
     exported: Path, folder: Path, faults: Any = no_faults, **taskset: Any
 ) -> tuple[list[Any], list[str]]:
@@ -62,12 +72,8 @@ def evaluate(
 
     asked: list[str] = []
 
-    def listen(messages: Sequence[Mapping[str, Any]], n: int, seed: int | None) -> list[str]:
-        asked.append(messages[-1]["content"])
-        return answer(messages, n, seed)
-
     async def both() -> list[Any]:
-        async with OpenAIServer(answer=listen, faults=faults) as server:
+        async with OpenAIServer(answer=listening(asked), faults=faults) as server:
             config = EvalConfig(
                 env={
                     "taskset": {
@@ -95,12 +101,8 @@ def traces(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     folder = tmp_path_factory.mktemp("evaluated")
     asked: list[str] = []
 
-    def listen(messages: Sequence[Mapping[str, Any]], n: int, seed: int | None) -> list[str]:
-        asked.append(messages[-1]["content"])
-        return answer(messages, n, seed)
-
     async def both() -> tuple[int | None, str]:
-        async with OpenAIServer(answer=listen) as server:
+        async with OpenAIServer(answer=listening(asked)) as server:
             process = await asyncio.create_subprocess_exec(
                 *(str(Path(sys.executable).parent / "vf-eval"), "tagrpo", "-m", "policy"),
                 *("--env.taskset.source", str(exported / "set.jsonl"), "--client.base-url", server.url),

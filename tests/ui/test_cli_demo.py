@@ -15,7 +15,6 @@ import sandbox.demo.steps
 import ui.demo_report
 from sandbox.demo.plan import DemoPlan, Training
 from sandbox.demo.steps import Step
-from service.errors import InputError
 from ui.cli import demo as command
 from ui.cli.demo import shell_lines
 
@@ -87,27 +86,6 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
     put_questions(tmp_path / "here")
     assert cli("demo", "--folder", "here").code == 0
     assert REPORTS == [["Import", "Propose"]]
-
-
-def test_what_was_done_before_a_kill_is_left_out(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    put_questions(tmp_path / "here")
-    real = command._carry_out
-
-    def killed(plan: DemoPlan, step: Step, where: str) -> None:
-        if step.title == "Propose":
-            raise InputError("killed here")
-        real(plan, step, where)
-
-    monkeypatch.setattr(command, "_carry_out", killed)
-    assert cli("demo", "--folder", "here").code == 2
-    monkeypatch.setattr(command, "_carry_out", real)
-    went_on = cli("demo", "--folder", "here")
-    assert went_on.code == 0
-    assert "1 of 2 steps are done in here; going on with the next." in went_on.out
-    assert "$ tagrpo questions" not in went_on.out
-    assert "$ tagrpo neighbors propose" in went_on.out
 
 
 def test_a_lost_report_is_written_again(cli: CommandLine, tmp_path: Path) -> None:

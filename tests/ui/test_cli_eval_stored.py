@@ -41,14 +41,6 @@ def test_boxed_answers_alone_are_counted_beside_all(cli: CommandLine) -> None:
     assert (reported["scores"][0]["value"], reported["scores"][0]["none_found"]) == (0.75, 0.25)
 
 
-def test_control_characters_of_a_model_are_shown_as_codes(cli: CommandLine) -> None:
-    with Database.open("tagrpo.db") as db:
-        add_eval_run(db, "r", [(1, 1, 0)], texts=lambda *_: "\x1b[31mred\x9b \\boxed{1}")
-    shown = cli("eval", "samples", "r", "0")
-    assert "␛[31mred⟨U+009B⟩" in shown.out
-    assert "\x1b" not in shown.out
-
-
 def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
         for version in ("old grader", "older grader"):

@@ -18,7 +18,6 @@ ASKED: list[Asked] = [
     ("Halve 8.", "4", [Proposed("What is half of 8?"), Proposed("Half of [bold]8[/bold]?", posterior=0.8)]),
     ("Is 7 prime?", "yes", [Proposed("Is 7 a prime number?", ("unverified",))]),
 ]
-REPOSITORY = Path(__file__).parents[2]
 COMMANDS = ("publish", "list", "show", "diff", "verify", "tag", "export", "import")
 
 
@@ -291,15 +290,6 @@ def test_options_of_another_format_are_refused(
 
     assert f"does not go with --format {to}" in " ".join(result.err.split())
     assert not (tmp_path / "out").exists()
-
-
-def test_push_without_token(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("HF_TOKEN", raising=False)
-    cli("publish", "math", "--run", "run")
-
-    error = cli.error("export", "math", "--format", "hf", "--out", str(tmp_path / "out"), "--push", "me/math")
-
-    assert "HF_TOKEN" in error
 
 
 def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:

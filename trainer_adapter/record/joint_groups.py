@@ -104,7 +104,6 @@ class GroupFilters:
     Attributes:
         step: one step.
         kind: mixed, all right, all wrong or unclear.
-        question_id: an id.
         unknown: with responses of unknown grade.
         timeouts: with grades that are unknown because the grader ran out of time.
         truncated: with responses cut at the longest length.
@@ -115,7 +114,6 @@ class GroupFilters:
 
     step: int | None = None
     kind: str | None = None
-    question_id: str | None = None
     unknown: bool = False
     timeouts: bool = False
     truncated: bool = False
@@ -357,11 +355,7 @@ def _columns() -> Any:
 def _conditions(filters: GroupFilters) -> list[ColumnElement[bool]]:
     row = RolloutGroupRow
     conditions: list[ColumnElement[bool]] = []
-    for column, value in (
-        (row.step, filters.step),
-        (row.kind, filters.kind),
-        (row.question_id, filters.question_id),
-    ):
+    for column, value in ((row.step, filters.step), (row.kind, filters.kind)):
         if value is not None:
             conditions.append(column == value)
     for column, wanted in (
