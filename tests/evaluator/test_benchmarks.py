@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_rows import write_rows
 
 from evaluator.benchmarks import (
     BENCHMARKS,
@@ -49,11 +50,6 @@ SECRET = "Which quark is the secret one"
 def grader() -> Iterator[Grader]:
     with Grader(workers=1) as grader:
         yield grader
-
-
-def write(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def write_gpqa(path: Path, count: int = 198) -> Path:
@@ -140,7 +136,7 @@ def test_kinds_and_tolerances_of_rows(data_folder: Path) -> None:
 
 def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:
     rows = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}"} for n in range(29)]
-    path = write(tmp_path / "a.jsonl", rows)
+    path = write_rows(tmp_path / "a.jsonl", *rows)
     with pytest.raises(ChangedBenchmarkError, match=r"AIME 2024 has 30 problems, this source 29") as caught:
         load_benchmark("aime24", source=path)
     assert "--allow-changed" in str(caught.value)
@@ -152,7 +148,7 @@ def test_a_wrong_number_of_rows_stops_unless_allowed(tmp_path: Path) -> None:
 def test_a_changed_answer_stops_a_file(tmp_path: Path) -> None:
     rows = [{"problem": f"What is {n}+{n}?", "answer": 2 * n} for n in range(30)]
     with pytest.raises(ChangedBenchmarkError, match="a question or an answer differs"):
-        load_benchmark("aime24", source=write(tmp_path / "a.jsonl", rows))
+        load_benchmark("aime24", source=write_rows(tmp_path / "a.jsonl", *rows))
 
 
 @pytest.mark.shared
@@ -166,7 +162,7 @@ def test_one_changed_gold_changes_the_content_and_another_order_does_not(
     rows = [json.loads(line) for line in lines]
     rows[7]["answer"] = "22"
     with pytest.raises(ChangedBenchmarkError, match="differs"):
-        load_benchmark("amc23", source=write(tmp_path / "edited.jsonl", rows))
+        load_benchmark("amc23", source=write_rows(tmp_path / "edited.jsonl", *rows))
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
@@ -175,7 +171,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 
 
 def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", [{"text": "1+1?", "answer": "2"}])
+    path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
     with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; there are: answer, text"):
         load_benchmark("aime24", source=path)
     path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
@@ -233,14 +229,14 @@ def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) ->
     assert "rows of a gated benchmark are not shown" in str(caught.value)
     rows = [{"Question": SECRET}]
     with pytest.raises(InputError, match="no column 'Correct Answer'") as caught:
-        load_benchmark("gpqa-diamond", source=write(tmp_path / "g.jsonl", rows))
+        load_benchmark("gpqa-diamond", source=write_rows(tmp_path / "g.jsonl", *rows))
     assert SECRET not in str(caught.value)
 
 
 def test_golds_that_fail_are_listed_and_stop_the_run(tmp_path: Path, grader: Grader) -> None:
     rows = [{"question": f"What is {n}+{n}?", "answer": str(2 * n)} for n in range(3)]
     rows[1]["answer"] = ""
-    loaded = load_benchmark(str(write(tmp_path / "mine.jsonl", rows)))
+    loaded = load_benchmark(str(write_rows(tmp_path / "mine.jsonl", *rows)))
     failures = check_golds(loaded, grader)
     assert [(failure.row, failure.problem_id, failure.reason) for failure in failures] == [
         (1, loaded.problems[1].id, "unknown (no answer)")
@@ -251,7 +247,7 @@ def test_golds_that_fail_are_listed_and_stop_the_run(tmp_path: Path, grader: Gra
 
 def test_repeated_problems_are_kept_and_numbered(tmp_path: Path) -> None:
     row = {"question": "What is 1+1?", "answer": "2"}
-    loaded = load_benchmark(str(write(tmp_path / "mine.jsonl", [row, row])))
+    loaded = load_benchmark(str(write_rows(tmp_path / "mine.jsonl", row, row)))
     assert [problem.copy for problem in loaded.problems] == [0, 1]
 
 

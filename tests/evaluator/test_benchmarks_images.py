@@ -1,10 +1,9 @@
 """Benchmarks with images: columns, choices and kinds, and what is known of them without their pictures."""
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from json_rows import write_rows
 from pictures import picture
 
 from evaluator.benchmarks import BENCHMARKS, content_hash, load_benchmark
@@ -23,14 +22,9 @@ def _pictures(tmp_path: Path) -> None:
     (tmp_path / "blue.jpg").write_bytes(BLUE)
 
 
-def write(folder: Path, *rows: dict[str, Any]) -> Path:
-    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return folder / "rows.jsonl"
-
-
 def test_geometry3k(tmp_path: Path) -> None:
-    rows = write(
-        tmp_path,
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
         {"images": ["red.png"], "problem": "<image>Find x.", "answer": "2 \\sqrt { 5 }"},
         {"images": ["blue.jpg"], "problem": "<image>Find x.", "answer": "2 \\sqrt { 5 }"},
     )
@@ -45,8 +39,8 @@ def test_geometry3k(tmp_path: Path) -> None:
 
 def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
     row = {"decoded_image": "red.png", "image": "images/1.jpg"}
-    rows = write(
-        tmp_path,
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
         {**row, "question": "Which day?\n<image1>", "options": ["Monday", "Friday"], "answer": "B"},
         {**row, "question": "Which part?\n<image1>", "options": ["A", "B", "C"], "answer": "C"},
         {"question": "How many? <image1>", "options": [], "answer": "7", "decoded_image": "blue.jpg"},
@@ -59,8 +53,9 @@ def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
 
 
 def test_choices_that_are_no_list_are_refused(tmp_path: Path) -> None:
-    rows = write(
-        tmp_path, {"question": "Which?", "options": "abc", "answer": "A", "decoded_image": "red.png"}
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
+        {"question": "Which?", "options": "abc", "answer": "A", "decoded_image": "red.png"},
     )
     with pytest.raises(InputError, match='"options" is no list of choices'):
         load_benchmark("mathvision", source=rows, allow_changed=True)
@@ -68,8 +63,8 @@ def test_choices_that_are_no_list_are_refused(tmp_path: Path) -> None:
 
 def test_mathverse_takes_the_rows_of_a_version(tmp_path: Path) -> None:
     row = {"image": "red.png", "query_cot": "According to the image, answer."}
-    rows = write(
-        tmp_path,
+    rows = write_rows(
+        tmp_path / "rows.jsonl",
         {**row, "problem_version": "Vision Only", "question_type": "multi-choice", "answer": "B"},
         {**row, "problem_version": "Text Lite", "question_type": "multi-choice", "answer": "B"},
         {**row, "problem_version": "Vision Only", "question_type": "free-form", "answer": "6.4cm"},
@@ -88,13 +83,15 @@ def test_the_content_hash_leaves_pictures_out() -> None:
 
 
 def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> None:
-    write(tmp_path, {"question": "What colour is <image>?", "answer": "red", "figure": "red.png"})
+    write_rows(
+        tmp_path / "rows.jsonl", {"question": "What colour is <image>?", "answer": "red", "figure": "red.png"}
+    )
     (tmp_path / "own.toml").write_text(
         'name = "own"\nfile = "rows.jsonl"\n[columns]\nquestion = "question"\nimages = "figure"\n'
     )
     assert load_benchmark(str(tmp_path / "own.toml")).problems[0].images == (RED_ID,)
-    write(
-        tmp_path,
+    write_rows(
+        tmp_path / "rows.jsonl",
         {"question": "What colour is <image>?", "answer": "red", "images": "https://example.org/a.png"},
     )
     with pytest.raises(InputError, match=r"is an address .* download the images and name their files\n"):

@@ -1,18 +1,13 @@
 """Rollouts from files: layouts, steps, ids, and what is refused with its place."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from json_rows import write_rows
 
 from evaluator.signal.sources.rollouts import ALL, read_rollouts, read_visits, rollout_texts
 from service.errors import InputError
-
-
-def write(path: Path, *rows: Any) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def row(question: str, reward: Any, **more: Any) -> dict[str, Any]:
@@ -20,7 +15,7 @@ def row(question: str, reward: Any, **more: Any) -> dict[str, Any]:
 
 
 def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
-    path = write(
+    path = write_rows(
         tmp_path / "r.jsonl",
         row("a", 1, tokens=10),
         row("a", 0, tokens=20),
@@ -42,7 +37,7 @@ def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
 
 def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
     for step in (1, 2, 10):
-        write(
+        write_rows(
             tmp_path / f"{step}.jsonl",
             *(
                 {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
@@ -63,19 +58,21 @@ def test_ids_may_stand_in_extra_info_and_steps_in_file_names(tmp_path: Path) -> 
         {"extra_info": {"question_id": "q_1", "variant": v, "neighbor_id": id}, "score": 1}
         for v, id in ((0, None), (1, "c_5"))
     ]
-    write(tmp_path / "7.jsonl", *rows)
+    write_rows(tmp_path / "7.jsonl", *rows)
     (checkpoint,) = read_rollouts(tmp_path).checkpoints
     assert checkpoint.label == "step 7"
     assert [(p.variant, p.source_id) for p in checkpoint.groups[0].prompts] == [(0, "q_1"), (1, "c_5")]
 
 
 def test_named_checkpoints_stand_each_for_themselves(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", *(row("a", 1, checkpoint=name) for name in ("base", "25%", "100%")))
+    path = write_rows(
+        tmp_path / "r.jsonl", *(row("a", 1, checkpoint=name) for name in ("base", "25%", "100%"))
+    )
     assert [found.label for found in read_rollouts(path, windows=2).checkpoints] == ["base", "25%", "100%"]
 
 
 def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
+    path = write_rows(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
     with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
         read_rollouts(path)
     (prompt,) = read_rollouts(path, threshold=0.5).checkpoints[0].groups[0].prompts
@@ -83,7 +80,7 @@ def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
 
 
 def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
-    path = write(
+    path = write_rows(
         tmp_path / "v.jsonl",
         {"id": "a", "group_size": 8, "successes": [0, 4, 8]},
         {"id": "b", "group_size": 4, "successes": [1, 4]},
@@ -96,7 +93,7 @@ def test_counts_of_visits_are_steps(tmp_path: Path) -> None:
 
 
 def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None:
-    path = write(
+    path = write_rows(
         tmp_path / "v.jsonl",
         {"question_id": "a", "group_size": 4, "successes": [0, 4]},
         {
@@ -119,12 +116,12 @@ def test_counts_of_neighbors_stand_beside_their_original(tmp_path: Path) -> None
 
 
 def test_a_long_question_text_is_named_by_its_hash(tmp_path: Path) -> None:
-    path = write(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
+    path = write_rows(tmp_path / "r.jsonl", {"question": "What is the sum? " * 20, "reward": 1})
     assert read_rollouts(path).checkpoints[0].groups[0].group_id.startswith("question_")
 
 
 def test_texts_of_chosen_questions(tmp_path: Path) -> None:
-    path = write(
+    path = write_rows(
         tmp_path / "r.jsonl",
         row("a", 1, response="one", step=1),
         row("b", 1, response="two", step=1),
@@ -134,9 +131,9 @@ def test_texts_of_chosen_questions(tmp_path: Path) -> None:
     (found,) = rollout_texts(path, [1], ["a"])
     assert (found.group_id, found.prompts) == ("a", {0: ("one",), 1: ("three",)})
     with pytest.raises(InputError, match=r'r\.jsonl:1: has no "response"'):
-        list(rollout_texts(write(path, row("a", 1)), [None], ["a"]))
+        list(rollout_texts(write_rows(path, row("a", 1)), [None], ["a"]))
     with pytest.raises(InputError, match="have no responses"):
-        list(rollout_texts(write(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
+        list(rollout_texts(write_rows(path, {"id": "a", "group_size": 2, "successes": [1]}), [1], ["a"]))
 
 
 @pytest.mark.parametrize(
@@ -172,10 +169,10 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
 def test_contradictions_are_refused(tmp_path: Path) -> None:
     twice = {"id": "a", "group_size": 2, "successes": [1]}
     with pytest.raises(InputError, match="was there before"):
-        read_rollouts(write(tmp_path / "v.jsonl", twice, twice))
+        read_rollouts(write_rows(tmp_path / "v.jsonl", twice, twice))
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
     with pytest.raises(InputError, match="variant 2 here and 1 before"):
-        read_rollouts(write(tmp_path / "r.jsonl", *rows))
+        read_rollouts(write_rows(tmp_path / "r.jsonl", *rows))
 
 
 def test_what_is_not_there_is_said(tmp_path: Path) -> None:
@@ -194,4 +191,4 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not UTF-8"):
         read_rollouts(tmp_path / "latin.jsonl")
     with pytest.raises(InputError, match="needs rows of visits"):
-        read_visits(write(tmp_path / "r.jsonl", row("a", 1)))
+        read_visits(write_rows(tmp_path / "r.jsonl", row("a", 1)))

@@ -1,12 +1,12 @@
 """Responses of other tools as evaluations: matched, stored once, graded beside the tool's grades, written."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eval_runs import add_eval_run, make_problems
+from json_rows import write_rows
 from outside_runs import bring, nothing, stored
 
 from evaluator.evals.grading import grade_changes, grade_run
@@ -35,11 +35,6 @@ def grader() -> Iterator[Grader]:
         yield made
 
 
-def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def sums(tmp_path: Path) -> Path:
     """Three responses to each of two questions: as the gold, equal to one gold, another number."""
     rows = [
@@ -49,7 +44,7 @@ def sums(tmp_path: Path) -> Path:
         for question, answer in SUMS
         for text in [text_or_none or answer]
     ]
-    return write(tmp_path / "sums.jsonl", rows)
+    return write_rows(tmp_path / "sums.jsonl", *rows)
 
 
 def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
@@ -89,7 +84,9 @@ def test_responses_are_stored_once_and_graded_here_beside_the_other_grades(
     assert (again.run.id, again.new, again.there) == (run.id, 0, 6)
     assert stored(db, run) == rows
     with pytest.raises(InputError, match=r"exists with other settings: .*sha256"):
-        bring(db, open_responses([write(tmp_path / "other.jsonl", [{**vars_of(SUMS[0]), "response": "x"}])]))
+        bring(
+            db, open_responses([write_rows(tmp_path / "other.jsonl", {**vars_of(SUMS[0]), "response": "x"})])
+        )
 
 
 def test_what_a_file_does_not_tell_of_ends_is_not_said(db: Database, grader: Grader, tmp_path: Path) -> None:
@@ -98,7 +95,7 @@ def test_what_a_file_does_not_tell_of_ends_is_not_said(db: Database, grader: Gra
     cut = {**rows[2], "finish_reason": "length"}
     truncated = {}
     for name, part in {"silent": rows, "telling": [*rows[:2], cut]}.items():
-        run = bring(db, open_responses([write(tmp_path / f"{name}.jsonl", part)]), name).run
+        run = bring(db, open_responses([write_rows(tmp_path / f"{name}.jsonl", *part)]), name).run
         grade_run(db, run.id, grader, nothing)
         with db.read() as session:
             result = load_result(session, run)
@@ -117,7 +114,7 @@ def test_thoughts_that_the_prompts_opened_are_known_as_such(grader: Grader, tmp_
         "<think>7</think> It is 7.",
     ]
     rows = [{"question": "What is 5 + 2?", "answer": "7", "response": text} for text in texts]
-    plain = open_responses([write(tmp_path / "thoughts.jsonl", rows)])
+    plain = open_responses([write_rows(tmp_path / "thoughts.jsonl", *rows)])
     read = survey(plain.read(), FromFile("thoughts"))
     assert (read.closed, read.tagless) == (1, 1)
     opened = with_thoughts_opened(plain)
@@ -175,7 +172,7 @@ def test_requests_without_a_response_are_unknown_and_not_wrong(
     db: Database, grader: Grader, tmp_path: Path
 ) -> None:
     rows = [{**vars_of(SUMS[1]), "response": text} for text in ("\\boxed{4}", None, "\\boxed{5}", None)]
-    file = open_responses([write(tmp_path / "lost.jsonl", rows)])
+    file = open_responses([write_rows(tmp_path / "lost.jsonl", *rows)])
     for _ in range(2):
         run = bring(db, file).run
     grade_run(db, run.id, grader, nothing)
@@ -205,7 +202,7 @@ def test_questions_are_found_in_a_benchmark(
     by: By, row: dict[str, Any], place: int | None, tmp_path: Path
 ) -> None:
     rows = [{"response": "", **row}, {"response": "", "question": BENCHMARK[0].text, "id": "0"}]
-    file = open_responses([write(tmp_path / "r.jsonl", rows)])
+    file = open_responses([write_rows(tmp_path / "r.jsonl", *rows)])
     read = survey(file.read(), InBenchmark("b", BENCHMARK, by))
     if place is None:
         assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
@@ -214,7 +211,7 @@ def test_questions_are_found_in_a_benchmark(
         assert not read.unmatched
     with pytest.raises(InputError, match="none of its 1 responses is to a problem"):
         survey(
-            open_responses([write(tmp_path / "no.jsonl", [{"response": "", "question": "?"}])]).read(),
+            open_responses([write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})]).read(),
             InBenchmark("b", BENCHMARK, by),
         )
 

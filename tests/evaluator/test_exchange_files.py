@@ -1,23 +1,18 @@
 """Files of other tools: known by their columns, read as responses, logs of inspect_ai without inspect_ai."""
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
 
 import pyarrow
 import pytest
+from json_rows import write_rows
 from pyarrow import parquet
 
 from evaluator.exchange.files import open_responses
 from evaluator.exchange.matching import FromFile
 from service.errors import InputError
-
-
-def write(path: Path, rows: Sequence[Mapping[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
@@ -48,7 +43,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
         "judgement": "Reasoning: no.\nJudgement: Yes",
         "num_generated_tokens": 3,
     }
-    outputs = [write(tmp_path / f"output-rs{seed}.jsonl", [row]) for seed in (0, 1)]
+    outputs = [write_rows(tmp_path / f"output-rs{seed}.jsonl", row) for seed in (0, 1)]
     file = open_responses(outputs, scorer="judgement")
     first, second = file.read()
     assert (file.form, first.text, first.completion_tokens) == (
@@ -71,39 +66,39 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
 def test_a_gold_of_its_own_name_comes_before_answer_which_may_be_the_models(tmp_path: Path) -> None:
     row = {"prompt": "2+2?", "response": "It is 5.", "answer": "5"}
     for name in ("expected", "ground_truth", "gold"):
-        (response,) = open_responses([write(tmp_path / "rows.jsonl", [row | {name: "4"}])]).read()
+        (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row | {name: "4"})]).read()
         assert response.answer == "4"
-    (response,) = open_responses([write(tmp_path / "rows.jsonl", [row])]).read()
+    (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
     assert response.answer == "5"
 
 
 def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
-    (response,) = open_responses([write(tmp_path / "3.jsonl", rows)]).read()
+    (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
     assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
     rows = [
         {"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "A passage.", "generated": "5"}
     ]
-    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    (response,) = open_responses([write_rows(tmp_path / "harness.jsonl", *rows)]).read()
     assert (response.text, response.answer) == ("5", "4")
     del rows[0]["generated"], rows[0]["text"]
-    (response,) = open_responses([write(tmp_path / "harness.jsonl", rows)]).read()
+    (response,) = open_responses([write_rows(tmp_path / "harness.jsonl", *rows)]).read()
     assert response.text == "4"
     rows = [{"prompt": [{"role": "user", "content": "2+2?"}], "Response": "4", "about": {"gold": ["4"]}}]
-    file = open_responses([write(tmp_path / "chats.jsonl", rows)], columns={"answer": "about.gold"})
+    file = open_responses([write_rows(tmp_path / "chats.jsonl", *rows)], columns={"answer": "about.gold"})
     (response,) = file.read()
     assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
 
 
 def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_path: Path) -> None:
     row = {"question": "2+2?", "answer": ["4", "four"], "response": ["4", "5"], "score": [1, 0]}
-    one, other = open_responses([write(tmp_path / "rows.jsonl", [row])]).read()
+    one, other = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
     assert (one.answer, other.answer) == ("4, four", "4, four")
     assert one.score is not None
     assert other.score is not None
     assert (one.score.value, other.score.value) == ("correct", "wrong")
     both = open_responses(
-        [write(tmp_path / "rows.jsonl", [row | {"score": 0.5, "answer": ["4", "4"]}])]
+        [write_rows(tmp_path / "rows.jsonl", row | {"score": 0.5, "answer": ["4", "4"]})]
     ).read()
     assert [(each.answer, each.score) for each in both] == [("4", None), ("4", None)]
 
@@ -111,17 +106,17 @@ def test_of_several_responses_lists_are_of_each_and_one_score_is_of_none(tmp_pat
 def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(tmp_path: Path) -> None:
     score = {"value": {"acc": 0.0}, "prediction": "It is 4.", "extracted_prediction": "It"}
     row = {"index": 3, "input": "**System**: \nBe brief.\n\n**User**: \n2+2?\n", "target": "4"}
-    reviews = write(tmp_path / "sums.jsonl", [row | {"sample_score": {"score": score, "sample_id": 3}}])
+    reviews = write_rows(tmp_path / "sums.jsonl", row | {"sample_score": {"score": score, "sample_id": 3}})
     file = open_responses([reviews])
     (response,) = file.read()
     assert (file.form, file.scorer) == ("evalscope", "acc")
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "It is 4.")
     assert response.score is not None
     assert (response.score.value, response.score.extracted) == ("wrong", "It")
-    broken = write(tmp_path / "broken.jsonl", [row | {"sample_score": {"score": score}}, row])
+    broken = write_rows(tmp_path / "broken.jsonl", row | {"sample_score": {"score": score}}, row)
     with pytest.raises(InputError, match=r'broken.jsonl:2: "sample_score" holds no "score"'):
         list(open_responses([broken]).read())
-    predictions = write(tmp_path / "p.jsonl", [{"index": 3, "model_output": {}, "messages": []}])
+    predictions = write_rows(tmp_path / "p.jsonl", {"index": 3, "model_output": {}, "messages": []})
     with pytest.raises(InputError, match="import the file of the same name in its folder reviews"):
         open_responses([predictions])
 
@@ -149,7 +144,7 @@ def lm_eval_rows(*filters: str, **changes: Any) -> list[dict[str, Any]]:
 
 def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: Path) -> None:
     path = tmp_path / "samples_sums_2026-11-26T13-25-50.262854.jsonl"
-    write(path, lm_eval_rows("strict", "flexible"))
+    write_rows(path, *lm_eval_rows("strict", "flexible"))
     file = open_responses([path])
     assert (file.form, file.scorer, file.poses) == ("lm-eval", "exact_match,strict", "sums")
     assert file.settings == {"temperature": 0.7, "max_gen_toks": 40, "do_sample": True}
@@ -168,32 +163,34 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
 
 
 def test_the_gold_of_a_solution_is_its_answer(tmp_path: Path) -> None:
-    file = open_responses([write(tmp_path / "a.jsonl", lm_eval_rows("strict"))])
+    file = open_responses([write_rows(tmp_path / "a.jsonl", *lm_eval_rows("strict"))])
     matcher = FromFile("own")
     assert [matcher.number(response) for response in file.read()] == [0, 1]
     assert [placed.problem.answer for placed in matcher.placed()] == ["2", "3"]
 
 
 def test_samples_of_lm_eval_with_several_responses_options_and_of_older_versions(tmp_path: Path) -> None:
-    several = write(tmp_path / "a.jsonl", lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
+    several = write_rows(tmp_path / "a.jsonl", *lm_eval_rows("maj@2", resps=[["It is 2.", "It is 3."]]))
     responses = list(open_responses([several]).read())
     assert [each.text for each in responses] == ["It is 2.", "It is 3."] * 2
     assert not any(each.score for each in responses)
     prompts = ["1+1?\n2\n\n0+2?", "1+1?\n2\n\n1+2?"]
     options = {"Question": "Which?", "choices": ["red", "blue"]}
-    choice = write(tmp_path / "b.jsonl", lm_eval_rows("none", doc=options, target="(A)"))
+    choice = write_rows(tmp_path / "b.jsonl", *lm_eval_rows("none", doc=options, target="(A)"))
     assert [each.question for each in open_responses([choice]).read()] == prompts
     old = [row | {"arguments": [["0+2?", {"until": []}]]} for row in lm_eval_rows("strict", "flexible")]
     for row in old:
         del row["filter"], row["metrics"]
-    (first, second) = open_responses([write(tmp_path / "c.jsonl", old)]).read()
+    (first, second) = open_responses([write_rows(tmp_path / "c.jsonl", *old)]).read()
     assert (first.text, second.text, first.score) == ("It is 2.", "It is 3.", None)
-    likelihoods = write(tmp_path / "d.jsonl", lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
+    likelihoods = write_rows(tmp_path / "d.jsonl", *lm_eval_rows("none", resps=[[["-1.5", "False"]]]))
     with pytest.raises(InputError, match="log-likelihood tasks cannot be imported"):
         list(open_responses([likelihoods]).read())
-    odd = write(tmp_path / "e.jsonl", lm_eval_rows("none", doc_id=[1], filter=["a"], metrics="em", doc="x"))
+    odd = write_rows(
+        tmp_path / "e.jsonl", *lm_eval_rows("none", doc_id=[1], filter=["a"], metrics="em", doc="x")
+    )
     assert [each.text for each in open_responses([odd]).read()] == ["It is 2."]
-    other = write(tmp_path / "f.jsonl", [{"question": "1+1?", "response": "2"}])
+    other = write_rows(tmp_path / "f.jsonl", {"question": "1+1?", "response": "2"})
     with pytest.raises(InputError, match=r'f\.jsonl:1: it has no "resps"'):
         list(open_responses([other], "lm-eval").read())
 

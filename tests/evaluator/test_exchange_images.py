@@ -1,12 +1,12 @@
 """Responses of other tools to questions with images: which picture makes which problem, there and back."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from eval_runs import add_eval_run
+from json_rows import write_rows
 from outside_runs import bring, nothing, stored
 from pictures import picture
 from runs import open_empty
@@ -28,12 +28,6 @@ BOTH = [make_problem("<image>Find x.", "2", images=[image.id]) for image in (RED
 def other_db(tmp_path: Path) -> Iterator[Database]:
     with open_empty(tmp_path / "other.db") as database:
         yield database
-
-
-def write(folder: Path, *lines: dict[str, Any]) -> Path:
-    path = folder / "r.jsonl"
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    return path
 
 
 def asked(**others: Any) -> dict[str, Any]:
@@ -71,8 +65,8 @@ def test_the_same_words_below_another_picture_are_another_problem(
 ) -> None:
     decoded = []
     monkeypatch.setattr(rows, "read_image", lambda data: decoded.append(data) or read_image(data))
-    path = write(
-        tmp_path,
+    path = write_rows(
+        tmp_path / "r.jsonl",
         asked(image=data_address(RED), response=["\\boxed{2}", "\\boxed{3}"]),
         asked(image=data_address(BLUE)),
         asked(image=[data_address(RED)]),
@@ -86,7 +80,9 @@ def test_the_same_words_below_another_picture_are_another_problem(
 
 
 def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
-    path = write(tmp_path, asked(image="nowhere.png"), asked(image="https://example.org/a.png"))
+    path = write_rows(
+        tmp_path / "r.jsonl", asked(image="nowhere.png"), asked(image="https://example.org/a.png")
+    )
     read = survey(open_responses([path], columns={"images": ""}).read(), from_file(tmp_path))
     assert dict(read.samples) == {0: 2}
 
@@ -103,14 +99,16 @@ def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
 def test_an_image_that_cannot_be_used_says_where_and_the_way_out(
     cell: Any, message: str, tmp_path: Path
 ) -> None:
-    path = write(tmp_path, {**asked(images=cell), "question": "Find x: <image>."})
+    path = write_rows(tmp_path / "r.jsonl", {**asked(images=cell), "question": "Find x: <image>."})
     with pytest.raises(InputError, match=message):
         survey(open_responses([path]).read(), from_file(tmp_path))
 
 
 def test_a_picture_alone_stands_inside_no_prompt(tmp_path: Path) -> None:
     alone = make_problem("<image>", "2", images=[RED.id])
-    path = write(tmp_path, {"question": "2+2?", "response": "4"}, {"id": alone.id, "response": "2"})
+    path = write_rows(
+        tmp_path / "r.jsonl", {"question": "2+2?", "response": "4"}, {"id": alone.id, "response": "2"}
+    )
     read = survey(open_responses([path]).read(), InBenchmark("b", [alone], "inside"))
     assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
 
@@ -119,7 +117,9 @@ def test_images_of_a_benchmark_are_there_after_an_import(tmp_path: Path, db: Dat
     images = RowImages()
     images.take([RED.data, BLUE.data])
     other = make_problem("Is <image> red?", "no", images=[BLUE.id])
-    path = write(tmp_path, {"id": BOTH[0].id, "response": "2"}, {"question": "Is red?", "response": "no"})
+    path = write_rows(
+        tmp_path / "r.jsonl", {"id": BOTH[0].id, "response": "2"}, {"question": "Is red?", "response": "no"}
+    )
     run = bring(db, open_responses([path]), matcher=InBenchmark("b", [*BOTH, other], "text", images)).run
     assert [row[5] for row in stored(db, run)] == [BOTH[0].id, other.id]
     with db.read() as session:

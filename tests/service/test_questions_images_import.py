@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command_line import run_here
 from importing import import_questions
+from json_rows import write_rows
 from pictures import picture, png
 from sqlalchemy import text
 
@@ -44,15 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top / "in"
 
 
-def rows_file(folder: Path, *rows: dict[str, Any]) -> Path:
-    path = folder / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
-
-
 def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> None:
-    source = rows_file(
-        folder,
+    source = write_rows(
+        folder / "rows.jsonl",
         {**ASKED, "images": "pictures/red.png"},
         {"question": "Find x.", "answer": "3", "images": ["pictures/red.png", "blue.wrong"]},
         {
@@ -128,8 +123,8 @@ def test_what_is_no_image_is_refused(folder: Path, images: Any, reason: str) -> 
 
 def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Path) -> None:
     good = {"question": "See <image>.", "answer": "1", "images": "pictures/red.png"}
-    source = rows_file(
-        folder,
+    source = write_rows(
+        folder / "rows.jsonl",
         good,
         {**ASKED, "images": "bomb.png"},
         {**ASKED, "images": ["pictures/red.png"] * 2},
@@ -146,8 +141,9 @@ def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Pat
 
 
 def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
-    source = rows_file(
-        folder, {**ASKED, "image": "not the one", "decoded_image": "blue.wrong", "figure": "pictures/red.png"}
+    source = write_rows(
+        folder / "rows.jsonl",
+        {**ASKED, "image": "not the one", "decoded_image": "blue.wrong", "figure": "pictures/red.png"},
     )
     with Database.open(tmp_path / "t.db") as db:
         usual = import_questions(db, source, name="usual")
@@ -165,7 +161,9 @@ def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
 
 
 def test_a_text_that_speaks_of_images_it_has_not_is_named(folder: Path, tmp_path: Path) -> None:
-    source = rows_file(folder, {**ASKED, "picture": "blue.wrong"}, {"question": "1+1?", "answer": "2"})
+    source = write_rows(
+        folder / "rows.jsonl", {**ASKED, "picture": "blue.wrong"}, {"question": "1+1?", "answer": "2"}
+    )
     with Database.open(tmp_path / "t.db") as db:
         assert import_questions(db, source).unpictured == (0,)
         assert import_questions(db, source, name="n", columns=Columns(images="picture")).unpictured == ()

@@ -1,12 +1,11 @@
 """Importing: golds checked against themselves, nothing twice, nothing changed, nothing half-written."""
 
-import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from importing import import_questions
+from json_rows import write_rows
 from sqlalchemy import select
 
 from service.answer_kinds import AnswerKind
@@ -30,11 +29,6 @@ ROWS = [
     {"question": "What is 3+4?", "answer": "7"},
 ]
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
-
-
-def write(path: Path, *rows: Mapping[str, object]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def dump(db: Database) -> list[tuple[object, ...]]:
@@ -72,7 +66,7 @@ def test_the_kind_is_part_of_an_id_where_it_is_not_latex(db: Database) -> None:
 def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
     db: Database, tmp_path: Path
 ) -> None:
-    report = import_questions(db, write(tmp_path / "mine.jsonl", *ROWS))
+    report = import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
     assert (report.name, report.rows, report.usable, report.created) == ("mine", 4, 3, True)
     assert [(held.position, held.held) for held in report.held] == [(2, "no answer")]
     assert report.needs_attention
@@ -85,7 +79,7 @@ def test_an_import_keeps_order_and_labels_and_holds_back_what_has_no_gold(
 
 def test_a_gold_that_cannot_be_read_as_an_answer_is_held_back(db: Database, tmp_path: Path) -> None:
     report = import_questions(
-        db, write(tmp_path / "a.jsonl", ROWS[0], {"question": "Unreadable?", "answer": "$$"})
+        db, write_rows(tmp_path / "a.jsonl", ROWS[0], {"question": "Unreadable?", "answer": "$$"})
     )
     assert [held.position for held in report.held] == [1]
     assert report.held[0].held is not None
@@ -93,7 +87,7 @@ def test_a_gold_that_cannot_be_read_as_an_answer_is_held_back(db: Database, tmp_
 
 
 def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", *ROWS)
+    path = write_rows(tmp_path / "mine.jsonl", *ROWS)
     first = import_questions(db, path)
     before = dump(db)
     second = import_questions(db, path)
@@ -105,17 +99,17 @@ def test_importing_twice_changes_nothing(db: Database, tmp_path: Path) -> None:
 
 
 def test_the_same_content_from_another_file_and_format_is_the_same_set(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write(tmp_path / "a.jsonl", *ROWS), name="mine")
+    import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name="mine")
     lines = ["question,answer", *(f"{row['question']},{row['answer']}" for row in ROWS)]
     (tmp_path / "b.csv").write_text("\n".join(lines) + "\n")
     assert not import_questions(db, tmp_path / "b.csv", name="mine").created
 
 
 def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", *ROWS)
+    path = write_rows(tmp_path / "mine.jsonl", *ROWS)
     import_questions(db, path)
     before = dump(db)
-    write(path, *ROWS[:3])
+    write_rows(path, *ROWS[:3])
     with pytest.raises(InputError, match=r"has other questions.*give this one another name"):
         import_questions(db, path)
     assert dump(db) == before
@@ -126,7 +120,7 @@ def test_a_file_that_changed_needs_another_name(db: Database, tmp_path: Path) ->
 def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database, tmp_path: Path) -> None:
     other = {"question": "What is  3+4?", "answer": "8"}
     again = {"question": "What is 3+4? ", "answer": "7.0"}
-    report = import_questions(db, write(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
+    report = import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
     assert report.duplicates == ((2, 0),)
     assert [(pair.row, pair.earlier) for pair in report.likeness.conflicts] == [(3, 1)]
     assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
@@ -135,8 +129,8 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
 
 
 def test_labels_of_the_first_import_stay_and_the_difference_is_counted(db: Database, tmp_path: Path) -> None:
-    import_questions(db, write(tmp_path / "a.jsonl", ROWS[0]))
-    report = import_questions(db, write(tmp_path / "b.jsonl", {**ROWS[0], "level": "9"}, ROWS[3]))
+    import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0]))
+    report = import_questions(db, write_rows(tmp_path / "b.jsonl", {**ROWS[0], "level": "9"}, ROWS[3]))
     assert (report.counts.new, report.counts.other_labels) == (1, 1)
     with db.read() as session:
         assert load_question_set(session, "b")[0].level == "Level 1"
@@ -147,7 +141,7 @@ def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path
         {"problem": "Solve it.", "solution": r"We get \boxed{1}."},
         {"problem": "Solve both.", "solution": r"We get \boxed{1} and \boxed{2}."},
     ]
-    report = import_questions(db, write(tmp_path / "a.jsonl", *rows))
+    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *rows))
     assert report.several_boxes == (1,)
     with db.read() as session:
         assert [question.answer for question in load_question_set(session, "a")] == ["1", "2"]
@@ -155,7 +149,7 @@ def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path
 
 def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path: Path) -> None:
     before = dump(db)
-    path = write(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
+    path = write_rows(tmp_path / "a.jsonl", *ROWS, {"question": "x\0", "answer": "1"})
     with pytest.raises(InputError, match=r"a.jsonl:5: .*U\+0000"):
         import_questions(db, path)
     assert dump(db) == before
@@ -165,13 +159,13 @@ def test_a_bad_row_anywhere_leaves_the_database_as_it_was(db: Database, tmp_path
 
 
 def test_limit_reads_the_first_rows_only(db: Database, tmp_path: Path) -> None:
-    report = import_questions(db, write(tmp_path / "a.jsonl", *ROWS), limit=2)
+    report = import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), limit=2)
     assert (report.rows, report.usable) == (2, 2)
     assert report.spec["limit"] == 2
 
 
 def test_a_read_only_database_gets_nothing(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", *ROWS)
+    path = write_rows(tmp_path / "a.jsonl", *ROWS)
     Database.open(tmp_path / "t.db").close()
     with (
         Database.open(tmp_path / "t.db", read_only=True) as database,
@@ -193,7 +187,7 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
         )
     before = dump(db)
     with pytest.raises(DatabaseError, match="disk is full"):
-        import_questions(db, write(tmp_path / "a.jsonl", *ROWS))
+        import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS))
     assert dump(db) == before
 
 
@@ -211,7 +205,7 @@ def test_storing_questions_again_changes_nothing(db: Database) -> None:
 def test_a_set_that_is_not_there_names_those_there_are(db: Database, tmp_path: Path) -> None:
     with db.read() as session, pytest.raises(NotFoundError, match="tagrpo questions import"):
         load_question_set(session, "nothing")
-    import_questions(db, write(tmp_path / "mine.jsonl", *ROWS))
+    import_questions(db, write_rows(tmp_path / "mine.jsonl", *ROWS))
     with (
         db.read() as session,
         pytest.raises(NotFoundError, match='no question set "nothing"; there are: mine'),
@@ -222,11 +216,11 @@ def test_a_set_that_is_not_there_names_those_there_are(db: Database, tmp_path: P
 @pytest.mark.parametrize("name", ["", " a", "a/b", "a@1", "-a", "x" * 101])
 def test_names_that_cannot_be_typed_are_refused(db: Database, tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match="cannot name a question set"):
-        import_questions(db, write(tmp_path / "a.jsonl", *ROWS), name=name)
+        import_questions(db, write_rows(tmp_path / "a.jsonl", *ROWS), name=name)
 
 
 def test_the_default_name_is_made_from_the_file(db: Database, tmp_path: Path) -> None:
-    assert import_questions(db, write(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
+    assert import_questions(db, write_rows(tmp_path / "my file (1).jsonl", *ROWS)).name == "my-file-1"
 
 
 @pytest.mark.slow

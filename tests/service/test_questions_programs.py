@@ -1,10 +1,10 @@
 """Importing questions that ask for programs: rows as HumanEval and MBPP have them, and what is held back."""
 
-import json
 from pathlib import Path
 
 import pytest
 from importing import import_questions
+from json_rows import write_rows
 
 from service.answer_kinds import AnswerKind
 from service.database import Database
@@ -32,11 +32,6 @@ PLAIN = {
     "checks": "assert twice(2) == 4",
     "reference": "def twice(n): return 2 * n",
 }
-
-
-def write(path: Path, *rows: dict[str, object]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return path
 
 
 def test_rows_of_humaneval() -> None:
@@ -81,7 +76,10 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         MBPP | {"prompt": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
     ]
     report = import_questions(
-        db, write(tmp_path / "mine.jsonl", *rows), kind=AnswerKind.CODE, columns=Columns(question="prompt")
+        db,
+        write_rows(tmp_path / "mine.jsonl", *rows),
+        kind=AnswerKind.CODE,
+        columns=Columns(question="prompt"),
     )
     assert report.spec["answer_kind"] == "code"
     with db.read() as session:
@@ -100,20 +98,22 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
 
 def test_the_first_program_of_a_repeated_row_is_the_one_that_counts(db: Database, tmp_path: Path) -> None:
     report = import_questions(
-        db, write(tmp_path / "two.jsonl", HUMANEVAL, HUMANEVAL | {"level": "1"}), kind=AnswerKind.CODE
+        db, write_rows(tmp_path / "two.jsonl", HUMANEVAL, HUMANEVAL | {"level": "1"}), kind=AnswerKind.CODE
     )
     assert (report.usable, report.duplicates) == (1, ((1, 0),))
 
 
 def test_columns_may_be_named(db: Database, tmp_path: Path) -> None:
     columns = Columns(question="task", answer="checks", solution="reference")
-    report = import_questions(db, write(tmp_path / "own.jsonl", PLAIN), kind=AnswerKind.CODE, columns=columns)
+    report = import_questions(
+        db, write_rows(tmp_path / "own.jsonl", PLAIN), kind=AnswerKind.CODE, columns=columns
+    )
     assert (report.usable, len(report.held)) == (1, 0)
 
 
 def test_a_missing_kind_or_column_is_named(db: Database, tmp_path: Path) -> None:
-    path = write(tmp_path / "mine.jsonl", HUMANEVAL)
+    path = write_rows(tmp_path / "mine.jsonl", HUMANEVAL)
     with pytest.raises(InputError, match="pass --kind code"):
         import_questions(db, path)
     with pytest.raises(InputError, match="no column looks like tests; name it with --answer-column"):
-        import_questions(db, write(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)
+        import_questions(db, write_rows(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)

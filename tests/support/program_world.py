@@ -1,8 +1,6 @@
 """Questions that ask for programs, and a model that rephrases and answers them, rightly or not."""
 
-import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import world
@@ -41,13 +39,6 @@ _OTHER = {
     "lower": "def shout(text):\n    return text.lower() + '!'",
     "many": "def digits(n):\n    return len(str(n))",
 }
-
-
-def write_rows(folder: Path) -> Path:
-    """Write the questions as a file."""
-    path = folder / "programs.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-    return path
 
 
 def answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> Sequence[str]:

@@ -2,14 +2,8 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 from command_line import CommandLine, words
-
-
-def write_rows(name: str, rows: list[Any]) -> str:
-    Path(name).write_text("\n".join(json.dumps(row) for row in rows))
-    return name
 
 
 def propose(*more: str, name: str = "r") -> list[str]:
@@ -20,8 +14,8 @@ def llm(url: str, *more: str, name: str = "r", model: str = "openai/test-model")
     return propose("--model", model, "--api-base", url, *more, name=name)
 
 
-def from_file(source: str, *more: str, name: str = "r") -> list[str]:
-    return propose("--proposer", "file", "--candidates", source, *more, name=name)
+def from_file(source: Path | str, *more: str, name: str = "r") -> list[str]:
+    return propose("--proposer", "file", "--candidates", str(source), *more, name=name)
 
 
 def runs(cli: CommandLine) -> list[str]:

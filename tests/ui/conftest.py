@@ -6,8 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from candidates import add_candidates
 from command_line import CommandLine
+from runs import open_empty
 from world_runs import world_server, write_sums
+
+from service.runs.store import Run
 
 Make = Callable[[Path], object]
 
@@ -41,6 +45,21 @@ def cli(command_line: CommandLine) -> CommandLine:
 def db(tmp_path: Path) -> Path:
     """Return where the database of a test is."""
     return tmp_path / "t.db"
+
+
+@pytest.fixture
+def neighbors(command_line: CommandLine, db: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Return `tagrpo neighbors` beside an empty database that it takes, for a reviewer called ada."""
+    monkeypatch.setenv("TAGRPO_DB", str(db))
+    monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
+    open_empty(db).close()
+    return command_line.within("neighbors")
+
+
+@pytest.fixture
+def run(neighbors: CommandLine, db: Path) -> Run:
+    """Store a run with candidates of every verdict there."""
+    return add_candidates(db)
 
 
 @pytest.fixture

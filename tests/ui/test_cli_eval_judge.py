@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine
 from eval_sampling import running_server
+from json_rows import write_rows
 from openai_faults import Fault, Seen
 from openai_server import OpenAIServer
 
@@ -50,16 +51,15 @@ def server() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
+def cli(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
     monkeypatch.syspath_prepend(tmp_path)
     Path("doubting.py").write_text(OWN)
-    rows = [
+    rows = (
         {"question": "2+2?", "answer": "4", "response": response, "correct": label}
         for response, label, _ in CASES
-    ]
-    Path("rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    return CommandLine(monkeypatch, capsys, ("eval",))
+    )
+    write_rows(Path("rows.jsonl"), *rows)
+    return cli.within("eval")
 
 
 @pytest.mark.slow

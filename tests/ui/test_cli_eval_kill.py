@@ -16,10 +16,9 @@ REQUESTS = PROBLEMS * N // 2
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    write_sums(tmp_path / "sums.jsonl", PROBLEMS)
-    return CommandLine(monkeypatch, capsys)
+def cli(cli: CommandLine) -> CommandLine:
+    write_sums(Path("sums.jsonl"), PROBLEMS)
+    return cli
 
 
 def arguments(db: str, url: str) -> list[str]:
@@ -76,4 +75,6 @@ def test_two_processes_share_a_run(cli: CommandLine) -> None:
         found = stats(url)
     assert (found["paid"], found["paid_again"], found["overlaps"]) == (REQUESTS, 0, 0)
     places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
-    assert [row[:2] for row in rows("t.db", SAMPLES)] == places
+    samples = rows("t.db", SAMPLES)
+    assert [row[:2] for row in samples] == places
+    assert all(grade for _, _, _, _, grade, _ in samples)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from json_rows import write_rows
 
 from service.database import Database
 
@@ -19,12 +20,10 @@ ROWS = [
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
-    monkeypatch.chdir(tmp_path)
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS)
-    Path("rows.jsonl").write_text(lines, encoding="utf-8")
-    Path("sums.jsonl").write_text('{"question": "2+2?", "answer": "4"}\n', encoding="utf-8")
-    return CommandLine(monkeypatch, capsys, ("eval",))
+def cli(cli: CommandLine) -> CommandLine:
+    write_rows(Path("rows.jsonl"), *ROWS)
+    write_rows(Path("sums.jsonl"), {"question": "2+2?", "answer": "4"})
+    return cli.within("eval")
 
 
 def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
@@ -66,7 +65,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
 def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
-    Path("uneven.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(Path("uneven.jsonl"), *rows)
     done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
     assert (done.code, "1 to 3 samples each" in done.out, "missing" in done.out) == (0, True, False)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from candidates import ADD, ASKED, HALF, HALVED, ODD, PENDING, SUM, WRONG, add_candidates
+from candidates import ADD, ASKED, HALF, HALVED, ODD, PENDING, SUM, WRONG
 from command_line import CommandLine
-from runs import add_run, open_empty
+from runs import add_run
 from sqlalchemy import insert, select, update
 
 from rephraser.tables import ProposalRow, VerdictRow
@@ -37,21 +37,8 @@ EVIDENCE = {
 
 
 @pytest.fixture
-def db(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
-    monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
-    open_empty(tmp_path / "t.db").close()
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def run(db: Path) -> Run:
-    return add_candidates(db)
-
-
-@pytest.fixture
-def cli(command_line: CommandLine, db: Path) -> CommandLine:
-    return command_line.within("neighbors")
+def cli(neighbors: CommandLine) -> CommandLine:
+    return neighbors
 
 
 def listed(cli: CommandLine, *arguments: str) -> list[str]:
@@ -105,14 +92,6 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         assert (code, said in err) == (2, True), err
 
 
-def test_texts_of_models_cannot_write_to_the_terminal(cli: CommandLine, run: Run) -> None:
-    for command in (("list",), ("show", ODD)):
-        _, out, _ = cli(*command)
-        assert "\x1b" not in out
-        assert "␛[2Jwhat?" in out
-    assert "Add 2 and [b]4[/b]." in cli("show", WRONG)[1]
-
-
 def test_the_run_must_be_named_where_there_are_several_or_none(cli: CommandLine, db: Path) -> None:
     assert "there is no run yet" in cli("list")[2]
     with Database.open(db) as database:
@@ -154,6 +133,8 @@ def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, 
     ]
     assert found["runs"][0]["verdicts"][2]["evidence"] == EVIDENCE
     assert found["runs"][0]["cost"] is None
+    assert "Add 2 and [b]4[/b]." in cli("show", WRONG)[1]
+    assert "␛[2Jwhat?" in cli("show", ODD)[1]
 
 
 def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: Run, db: Path) -> None:

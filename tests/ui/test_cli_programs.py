@@ -9,6 +9,7 @@ import program_world
 import pyarrow.parquet as pq
 import pytest
 from command_line import CommandLine
+from json_rows import write_rows
 from openai_server import server_process
 from world_runs import rows
 
@@ -28,7 +29,7 @@ def test_from_questions_to_rewards(
     cli: CommandLine, programmer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    program_world.write_rows(tmp_path)
+    write_rows(tmp_path / "programs.jsonl", *program_world.ROWS)
     assert cli("questions", "import", "programs.jsonl", "--kind", "code").code == 0
     listed = json.loads(cli("questions", "list", "programs", "--json").out)
     assert "code" in str(listed)

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, words
 from forked import Forked
+from json_rows import write_rows
 from openai_server import server_process
-from proposing import llm, propose, refused, runs, write_rows
+from proposing import llm, propose, refused, runs
 from world_runs import rows, stats, world_server
 
 OWN = "Say the same problem in a way of your own."
@@ -195,7 +196,7 @@ def test_consistently_renamed_variables_pass(cli: CommandLine, tmp_path: Path, d
         "    return ['<rephrasing>' + asked.replace('x', 't') + '</rephrasing>'] * n\n"
     )
     row = {"question": "Let $x$ be a number with $3x+x^2=10$ and $x>0$. Find $x$.", "answer": "2"}
-    assert cli("questions", "import", write_rows("x.jsonl", [row]), "--name", "x").code == 0
+    assert cli("questions", "import", write_rows(Path("x.jsonl"), row), "--name", "x").code == 0
     with server_process("--model", "test-model", "--answer", f"{tmp_path}/renaming.py:answer") as url:
         common = ["--model", "openai/test-model", "--api-base", url, "--n", "1", "--rounds", "1"]
         common += ["--reply", "tags", "--content-attempts", "1"]
@@ -279,7 +280,7 @@ def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db
 
 
 def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> None:
-    held = write_rows("held.jsonl", [{"question": "What is blue?", "answer": r"\frac{1}{"}])
+    held = write_rows(Path("held.jsonl"), {"question": "What is blue?", "answer": r"\frac{1}{"})
     done = cli("questions", "import", held, "--name", "held")
     assert done.code == 3
     asked = cli("neighbors", "propose", "held", "--name", "r", "--proposer", "rules")

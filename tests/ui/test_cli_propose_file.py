@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 import world
 from command_line import CommandLine
-from proposing import from_file, propose, refused, write_rows
+from json_rows import write_rows
+from proposing import from_file, propose, refused
 from world_runs import rows
 
 pytestmark = pytest.mark.usefixtures("world_set")
@@ -22,11 +23,9 @@ def owning(question: str) -> str:
 
 def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, db: Path) -> None:
     source = write_rows(
-        "c.jsonl",
-        [
-            *({"question": question, "rephrased": owning(question)} for question in originals()[:3]),
-            {"question": "What is somebody else's question?", "rephrased": "Whose is it?"},
-        ],
+        Path("c.jsonl"),
+        *({"question": question, "rephrased": owning(question)} for question in originals()[:3]),
+        {"question": "What is somebody else's question?", "rephrased": "Whose is it?"},
     )
     done = cli(*from_file(source, "--n", "1"))
     assert done.code == 0
@@ -38,7 +37,7 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, d
     # The file belongs to the run: resuming takes the same candidates, and no others.
     assert cli("resume", "r", "--candidates", source).code == 0
     assert cli("resume", "r").code == 0
-    write_rows(source, [{"question": originals()[0], "rephrased": "Something else."}])
+    write_rows(source, {"question": originals()[0], "rephrased": "Something else."})
     changed = cli("resume", "r", "--candidates", source)
     assert (changed.code, "not those that the run was made with" in changed.err) == (2, True)
     again = cli(*from_file(source, "--n", "1"))
@@ -51,7 +50,7 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     lists = [
         {"key": key, "mine": [owning(texts[key]), texts[key].replace(" has ", " holds ", 1)]} for key in ids
     ]
-    source = write_rows("c.jsonl", lists)
+    source = write_rows(Path("c.jsonl"), *lists)
     columns = ["--question-column", "key", "--candidate-column", "mine"]
     refused(cli, from_file(source), "name another with --question-column")
     refused(cli, from_file(source, *columns[:2]), "name it with --candidate-column, of: key, mine")
@@ -77,13 +76,13 @@ def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str)
 
 
 def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
-    write_rows("c.jsonl", [{"question": question, "candidate": " "} for question in originals()])
+    write_rows(Path("c.jsonl"), *({"question": question, "candidate": " "} for question in originals()))
     refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" holds no text')
 
 
 def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:
     assert cli(*propose("--proposer", "rules")).code == 0
-    source = write_rows("c.jsonl", [{"question": originals()[0], "candidate": "x"}])
+    source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": "x"})
     done = cli("resume", "r", "--candidates", source)
     assert (done.code, "--candidates belongs to runs that propose from a file" in done.err) == (2, True)
 
@@ -91,12 +90,10 @@ def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -
 def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:
     first, second, third = originals()[:3]
     write_rows(
-        "c.jsonl",
-        [
-            {"question": first, "candidate": first + " and so on" * 100_000},
-            {"question": second, "candidate": "NUL \x00 " + second},
-            {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
-        ],
+        Path("c.jsonl"),
+        {"question": first, "candidate": first + " and so on" * 100_000},
+        {"question": second, "candidate": "NUL \x00 " + second},
+        {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
     )
     assert cli(*from_file("c.jsonl")).code == 0
     listed = cli("neighbors", "list", "--json").out
@@ -119,7 +116,7 @@ def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
     question = originals()[0]
     short, long = owning(question), question.replace("apples.", "apples, as it so happens today.")
     count = len(short.split())
-    write_rows("c.jsonl", [{"question": question, "candidates": [short, long]}])
+    write_rows(Path("c.jsonl"), {"question": question, "candidates": [short, long]})
     done = cli(*from_file("c.jsonl", "--tokenizer", "words.json", "--token-limit", str(count)))
     assert done.code == 0, done.err
     listed = json.loads(cli("neighbors", "list", "--finding", "too_long", "--json").out)["candidates"]

@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from candidates import ADD, HALVED, ODD, SUM, WRONG, add_candidates
+from candidates import ADD, HALVED, ODD, SUM, WRONG
 from command_line import CommandLine
-from runs import add_run, open_empty
+from runs import add_run
 
 from rephraser.reviews.store import record_changes
 from service.database import Database
@@ -18,21 +18,8 @@ from ui.pages.review.ledger import DECIDING, Event, Ledger
 
 
 @pytest.fixture
-def db(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
-    monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
-    open_empty(tmp_path / "t.db").close()
-    return tmp_path / "t.db"
-
-
-@pytest.fixture
-def run(db: Path) -> Run:
-    return add_candidates(db)
-
-
-@pytest.fixture
-def cli(command_line: CommandLine, db: Path) -> CommandLine:
-    return command_line.within("neighbors")
+def cli(neighbors: CommandLine) -> CommandLine:
+    return neighbors
 
 
 def status(cli: CommandLine, identity: str) -> tuple[str, str, bool]:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, words
-from proposing import llm, propose, runs, write_rows
+from json_rows import write_rows
+from proposing import llm, propose, runs
 from world_runs import rows, stats
 
 from rephraser.run.spec import RunSpec
@@ -94,7 +95,7 @@ def test_runs_that_cannot_be_topped_up(cli: CommandLine) -> None:
     assert cli(*propose("--proposer", "rules", name="first")).code == 0
     rules = propose("--proposer", "rules", "--tops-up", "gone", name="second")
     assert (cli(*rules).code, "gone" in words(cli(*rules).err)) == (2, True)
-    write_rows("other.jsonl", [{"question": "What is 3 + 4?", "answer": "7"}])
+    write_rows(Path("other.jsonl"), {"question": "What is 3 + 4?", "answer": "7"})
     assert cli("questions", "import", "other.jsonl", "--name", "other").code == 0
     done = cli(
         "neighbors", "propose", "other", "--name", "second", "--proposer", "rules", "--tops-up", "first"
@@ -107,8 +108,8 @@ def test_runs_that_cannot_be_topped_up(cli: CommandLine) -> None:
 def test_what_the_first_run_has_is_refused_as_a_sibling(cli: CommandLine, db: Path) -> None:
     questions = [row["question"] for row in map(json.loads, Path("sums.jsonl").read_text().splitlines())]
     first = [{"question": one, "candidate": f"Please tell: {one}"} for one in questions]
-    write_rows("first.jsonl", first)
-    write_rows("again.jsonl", first)
+    write_rows(Path("first.jsonl"), *first)
+    write_rows(Path("again.jsonl"), *first)
     file = ["--proposer", "file", "--n", "2"]
     cli(*propose(*file, "--candidates", "first.jsonl", name="first"))
     kept = rows(db, "SELECT count(*) FROM standings WHERE status = 'unverified'")
