@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TypeAlias
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 
+_HALVES = re.compile("[\ud800-\udfff]")
 ID_HEX_DIGITS = 24  # 96 bits: no collision below 10^13 rows
 
 
@@ -40,7 +42,13 @@ def file_sha256(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def whole_characters(text: str) -> str:
+    """Return `text` with U+FFFD for each half of a surrogate pair, which no file or database can hold."""
+    return _HALVES.sub("\ufffd", text)
+
+
 def canonical_text(text: str) -> str:
     """Return `text` as it is stored and hashed: NFC, `\\n` line ends, no blanks at line ends or around."""
+    text = whole_characters(text)
     unified = unicodedata.normalize("NFC", text.replace("\r\n", "\n").replace("\r", "\n"))
     return "\n".join(line.rstrip() for line in unified.split("\n")).strip()

@@ -1,7 +1,6 @@
 """What requests and replies look like, and reading a request whose text is damaged."""
 
 import json
-import re
 from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -9,8 +8,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from evaluator.grading import AnswerKind, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
 from service.errors import InputError
+from service.hashing import whole_characters
 
-_SURROGATES = re.compile("[\ud800-\udfff]")
 _MOST_PROBLEMS = 5
 
 Body = TypeVar("Body", bound=BaseModel)
@@ -128,7 +127,7 @@ def read_json(body: bytes) -> Any:
 
 def _whole(value: Any) -> Any:
     if isinstance(value, str):
-        return _SURROGATES.sub("\ufffd", value)
+        return whole_characters(value)
     if isinstance(value, list):
         return [_whole(inner) for inner in value]
     if isinstance(value, dict):

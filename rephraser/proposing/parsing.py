@@ -161,6 +161,8 @@ def _from_json(body: str) -> list[str] | None:
         prepared = double_latex_backslashes(piece[start:])
         try:
             value, _ = json.JSONDecoder(strict=False).raw_decode(prepared)
+        except RecursionError:  # a model that went on opening brackets
+            continue
         except ValueError:
             whole = _whole_json_strings(prepared)
             if whole is not None:

@@ -18,7 +18,7 @@ from rephraser.run.plan import premise_plan
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import in_parts, upsert, utc_now
-from service.hashing import canonical_text
+from service.hashing import canonical_text, whole_characters
 from service.questions.tables import QuestionRow
 from service.runs.cells import (
     Cell,
@@ -188,7 +188,7 @@ def collect_answers(session: Session, run_id: str) -> int:
                     "subject_id": cell.subject_id,
                     "ordinal": start + index,
                     "choice": index,
-                    "extracted": _extracted(text, program=cell.subject_id in programs),
+                    "extracted": _extracted(text, finish_reason, program=cell.subject_id in programs),
                     "finish_reason": finish_reason,
                 }
             )
@@ -220,11 +220,16 @@ def _asking_for_programs(session: Session, ids: Sequence[str]) -> frozenset[str]
     return frozenset(session.scalars(questions)) | frozenset(session.scalars(candidates))
 
 
-def _extracted(text: str, *, program: bool) -> str | None:
-    """The answer of a response; where a program is asked for, all of it: the grader finds the program."""
+def _extracted(text: str, finish_reason: str, *, program: bool) -> str | None:
+    """The answer of a response; where a program is asked for, all of it: the grader finds the program.
+
+    Of a response that was cut off a box alone counts: its last sentence is any line of its working, and that
+    of a solver in a loop is the same for every question.
+    """
+    cut_off = finish_reason == "length"
     if program:
-        return text.strip() or None
-    answer = find_answer(text)
+        return None if cut_off else text.strip() or None
+    answer = find_answer(text, boxed_only=cut_off)
     return None if answer is None else answer.text
 
 
@@ -285,7 +290,7 @@ def read_choices(body: str) -> list[tuple[str, str]]:
         return []
     return [
         (
-            str((choice.get("message") or {}).get("content") or choice.get("text") or ""),
+            whole_characters(str((choice.get("message") or {}).get("content") or choice.get("text") or "")),
             str(choice.get("finish_reason") or ""),
         )
         for choice in choices
