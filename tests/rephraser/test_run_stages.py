@@ -331,7 +331,9 @@ def test_a_solver_that_is_cut_off_in_a_loop_accepts_nothing(tmp_path: Path) -> N
 
 def test_a_reply_that_went_on_opening_brackets_stops_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec())
-    world.propose("[" * 100_000)
+    world.plan()
+    world.fill(world.claim()[0], "[" * 100_000)
+    world.read()
     assert {status for _, status, _ in world.statuses()} <= {"rejected"}
     assert len(world.claim()) == 1  # another is asked for
 
