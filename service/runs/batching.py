@@ -60,7 +60,7 @@ async def fill_by_batch(
     with keep_leases(cells.db, cells.owner):
         try:
             while True:
-                while len(running) < JOBS_AT_ONCE and (job := work.next_job(running.values())) is not None:
+                while (job := work.next_job(running.values())) is not None:
                     running[asyncio.create_task(work.carry_out(job))] = job.tag
                 if not running:
                     return work.result
@@ -82,15 +82,18 @@ class _Jobs:
         self.result = Filled()
         self._cells, self._client, self._report, self._poll_s = cells, client, report, poll_s
         self._statuses: dict[str, BatchStatus] = {}
+        self._largest, self._at_once = CELLS_PER_JOB, JOBS_AT_ONCE
 
     def next_job(self, running: Collection[str]) -> _Job | None:
         """Return a job that was left behind, else a new one; None where there is nothing to send now.
 
         With nothing running, what does not fit under a cap now never will: the result says so.
         """
+        if len(running) >= self._at_once:
+            return None
         job = _take_job(self._cells, running)
         if job is None and self.result.stopped is None:
-            job, misfit = _new_job(self._cells, self._client)
+            job, misfit = _new_job(self._cells, self._client, self._largest)
             if misfit is not None and not running:
                 self.result.stopped, self.result.message = misfit
         return job
@@ -106,8 +109,22 @@ class _Jobs:
                 every_s=self._poll_s,
                 report=lambda status: self._count(job.tag, status),
             )
+            if status.queue_is_full and len(leased) > 1:
+                await asyncio.to_thread(self._shrink, job, len(leased))
+                return
             await self._collect(status, requests)
         _set_state(db, job.tag, COLLECTED)
+
+    def _shrink(self, job: _Job, size: int) -> None:
+        """Free the cells of a job that the provider's queue had no room for; go on with one job at a time.
+
+        Where it was the only one that is half as large from now on: several share the room.
+        """
+        if self._at_once == 1:
+            self._largest = max(1, size // 2)
+        self._at_once = 1
+        self._client.budget.requests -= size
+        _give_up(self._cells.db, job.tag)
 
     async def _send(self, job: _Job, requests: Sequence[ChatRequest]) -> str:
         if job.remote_id is not None:
@@ -192,14 +209,16 @@ def _take_job(cells: CellsToAsk, running: Collection[str]) -> _Job | None:
         return _Job(row.id, True, row.remote_id)
 
 
-def _new_job(cells: CellsToAsk, client: BatchClient) -> tuple[_Job | None, tuple[str, str] | None]:
+def _new_job(
+    cells: CellsToAsk, client: BatchClient, largest: int
+) -> tuple[_Job | None, tuple[str, str] | None]:
     """Bind empty cells, as many as the caps leave room for, to a new job and reserve what it may cost.
 
     Returns the job, or why there is none although cells are empty: the kind of cap, and a sentence.
     """
     job = _Job(uuid.uuid4().hex, False)
     with cells.db.write() as session:
-        leased = claim_cells(session, cells.run_id, cells.scope, owner=cells.owner, limit=CELLS_PER_JOB)
+        leased = claim_cells(session, cells.run_id, cells.scope, owner=cells.owner, limit=largest)
         if not leased:
             return None, None
         requests = cells.build(leased)
@@ -253,7 +272,7 @@ def _release(cells: CellsToAsk) -> None:
 
 
 def _give_up(db: Database, tag: str) -> None:
-    """Free the cells of a job that was never sent: to be asked in another way, and to cost nothing."""
+    """Free the cells of a job that was never taken: to be asked in another way, and to cost nothing."""
     with db.write() as session:
         session.execute(
             update(CellRow)

@@ -42,8 +42,12 @@ class Provider:
     endpoint, price = Endpoint("m"), Price(0.0, 1e6)
     LINE_BYTES = 100
 
-    def __init__(self, *, dies: bool = False, max_requests: int | None = None, together: int = 0) -> None:
+    def __init__(
+        self, *, dies: bool = False, max_requests: int | None = None, together: int = 0, room: int = 99
+    ) -> None:
         self.dies, self.together = dies, together  # so many jobs end at the same time
+        self.room = room  # for requests of jobs that are under way
+        self.queued: dict[str, int] = {}
         self.budget = Budget(max_requests=max_requests)
         self.jobs: list[tuple[str, int]] = []
         self.open = self.most_open = 0
@@ -64,12 +68,18 @@ class Provider:
         self.most_open = max(self.most_open, self.open)
         if self.dies:
             raise KeyboardInterrupt
-        return BatchStatus("job", "done", len(requests), len(requests), 0, None, None, None)
+        self.queued[tag] = len(requests)
+        return BatchStatus(tag, "working", len(requests), 0, 0, None, None, None)
 
     async def wait(self, job_id: str, **_: Any) -> BatchStatus:
         while self.open < self.together:
             await asyncio.sleep(0)
         self.together, self.open = 0, self.open - 1
+        fits = sum(self.queued.values()) <= self.room
+        del self.queued[job_id]
+        if not fits:
+            full = "Enqueued token limit reached for m. Limit: 90,000 enqueued tokens."
+            return BatchStatus(job_id, "failed", 0, 0, 0, full, None, None)
         return BatchStatus(job_id, "done", 3, 3, 0, None, None, None)
 
     async def collect(
@@ -189,6 +199,19 @@ def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.Mo
     assert provider.most_open == batching.JOBS_AT_ONCE
 
 
+@pytest.mark.parametrize(("room", "largest"), [(8, 6), (5, 3), (1, 1)])
+def test_jobs_shrink_to_the_room_of_the_providers_queue(
+    db: Database, monkeypatch: pytest.MonkeyPatch, room: int, largest: int
+) -> None:
+    monkeypatch.setattr(batching, "CELLS_PER_JOB", 6)
+    run, provider = make_run(db, 100.0, 12), Provider(together=2, max_requests=12, room=room)
+    filled = fill(db, run, provider)
+    assert (filled.answered, filled.failed) == (12, 0)
+    assert provider.sizes[-1] == largest
+    with db.read() as session:
+        assert (spent_usd(session, run.id), read_account(session, run.id).reserved_usd) == (12 * COST, 0.0)
+
+
 @pytest.mark.parametrize(
     ("statuses", "left"),
     [([400], (0.0, 3)), ([429] * 9, (0.0, 3)), ([503, 400], (3 * WORST, 0))],
@@ -212,6 +235,20 @@ def test_cells_of_a_job_that_was_never_sent_are_free_again(
         leases.release_leases(session, FIRST)  # the process ends
         alone = cells.claim_cells(session, run.id, run.id, owner=SECOND, limit=9)
         assert (read_account(session, run.id).reserved_usd, len(alone)) == left
+
+
+@pytest.mark.parametrize(("room", "answered", "created"), [(2, 5, 5), (0, 0, 8)])
+async def test_a_full_queue_is_known_by_what_the_provider_says(
+    db: Database, room: int, answered: int, created: int
+) -> None:
+    run = make_run(db, 100.0, 5)
+    async with OpenAIServer() as server:
+        server.batches.room = room
+        async with batch_client(server) as client:
+            filled = await fill_by_batch(to_ask(db, run, FIRST), client, report=lambda _: None, poll_s=0.01)
+    # Twice of 5, which may not have been alone; then of 2, and where that is too much each by itself.
+    assert (filled.answered, filled.failed) == (answered, 5 - answered)
+    assert server.batches.created == created
 
 
 async def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:

@@ -20,6 +20,7 @@ class BatchStore:
         self.asked: dict[str, int] = {}
         self.created = self.lines = self.downloads = 0
         self.listed = 0
+        self.room: int | None = None  # for lines of a job, in place of a provider's room for tokens
         self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
         self.fail_look: list[int] = []  # statuses of the next looks at a job or downloads of a file
 
@@ -125,9 +126,16 @@ class BatchStore:
         return web.json_response(job)
 
     def _finish(self, job: dict[str, Any]) -> None:
-        job["status"] = self.end
-        if self.end == "failed":
-            job["errors"] = {"object": "list", "data": [{"code": "invalid_file", "message": "line 1 is bad"}]}
+        full = self.room is not None and job["request_counts"]["total"] > self.room
+        job["status"] = "failed" if full else self.end
+        if job["status"] == "failed":
+            error = {"code": "invalid_file", "message": "line 1 is bad"}
+            if full:
+                message = (
+                    "Enqueued token limit reached for m in organization org-x. Limit: 90,000 enqueued tokens."
+                )
+                error = {"code": "token_limit_exceeded", "message": message}
+            job["errors"] = {"object": "list", "data": [error]}
             return
         lines = [json.loads(line) for line in self.files[job["input_file_id"]].splitlines()]
         due = lines if self.end == "completed" else lines[: len(lines) // 2]

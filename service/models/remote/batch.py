@@ -75,6 +75,11 @@ class BatchStatus:
     output_file: str | None
     error_file: str | None
 
+    @property
+    def queue_is_full(self) -> bool:
+        """Whether nothing was asked, since the account's jobs may hold no more tokens together (OpenAI)."""
+        return not self.completed and "enqueued token limit" in (self.message or "").lower()
+
 
 class BatchClient(EndpointClient):
     """Submits, polls and collects batch jobs of one endpoint; its price is half that of single requests.
