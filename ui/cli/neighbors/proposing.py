@@ -52,7 +52,7 @@ def propose(
     seed: Annotated[
         str, Option(metavar="N|none", help="Seed of the run; none sends no seed: not repeatable.")
     ] = "0",
-    token_limit: Annotated[int, Option(help="Most tokens in a candidate.")] = 512,
+    token_limit: Annotated[int, Option(min=1, help="Most tokens in a candidate.")] = 512,
     tokenizer: Annotated[
         str | None, Option(help="tokenizer.json or Hub name to count tokens with; by default an estimate.")
     ] = None,
