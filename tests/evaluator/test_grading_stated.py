@@ -37,6 +37,7 @@ from evaluator.grading import GradeValue, grade
         ("Er hat 243,50 US-Dollar ausgegeben.", "243.5"),
         ("It costs **12,50** in all.", "12.5"),
         ("Sie zahlt 12,75 Euro.", "12.75"),
+        ("Sie zahlt 20,00 Euro.", "20"),
         ("The numbers are 3, 5 and 7.", "3, 5, 7"),
         (r"\boxed{SW}", r"\text{southwest}"),
         ("So it takes 2\u00a0hours.", "2"),
