@@ -52,10 +52,12 @@ def open_responses(
             rows and details the column or metric.
 
     Raises:
-        InputError: a file that cannot be read, columns that are missing, files of several formats.
+        InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
     """
     if not paths:
         raise InputError("name a file of responses.")
+    if len({path.resolve() for path in paths}) < len(paths):
+        raise InputError("a file is named twice; each of its responses would count twice.")
     opened = [_open(path, form, dict(columns or {}), scorer) for path in paths]
     first = opened[0]
     for path, other in zip(paths, opened, strict=True):

@@ -117,7 +117,7 @@ def _other_readings(gold: str, answer: str, tidy_gold: str, tidy_answer: str) ->
             yield listed_gold, listed_answer
         for pair in ((tidy_gold, tidy_answer), (tidy_answer, tidy_gold)):
             point = normal.decimal_comma(pair[0])
-            if point is not None and "." in pair[1]:
+            if point is not None and ("." in pair[1] or ",00" in pair[0]):
                 yield (point, pair[1]) if pair[0] is tidy_gold else (pair[1], point)
     for option, other in ((tidy_gold, tidy_answer), (tidy_answer, tidy_gold)):
         labelled = structure.labelled_choice(option)

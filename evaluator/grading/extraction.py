@@ -162,7 +162,9 @@ _SENTENCE_END = re.compile(
     r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
 )
 _BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
-_BULLETS = re.compile(r"\A(?:[ \t\r\n*_:#>]|-(?=[\s-]))+")  # a minus before a number is none
+_BULLETS = re.compile(
+    r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
+)  # a minus before a number is none
 _LABEL = re.compile(
     r"\*\*[^*$\n]{1,80}:\*\*\s*(?=\S)|\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)"
 )
@@ -258,7 +260,8 @@ def _last_match(text: str, start: int, stop: int) -> int | None:
 
 
 def _first_line(tail: str) -> str:
-    tail = _BULLETS.sub("", tail) if tail.lstrip(" \t*_:#>").startswith("\n") else tail.lstrip(" \t*_:")
+    below = tail.lstrip(" \t*_:#>").startswith(("\n", "```", '"""'))
+    tail = _BULLETS.sub("", tail) if below else tail.lstrip(" \t*_:")
     display = _DISPLAY.match(tail)
     if display is not None:
         return f"${next(filter(None, display.groups()), '').strip()}$"

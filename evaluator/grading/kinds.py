@@ -32,6 +32,7 @@ DEFAULT_TOLERANCE = "1%"
 
 _LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
+_LETTERS_IN_A_ROW = re.compile(r"(?:\([A-J]\) ?){2,}|(?:[A-J][.):] ?){2,}[A-J]")
 _NAMED_CHOICE = re.compile(r"(?:option|choice|answer)s?:? ?(.+)", re.IGNORECASE)
 _TOLERANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?%?")
 
@@ -97,11 +98,23 @@ def choice_letters(text: str) -> list[str]:
         words = named.group(1).strip()
     if alone := _LONE_LETTER.fullmatch(words):
         return [alone.group(1).upper()]
+    if listed := _listed_letters(words):
+        return listed
     if (labelled := structure.labelled_choice(text) or structure.labelled_choice(words)) is not None:
         return [labelled[0]]
-    if all(_LONE_LETTER.fullmatch(part) for part in structure.split_list(words)):
-        return list(dict.fromkeys(part.strip("().:").upper() for part in structure.split_list(words)))
     return list(dict.fromkeys(_LETTERS.findall(text)))
+
+
+def _listed_letters(words: str) -> list[str]:
+    """The options of a list of nothing else, with their texts or without; the C of `(B) A, C` is text."""
+    if _LETTERS_IN_A_ROW.fullmatch(words):
+        return list(dict.fromkeys(re.findall("[A-J]", words)))
+    parts = structure.split_list(words)
+    if all(_LONE_LETTER.fullmatch(part) for part in parts):
+        return list(dict.fromkeys(part.strip("().:").upper() for part in parts))
+    labelled = [structure.labelled_choice(f"{part} ." if part.endswith(")") else part) for part in parts]
+    letters = [each[0] for each in labelled if each is not None]
+    return list(dict.fromkeys(letters)) if len(letters) == len(parts) > 1 else []
 
 
 def _judge_integer(gold: str, answer: str, leaf: Leaf | None) -> Judged:

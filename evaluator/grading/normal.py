@@ -232,10 +232,11 @@ def exact_number(text: str) -> ExactNumber | None:
 
 
 def decimal_comma(text: str) -> str | None:
-    """`1.5` of `1,5`; None for anything else, also for `1,500`, which has thousands."""
-    if not re.fullmatch(r"[-+]?\d+,\d+", text) or re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", text):
+    """`1.5` of `1,5`, `1.5 kg` of `1,5 kg`; None for anything else, also for `1,500`, which has thousands."""
+    number = split_unit(text)[0] if "," in text else text
+    if not re.fullmatch(r"[-+]?\d+,\d+", number) or re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", number):
         return None
-    return text.replace(",", ".")
+    return text.replace(number, number.replace(",", "."), 1)
 
 
 def same_number(first: ExactNumber, second: ExactNumber) -> bool:

@@ -55,6 +55,8 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert second.score.value == "correct"
     assert open_responses(outputs).scorer == "symbolic_correct"
     assert open_responses(outputs[:1]).sha256 != file.sha256
+    with pytest.raises(InputError, match="a file is named twice"):
+        open_responses([outputs[0], outputs[0]])
     with pytest.raises(InputError, match=r"its format is nemo-skills, that of .* lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"

@@ -70,6 +70,10 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         (r"It is \boxed{7}. I found no errors. The final answer is correct.", "7"),
         ("The answer is 7.\n2 + 5 = 7, so the answer is indeed correct!", "7"),
         ("", None),
+        ('The final answer is:\n\n>> FINAL ANSWER:\n"""\n-80\n"""', "-80"),
+        ("Final answer:\n```text\n42\n```", "42"),
+        ("The final answer is: ```\n42\n```", "42"),
+        ('Final answer:\n```json\n{"answer": 12}\n```', "12"),
     ],
 )
 def test_the_answer_of_a_response(response: str, answer: str | None) -> None:

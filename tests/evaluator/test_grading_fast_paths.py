@@ -168,6 +168,26 @@ def test_products_of_digits_and_brackets_are_no_sums() -> None:
     assert symbolic.compare_expressions("5", "2(3)").value is GradeValue.WRONG
 
 
+@pytest.mark.parametrize(
+    ("text", "product", "total"),
+    [
+        (r"3\binom{5}{2}", "30", "13"),
+        (r"\binom52\binom62", "150", "25"),
+        (r"(1+2)\dbinom{4}{2}", "18", "9"),
+        (r"2\left(\binom{4}{2}\right)", "12", "8"),
+        (r"7(\frac{1}{2})", "3.5", "7.5"),
+        (r"7\left(\frac12\right)", "3.5", "7.5"),
+        (r"7\frac{1}{2}", "7.5", "3.5"),
+        (r"\log_2\binom{4}{1}", "2", "8"),
+    ],
+)
+def test_a_factor_before_a_binomial_or_a_bracket(text: str, product: str, total: str) -> None:
+    for gold, value in ((product, GradeValue.CORRECT), (total, GradeValue.WRONG)):
+        judged = compare(gold, text, symbolic.compare_expressions)
+        assert judged is not None
+        assert judged.value is value
+
+
 def test_identities_stand_for_their_value() -> None:
     assert settle("5", r"2+3=5") is not None
     judged = settle("2", r"\sqrt{4}=1+1=2")

@@ -176,6 +176,27 @@ def test_letters_of_options() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("(A), (B), (C)", "ABC"),
+        ("(A) and (B)", "AB"),
+        ("(A); (B)", "AB"),
+        (r"\text{(A)}, \text{(B)}", "AB"),
+        ("A. B. C. D.", "ABCD"),
+        ("(A) (B)", "AB"),
+        ("(A) 5, (B) 6", "AB"),
+        ("(A) 5, (B)", "AB"),
+        ("(A) 5, 6 and 7", "A"),
+        ("(B) A, C", "B"),
+        ("(B) (0, 1)", "B"),
+        ("A. B", "A"),
+    ],
+)
+def test_a_list_of_options_names_them_all(text: str, letters: str) -> None:
+    assert choice_letters(text) == list(letters)
+
+
+@pytest.mark.parametrize(
     ("response", "kind", "text", "source"),
     [
         (r"so \boxed{5}", "latex", "5", "box"),

@@ -34,6 +34,11 @@ from evaluator.grading import GradeValue, grade
         ("so the answer: {2±√7, 0}", r"\{0, 2-\sqrt7, 2+\sqrt7\}"),
         ("Comparing, this is **(D) 5^x = 2**.", r"\text{(D)}"),
         (r"\boxed{SW}", "southwest"),
+        ("Er hat 243,50 US-Dollar ausgegeben.", "243.5"),
+        ("It costs **12,50** in all.", "12.5"),
+        ("Sie zahlt 12,75 Euro.", "12.75"),
+        ("Sie zahlt 20,00 Euro.", "20"),
+        ("The numbers are 3, 5 and 7.", "3, 5, 7"),
         (r"\boxed{SW}", r"\text{southwest}"),
         ("So it takes 2\u00a0hours.", "2"),
         (r"Answer: $36 \text{ cm}^2$", "36"),
@@ -102,6 +107,8 @@ def test_stated(response: str, gold: str) -> None:
         ("So x = 3 or x = 5.", "3"),
         ("I checked 1331 and 1728.", "1728"),
         ("So there are 86 glasses and 42 plates.", "86"),
+        ("Er hat 243,50 US-Dollar ausgegeben.", "243"),
+        ("It costs **12,50** in all.", "12"),
     ],
 )
 def test_not_stated(response: str, gold: str) -> None:
