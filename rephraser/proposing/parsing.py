@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from rephraser.checks import same_language
+from rephraser.thoughts import after_thoughts
 
 
 class Outcome(StrEnum):
@@ -34,8 +35,6 @@ class Parsed:
     outcome: Outcome
 
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
-_OPEN_THINKING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.S)
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 _TAGGED = re.compile(r"<rephras(?:ing|e)>(.*?)</rephras(?:ing|e)>", re.S | re.I)
 # The request's own words, which an echo or a model thinking aloud repeats: no candidate stands between them.
@@ -98,10 +97,10 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     """
     if not text.strip():
         return Parsed((), Outcome.EMPTY)
-    body = _THINKING.sub("", text)
-    if _OPEN_THINKING.search(body):
+    reply = after_thoughts(text)
+    if reply is None:
         return Parsed((), Outcome.TRUNCATED)
-    body = body.strip()
+    body = reply.strip()
     if not body:
         return Parsed((), Outcome.EMPTY)
     items = _read(body, count, truncated)

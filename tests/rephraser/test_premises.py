@@ -30,6 +30,7 @@ ASKED = PremiseSpec("judge")
         ),
         ("<KEPT>a</KEPT> <changed>\n b  c </changed>", Premises(("a",), ("b c",))),
         ("<think>is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
+        ("is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
         ("Between <kept> and </kept>: <kept>$x<3$</kept>", Premises(("$x<3$",))),
         ("- kept: two pens\n2. **Dropped** - both are red", Premises(("two pens",), (), ("both are red",))),
         ("<kept>a</kept><kept>a</kept>", Premises(("a",))),
