@@ -57,11 +57,12 @@ _PREFIX = re.compile(
     + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*#?\d*[ \t]*[*_]*:[*_]*[ \t]*",
     re.I,
 )
-_CHATTER = re.compile(
-    r"^(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|below (?:is|are)|okay|ok\b)"
-    r"[^\n]*(?::|[.!])[ \t]*\n+",
+_OPENING = re.compile(
+    r"(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|here you go|below (?:is|are)|okay|ok)\b",
     re.I,
 )
+_ABOUT_REWRITES = re.compile(r"re-?phras|re-?writ|paraphras|version|question|problem|variation", re.I)
+_ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
 _INLINE_CHATTER = re.compile(
     r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
 )
@@ -104,7 +105,6 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     if not body:
         return Parsed((), Outcome.EMPTY)
     items = _read(body, count, truncated)
-    items = [_clean(item) for item in items]
     if not any(items) or (len(items) == 1 and _REFUSAL.match(items[0])):
         if _REFUSAL.match(body):
             return Parsed((), Outcome.REFUSED)
@@ -140,13 +140,12 @@ def _read(body: str, count: int, truncated: bool) -> list[str]:
     body = _TAG_MENTION.sub("", body)
     tagged = _TAGGED.findall(body)
     if tagged or _OPEN_TAG.search(body):
-        return [str(item) for item in tagged]
+        return [_clean(str(item)) for item in tagged]
     from_json = _from_json(body)
     if from_json is not None:
-        return from_json
-    if truncated:
-        return _whole_items(body, count)
-    return _from_text(body, count)
+        return [_clean(item) for item in from_json]
+    items = _whole_items(body, count) if truncated else _from_text(body, count)
+    return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
 
 
 def _from_json(body: str) -> list[str] | None:
@@ -198,7 +197,7 @@ def _strings(value: Any) -> list[str] | None:
 
 
 def _from_text(body: str, count: int) -> list[str]:
-    body = _strip_fences(_CHATTER.sub("", body, count=1)).strip()
+    body = _strip_fences(_without_opening(body)).strip()
     starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
     if count > 1 and len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_"):
         ends = [match.start() for match in starts[1:]] + [len(body)]
@@ -229,10 +228,21 @@ def _strip_fences(body: str) -> str:
     return body
 
 
+def _without_opening(text: str) -> str:
+    """Return a text without a first line that only announces a rewrite; a problem may begin "Here is" too."""
+    first, _, rest = text.partition("\n")
+    first = first.rstrip()
+    if not rest.strip() or not first.endswith((":", ".", "!")) or not _OPENING.match(first):
+        return text
+    return rest.lstrip("\n") if _ABOUT_REWRITES.search(first) or _ONLY_OPENING.fullmatch(first) else text
+
+
+def _without_chatter(item: str) -> str:
+    return _INLINE_CHATTER.sub("", _without_opening(item), count=1)
+
+
 def _clean(item: str) -> str:
     item = _strip_fences(item.strip()).strip()
-    item = _CHATTER.sub("", item, count=1)
-    item = _INLINE_CHATTER.sub("", item, count=1)
     item = _PREFIX.sub("", item, count=1).strip()
     for opening, closing in (('"', '"'), ("“", "”"), ("**", "**")):
         inner = item[len(opening) : len(item) - len(closing)]

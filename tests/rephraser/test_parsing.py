@@ -26,6 +26,7 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"**Rephrased question:** {ONE}",
         f"Rephrasing it: {ONE}",
         f"Sure! Here is the rephrased question:\n\n{ONE}",
+        f"Certainly!\n\n{ONE}",
         f"```\n{ONE}\n```",
         f"```text\n{ONE}\n```",
         f'"{ONE}"',
@@ -115,6 +116,13 @@ def test_truncated_answers_keep_what_is_whole(text: str) -> None:
 def test_a_truncated_single_candidate_is_not_used() -> None:
     assert parse("Find the value of $x$ wh", truncated=True) == ((), Outcome.TRUNCATED)
     assert parse("<think>\nLet me", truncated=True) == ((), Outcome.TRUNCATED)
+
+
+@pytest.mark.parametrize("first", ["Below is a fact of $x$: $x + 2 = 5$.", "Here are the facts:"])
+@pytest.mark.parametrize("wrap", ["<rephrasing>{}</rephrasing>", '["{}"]', "{}"])
+def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
+    candidate = f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?"
+    assert parse(wrap.replace("{}", candidate)) == ((candidate,), Outcome.OK)
 
 
 def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
