@@ -25,7 +25,7 @@ UNREADABLE = "unreadable"
 _STATES = "kept|changed|dropped"
 _TAGGED = re.compile(rf"<({_STATES})>(.*?)</\1>", re.S | re.I)
 _OPEN = re.compile(rf"<({_STATES})>(?!.*</\1>)", re.S | re.I)
-_LINE = re.compile(rf"^\W*(?:\d+[.)]\W*)?({_STATES})\W*[:–—-]\W*(\S.*)$", re.M | re.I)
+_LINE = re.compile(rf"^[^\w\n]*(?:\d+[.)]\W*)?({_STATES})\W*[:–—-]\W*(\S.*)$", re.M | re.I)
 _MENTION = frozenset({"", "and", "or", "...", "…"})  # the request's own words, repeated
 
 

@@ -35,6 +35,13 @@ _CHATTER = re.compile(
     r"\bstrategy \d|\bthis (?:version|rephrasing)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+MARKUP = re.compile(
+    r"(?:<|&lt;)\s{0,9}(?P<end>[/\\]?)\s{0,9}(?:rephras|rewrit)(?P<word>[a-z]{0,12})"
+    r"(?:[\s_\d:=-][^<>&\n]{0,80})?(?:>|&gt;)"
+    r"|\[\s{0,9}(?P<bracket_end>[/\\]?)\s{0,9}(?:rephras|rewrit)(?P<bracket_word>[a-z]{0,12})[\s_\d]{0,9}\]",
+    re.IGNORECASE,
+)
+"""Tags that models write around a rewrite, asked for or not: no part of a problem."""
 _LABELLED = re.compile(r"^\W{0,4}(?:question|problem|q)\s*\d*\s*[:.]\s", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z]{2,}")
 _BIDIRECTIONAL = {"\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067",
@@ -88,6 +95,8 @@ def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Fi
         findings.append(
             Finding("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
         )
+    elif tag := None if MARKUP.search(original[:20_000]) else MARKUP.search(candidate[:20_000]):
+        findings.append(Finding("prompt_chatter", f"'{tag.group(0)[:40]}' is a tag around a rewrite"))
     elif _LABELLED.match(candidate) and not _LABELLED.match(original):
         findings.append(Finding("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
     return findings

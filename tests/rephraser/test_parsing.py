@@ -1,6 +1,7 @@
 """Reading candidates out of real-looking answers of language models."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,10 @@ from rephraser.proposing.parsing import Outcome, double_latex_backslashes, parse
 QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
 ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."
 TWO = r"Given that $x + 2 = 5$, determine $\frac{x}{3}$."
+
+
+def tagged(text: str) -> str:
+    return f"<rephrasing>{text}</rephrasing>"
 
 
 def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], Outcome]:
@@ -67,6 +72,38 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
 )
 def test_several_candidates(text: str) -> None:
     assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<rephrasing id="1">{ONE}</rephrasing>\n\n<rephrasing id="2">{TWO}</rephrasing>',
+        f"<rephrasing1>{ONE}</rephrasing1>\n\n<rephrasing_2>{TWO}</rephrasing_2>",
+        f"<rewrite>{ONE}</rewrite><rewrite>{TWO}</rewrite>",
+        f"< rephrased >{ONE}</ rephrased >[rephrasing]{TWO}[/rephrasing]",
+        f"&lt;rephrasing&gt;{ONE}&lt;/rephrasing&gt;<rephrasing>{TWO}<\\rephrasing>",
+        f"<rephrasing>{ONE}<rephrasing>\n<rephrasing>{TWO}<rephrasing>",
+        f"<rephrasing>{ONE}\n<rephrasing>{TWO}</rephrasing>",
+        f"<rephrasings><rephrasing><rephrasing>{ONE}</rephrasing></rephrasing>\n{tagged(TWO)}</rephrasings>",
+        f"{ONE}</rephrasing>\n{TWO}</rephrasing>",
+        f"Between <rephrasing> and </rephrasing>: {tagged(ONE)}{tagged(TWO)}",
+        json.dumps({"rephrasings": {"1": ONE, "2": TWO}}),
+        json.dumps({"1": {"question": QUESTION, "rephrasing": ONE}, "2": {"rewrite": TWO, "text": QUESTION}}),
+    ],
+)
+def test_markup_is_no_part_of_a_candidate(text: str) -> None:
+    assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+
+
+def test_a_tag_that_nothing_ends_holds_no_whole_candidate() -> None:
+    assert parse(f"<rephrasing>{ONE}") == ((), Outcome.MALFORMED)
+
+
+@pytest.mark.parametrize("text", ["<rephrasing>" * 4000, "Rephrasing" + " " * 16000 + "x", "<think>" * 4000])
+def test_odd_answers_take_no_long_time(text: str) -> None:
+    started = time.process_time()
+    parse(text, 3, truncated=True)
+    assert time.process_time() - started < 1
 
 
 def test_surplus_is_cut_to_what_was_asked() -> None:
