@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
-CHECKS_VERSION = "3"
+CHECKS_VERSION = "4"
 """Stored with the evidence of every verdict; changed whenever a check may decide differently."""
 
 

@@ -3,6 +3,8 @@
 import re
 from dataclasses import dataclass
 
+from rephraser.thoughts import after_thoughts
+
 PREMISES_VERSION = "1"
 
 _SYSTEM = (
@@ -20,11 +22,10 @@ Write one premise a line, in a few words, between tags that say which it is: <ke
 and </changed>, or <dropped> and </dropped>. Write nothing else."""
 
 UNREADABLE = "unreadable"
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
 _STATES = "kept|changed|dropped"
 _TAGGED = re.compile(rf"<({_STATES})>(.*?)</\1>", re.S | re.I)
 _OPEN = re.compile(rf"<({_STATES})>(?!.*</\1>)", re.S | re.I)
-_LINE = re.compile(rf"^\W*(?:\d+[.)]\W*)?({_STATES})\W*[:–—-]\W*(\S.*)$", re.M | re.I)
+_LINE = re.compile(rf"^[^\w\n]*(?:\d+[.)]\W*)?({_STATES})\W*[:–—-]\W*(\S.*)$", re.M | re.I)
 _MENTION = frozenset({"", "and", "or", "...", "…"})  # the request's own words, repeated
 
 
@@ -50,7 +51,7 @@ def parse_premises(text: str, *, truncated: bool = False) -> Premises:
 
     A list that was cut off is not read: what is missing of it may be what was dropped.
     """
-    body = _THINKING.sub("", text)
+    body = after_thoughts(text) or ""
     tagged = _TAGGED.findall(body)
     if truncated or _OPEN.search(_TAGGED.sub("", body)):
         return Premises()

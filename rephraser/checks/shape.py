@@ -19,22 +19,34 @@ _DANGLING = re.compile(
     r"let|such|be|equal|between|into|per)|[,:;(=+*<]|-)\s*$",
     re.IGNORECASE,
 )
+_REWRITE = r"(?:problem|question|prompt|version|variant|rewrite|rephrasing)s?"
 _CHATTER = re.compile(
-    r"^\W{0,4}(?:rephras\w*|re-?worded|rewritten|re-?stated|paraphras\w*|new|modified|alternative|variant|version|candidate|"
-    r"output|response|reformulat\w*|transformed|perturbed|assistant|user)\b[^.?!\n]{0,60}?(?::|\n)"
+    r"^\W{0,4}(?:rephras\w*|re-?worded|rewritten|re-?stated|paraphras\w*|reformulat\w*)\b"
+    rf"(?:[^.?!\n]{{0,40}}?\b{_REWRITE}\b[^.?!\n:]{{0,20}}|\W{{0,4}}\d{{0,2}}\W{{0,4}})(?::|\n)"
+    r"|\A\W{0,4}(?:new|modified|alternative|variant|version|candidate|output|response|transformed|perturbed|"
+    rf"assistant|user)\b[^.?!\n]{{0,40}}?\b{_REWRITE}\b[^.?!\n:]{{0,20}}(?::|\n)"
+    r"|\A\W{0,4}(?:version|candidate|variant|output|response|assistant|user)\s?\d{0,2}\W{0,3}:(?!\W{0,5}\d)"
     r"|^\W{0,4}(?:sure|certainly|of course|absolutely|okay|ok|great)\b[^.?!\n]{0,80}"
     r"[:!.,]|^\W{0,4}here you (?:go|are)\b"
     r"|^\W{0,4}(?:here(?:'s| is| are|’s))\b[^.?!\n]{0,60}\b(?:rephras\w*|version|question|problem|"
     r"rewrit\w*|re-?word\w*|paraphras\w*|re-?stat\w*|candidate|alternative|reformulat\w*)\b"
     r"|\brephras(?:ed|ing|e)\b[^.?!\n]{0,40}\b(?:question|problem|version|above|original)\b"
-    r"|\b(?:original|above) (?:question|problem)\b|\bas an ai\b|\blanguage model\b|\bi (?:cannot|can't|"
-    r"am unable|won't)\b|"
+    r"|\b(?:original|above) (?:question|problem)\b|\bas an ai\b|\blanguage model\b|"
+    r"\bi (?:cannot|can't|can’t|am unable to|won't)\s(?:\w+\s)?(?:help|assist|rephrase|rewrite|reword|comply|"
+    r"fulfil\w*|(?:provide|answer|do|solve|change)\s(?:this|that|the|it|your|any))\b|"
     r"\bi'm (?:sorry|unable|happy)\b|\blet me know\b|\bi hope this\b|"
     r"\bnote:[^.\n]{0,80}\b(?:i|rephras\w*|original|wording|re-?worded|rewritten|unchanged|version|meaning)\b|<\/?(?:question|answer|think|"
     r"rephrased?)>|```|"
     r"\bstrategy \d|\bthis (?:version|rephrasing)\b",
     re.IGNORECASE | re.MULTILINE,
 )
+MARKUP = re.compile(
+    r"(?:<|&lt;)\s{0,9}(?P<end>[/\\]?)\s{0,9}(?:rephras|rewrit)(?P<word>[a-z]{0,12})"
+    r"(?:[\s_\d:=-][^<>&\n]{0,80})?(?:>|&gt;)"
+    r"|\[\s{0,9}(?P<bracket_end>[/\\]?)\s{0,9}(?:rephras|rewrit)(?P<bracket_word>[a-z]{0,12})[\s_\d]{0,9}\]",
+    re.IGNORECASE,
+)
+"""Tags that models write around a rewrite, asked for or not: no part of a problem."""
 _LABELLED = re.compile(r"^\W{0,4}(?:question|problem|q)\s*\d*\s*[:.]\s", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z]{2,}")
 _BIDIRECTIONAL = {"\u200e", "\u200f", "\u202a", "\u202b", "\u202c", "\u202d", "\u202e", "\u2066", "\u2067",
@@ -88,6 +100,8 @@ def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Fi
         findings.append(
             Finding("prompt_chatter", f"'{chatter.group(0).strip()[:40]}' is not part of a problem")
         )
+    elif tag := None if MARKUP.search(original[:20_000]) else MARKUP.search(candidate[:20_000]):
+        findings.append(Finding("prompt_chatter", f"'{tag.group(0)[:40]}' is a tag around a rewrite"))
     elif _LABELLED.match(candidate) and not _LABELLED.match(original):
         findings.append(Finding("prompt_chatter", "the candidate begins with a label such as 'Question:'"))
     return findings

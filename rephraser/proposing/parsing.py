@@ -8,9 +8,12 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any
 
 from rephraser.checks import same_language
+from rephraser.checks.shape import MARKUP
+from rephraser.thoughts import after_thoughts
 
 
 class Outcome(StrEnum):
@@ -34,13 +37,9 @@ class Parsed:
     outcome: Outcome
 
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.S)
-_OPEN_THINKING = re.compile(r"<think(?:ing)?>(?!.*</think)", re.S)
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
-_TAGGED = re.compile(r"<rephras(?:ing|e)>(.*?)</rephras(?:ing|e)>", re.S | re.I)
-# The request's own words, which an echo or a model thinking aloud repeats: no candidate stands between them.
-_TAG_MENTION = re.compile(r"<rephrasing>(?:`|\*)*\s+(?:and|\.\.\.|…)\s+(?:`|\*)*</rephrasing>")
-_OPEN_TAG = re.compile(r"<rephras(?:ing|e)>(?!.*</rephras)", re.S | re.I)
+# What stands between two tags where an echo or a model thinking aloud repeats the request's words.
+_MENTION = frozenset({"", "and", "or", "to", "...", "…"})
 _LABEL = (
     r"(?:re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
     r"|candidate|option|alternative)"
@@ -48,21 +47,22 @@ _LABEL = (
 _ITEM = re.compile(
     r"^[ \t>*#_]*(?:"
     + _LABEL
-    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*(?:it[ \t]*)?#?\d*[ \t]*[*_]*[:.)\-–—][*_]*"
+    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*+(?:it[ \t]*+)?+#?\d*+[ \t]*[*_]*[:.)\-–—][*_]*"
     + r"|\(?\d{1,2}[.):][*_]*)[ \t]*",
     re.I | re.M,
 )
 _PREFIX = re.compile(
     r"^[ \t>*#_\"“]*"
     + _LABEL
-    + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*#?\d*[ \t]*[*_]*:[*_]*[ \t]*",
+    + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*+#?\d*[ \t]*[*_]*:[*_]*[ \t]*",
     re.I,
 )
-_CHATTER = re.compile(
-    r"^(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|below (?:is|are)|okay|ok\b)"
-    r"[^\n]*(?::|[.!])[ \t]*\n+",
+_OPENING = re.compile(
+    r"(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|here you go|below (?:is|are)|okay|ok)\b",
     re.I,
 )
+_ABOUT_REWRITES = re.compile(r"re-?phras|re-?writ|paraphras|version|question|problem|variation", re.I)
+_ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
 _INLINE_CHATTER = re.compile(
     r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
 )
@@ -87,7 +87,10 @@ _JSON_ARRAY = re.compile(
     + rf')"\s*:\s*)?\[(?P<strings>(?:[\s,]*{_JSON_STRING.pattern})*)',
     re.S,
 )
-_TEXT_KEYS = ("text", "question", "rephrasing", "rephrased_question", "rewrite", "content")
+_TEXT_KEYS = (
+    *("rephrasing", "rephrased_question", "rewritten_question", "rephrased", "rewritten", "rewrite"),
+    *("text", "question", "content"),
+)
 
 
 def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -> Parsed:
@@ -98,14 +101,13 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     """
     if not text.strip():
         return Parsed((), Outcome.EMPTY)
-    body = _THINKING.sub("", text)
-    if _OPEN_THINKING.search(body):
+    reply = after_thoughts(text)
+    if reply is None:
         return Parsed((), Outcome.TRUNCATED)
-    body = body.strip()
+    body = reply.strip()
     if not body:
         return Parsed((), Outcome.EMPTY)
     items = _read(body, count, truncated)
-    items = [_clean(item) for item in items]
     if not any(items) or (len(items) == 1 and _REFUSAL.match(items[0])):
         if _REFUSAL.match(body):
             return Parsed((), Outcome.REFUSED)
@@ -138,16 +140,37 @@ def _repeats_prompt(text: str) -> bool:
 
 
 def _read(body: str, count: int, truncated: bool) -> list[str]:
-    body = _TAG_MENTION.sub("", body)
-    tagged = _TAGGED.findall(body)
-    if tagged or _OPEN_TAG.search(body):
-        return [str(item) for item in tagged]
+    if MARKUP.search(body):
+        return _between_tags(body, count)
     from_json = _from_json(body)
     if from_json is not None:
-        return from_json
-    if truncated:
-        return _whole_items(body, count)
-    return _from_text(body, count)
+        return [_clean(item) for item in from_json]
+    items = _whole_items(body, count) if truncated else _from_text(body, count)
+    return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
+
+
+def _between_tags(body: str, count: int) -> list[str]:
+    """Return what stands behind opening tags, up to the next tag; what no tag ends is not whole.
+
+    A tag that was not closed counts only where too few were. A text that opens none may begin inside of one.
+    """
+    tags = list(MARKUP.finditer(body))
+    opening = [tag for tag in tags if not (tag["end"] or tag["bracket_end"])]
+    if not opening:
+        first = _without_chatter(body[: tags[0].start()].strip())
+        rest = [body[tag.end() : after.start()] for tag, after in pairwise(tags)]
+        return [_clean(item) for item in (first, *rest) if item.strip("`* \n") not in _MENTION]
+    # "<rephrasings>" around all of them opens none, unless nothing else does.
+    single = [tag for tag in opening if not (tag["word"] or tag["bracket_word"] or "").lower().endswith("s")]
+    opens = {tag.start() for tag in single or opening}
+    pieces = [
+        (body[tag.end() : after.start()], bool(after["end"] or after["bracket_end"]))
+        for tag, after in pairwise(tags)
+        if tag.start() in opens
+    ]
+    pieces = [(item, closed) for item, closed in pieces if item.strip("`* \n") not in _MENTION]
+    enough = sum(closed for _, closed in pieces) >= count
+    return [_clean(item) for item, closed in pieces if closed or not enough]
 
 
 def _from_json(body: str) -> list[str] | None:
@@ -190,18 +213,20 @@ def _strings(value: Any) -> list[str] | None:
         return [item[0] for item in items if item and len(item) == 1]
     if isinstance(value, dict):
         for key in _LIST_KEYS:
-            if isinstance(value.get(key), list):
+            if isinstance(value.get(key), list | dict):
                 return _strings(value[key])
         for key in (*_TEXT_KEYS, *_LIST_KEYS):
             if isinstance(value.get(key), str):
                 return [value[key]]
+        if value and all(isinstance(item, dict) for item in value.values()):
+            return _strings(list(value.values()))
         texts = [item for item in value.values() if isinstance(item, str)]
         return texts if texts and len(texts) == len(value) else None
     return None
 
 
 def _from_text(body: str, count: int) -> list[str]:
-    body = _strip_fences(_CHATTER.sub("", body, count=1)).strip()
+    body = _strip_fences(_without_opening(body)).strip()
     starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
     if count > 1 and len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_"):
         ends = [match.start() for match in starts[1:]] + [len(body)]
@@ -232,10 +257,21 @@ def _strip_fences(body: str) -> str:
     return body
 
 
+def _without_opening(text: str) -> str:
+    """Return a text without a first line that only announces a rewrite; a problem may begin "Here is" too."""
+    first, _, rest = text.partition("\n")
+    first = first.rstrip()
+    if not rest.strip() or not first.endswith((":", ".", "!")) or not _OPENING.match(first):
+        return text
+    return rest.lstrip("\n") if _ABOUT_REWRITES.search(first) or _ONLY_OPENING.fullmatch(first) else text
+
+
+def _without_chatter(item: str) -> str:
+    return _INLINE_CHATTER.sub("", _without_opening(item), count=1)
+
+
 def _clean(item: str) -> str:
     item = _strip_fences(item.strip()).strip()
-    item = _CHATTER.sub("", item, count=1)
-    item = _INLINE_CHATTER.sub("", item, count=1)
     item = _PREFIX.sub("", item, count=1).strip()
     for opening, closing in (('"', '"'), ("“", "”"), ("**", "**")):
         inner = item[len(opening) : len(item) - len(closing)]

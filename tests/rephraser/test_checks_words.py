@@ -121,9 +121,17 @@ def test_what_asks() -> None:
         ("", "empty"),
         (" $ . ", "empty"),
         ("Rephrased question: How many are 3 and 4?", "prompt_chatter"),
+        ("New problem: How many are 3 and 4?", "prompt_chatter"),
+        ("3 and 4.\nRewritten problem: How many are 3 and 4?", "prompt_chatter"),
+        ("Rephrased: How many are 3 and 4?", "prompt_chatter"),
+        ("Assistant: How many are 3 and 4?", "prompt_chatter"),
+        ("Version 2: How many are 3 and 4?", "prompt_chatter"),
         ("Here's another version: How many are 3 and 4?", "prompt_chatter"),
         ("I cannot help with that. Can you?", "prompt_chatter"),
         ("Question: How many are 3 and 4?", "prompt_chatter"),
+        ("How many are 3 and 4?</rephrasing>", "prompt_chatter"),
+        ("<rewrite n='2'>How many are 3 and 4?", "prompt_chatter"),
+        ("[rephrasing 2] How many are 3 and 4?", "prompt_chatter"),
         ("How many are \x07 3 and 4?", "control_characters"),
         ("How many are \u202e 3 and 4?", "control_characters"),
         ("How many are $x and 4?", "truncated"),
@@ -135,6 +143,20 @@ def test_what_asks() -> None:
 def test_shape(candidate: str, finding: str) -> None:
     names = [f.name for f in check_shape("How many are 3 and 4?", candidate, CheckOptions())]
     assert finding in names
+
+
+@pytest.mark.parametrize(
+    "candidate",
+    [
+        "New York City: 5 parks\nBoston: 7 parks\nHow many parks are there?",
+        "Running time: 3 hours\nOutput per hour: 5 items\nHow many items are made?",
+        "User activity: 5 clicks a day\nHow many clicks are made in 6 days?",
+        "Output: 5 items an hour\nHow many items are made in 3 hours?",
+        "Sue says: I can't find 3 of my 20 keys. How many keys does she still have?",
+    ],
+)
+def test_lists_of_facts_are_no_chatter(candidate: str) -> None:
+    assert check_shape("How many are 3 and 4?", candidate, CheckOptions()) == []
 
 
 def test_a_price_leaves_no_formula_open() -> None:

@@ -1,6 +1,7 @@
 """Reading candidates out of real-looking answers of language models."""
 
 import json
+import time
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,10 @@ from rephraser.proposing.parsing import Outcome, double_latex_backslashes, parse
 QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
 ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."
 TWO = r"Given that $x + 2 = 5$, determine $\frac{x}{3}$."
+
+
+def tagged(text: str) -> str:
+    return f"<rephrasing>{text}</rephrasing>"
 
 
 def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], Outcome]:
@@ -26,11 +31,15 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"**Rephrased question:** {ONE}",
         f"Rephrasing it: {ONE}",
         f"Sure! Here is the rephrased question:\n\n{ONE}",
+        f"Certainly!\n\n{ONE}",
         f"```\n{ONE}\n```",
         f"```text\n{ONE}\n```",
         f'"{ONE}"',
         f"<rephrasing>\n{ONE}\n</rephrasing>",
         f"<think>\nThe user wants {QUESTION}\n</think>\n\n{ONE}",
+        f"Perhaps <rephrasing>{TWO}</rephrasing>, no.\n</think>\n\n<rephrasing>{ONE}</rephrasing>",
+        f"Perhaps {TWO}, no.\n</Thinking>\n{ONE}",
+        f"[THINK]Perhaps <rephrasing>{TWO}</rephrasing>[/THINK]<rephrasing>{ONE}</rephrasing>",
         json.dumps({"rephrasings": [ONE]}),
         json.dumps([ONE]),
         json.dumps({"rephrased_question": ONE}),
@@ -65,6 +74,38 @@ def test_several_candidates(text: str) -> None:
     assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'<rephrasing id="1">{ONE}</rephrasing>\n\n<rephrasing id="2">{TWO}</rephrasing>',
+        f"<rephrasing1>{ONE}</rephrasing1>\n\n<rephrasing_2>{TWO}</rephrasing_2>",
+        f"<rewrite>{ONE}</rewrite><rewrite>{TWO}</rewrite>",
+        f"< rephrased >{ONE}</ rephrased >[rephrasing]{TWO}[/rephrasing]",
+        f"&lt;rephrasing&gt;{ONE}&lt;/rephrasing&gt;<rephrasing>{TWO}<\\rephrasing>",
+        f"<rephrasing>{ONE}<rephrasing>\n<rephrasing>{TWO}<rephrasing>",
+        f"<rephrasing>{ONE}\n<rephrasing>{TWO}</rephrasing>",
+        f"<rephrasings><rephrasing><rephrasing>{ONE}</rephrasing></rephrasing>\n{tagged(TWO)}</rephrasings>",
+        f"{ONE}</rephrasing>\n{TWO}</rephrasing>",
+        f"Between <rephrasing> and </rephrasing>: {tagged(ONE)}{tagged(TWO)}",
+        json.dumps({"rephrasings": {"1": ONE, "2": TWO}}),
+        json.dumps({"1": {"question": QUESTION, "rephrasing": ONE}, "2": {"rewrite": TWO, "text": QUESTION}}),
+    ],
+)
+def test_markup_is_no_part_of_a_candidate(text: str) -> None:
+    assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+
+
+def test_a_tag_that_nothing_ends_holds_no_whole_candidate() -> None:
+    assert parse(f"<rephrasing>{ONE}") == ((), Outcome.MALFORMED)
+
+
+@pytest.mark.parametrize("text", ["<rephrasing>" * 4000, "Rephrasing" + " " * 16000 + "x", "<think>" * 4000])
+def test_odd_answers_take_no_long_time(text: str) -> None:
+    started = time.process_time()
+    parse(text, 3, truncated=True)
+    assert time.process_time() - started < 1
+
+
 def test_surplus_is_cut_to_what_was_asked() -> None:
     assert parse(json.dumps({"rephrasings": [ONE, TWO]}), 1) == ((ONE,), Outcome.OK)
 
@@ -75,6 +116,8 @@ def test_surplus_is_cut_to_what_was_asked() -> None:
         ("", Outcome.EMPTY),
         (" \n ", Outcome.EMPTY),
         ("<think>so</think>\n", Outcome.EMPTY),
+        ("so\n</think>\n", Outcome.EMPTY),
+        (f"[THINK]<rephrasing>{ONE}</rephrasing>", Outcome.TRUNCATED),
         ("I'm sorry, but I can't help with that.", Outcome.REFUSED),
         ("I cannot rephrase this question.", Outcome.REFUSED),
         ("As an AI language model, I must not.", Outcome.REFUSED),
@@ -110,6 +153,13 @@ def test_truncated_answers_keep_what_is_whole(text: str) -> None:
 def test_a_truncated_single_candidate_is_not_used() -> None:
     assert parse("Find the value of $x$ wh", truncated=True) == ((), Outcome.TRUNCATED)
     assert parse("<think>\nLet me", truncated=True) == ((), Outcome.TRUNCATED)
+
+
+@pytest.mark.parametrize("first", ["Below is a fact of $x$: $x + 2 = 5$.", "Here are the facts:"])
+@pytest.mark.parametrize("wrap", ["<rephrasing>{}</rephrasing>", '["{}"]', "{}"])
+def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
+    candidate = f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?"
+    assert parse(wrap.replace("{}", candidate)) == ((candidate,), Outcome.OK)
 
 
 def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:

@@ -1,5 +1,6 @@
 """A model is asked whether each premise is kept: what it says is read, stored, and weighed."""
 
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ ASKED = PremiseSpec("judge")
         ),
         ("<KEPT>a</KEPT> <changed>\n b  c </changed>", Premises(("a",), ("b c",))),
         ("<think>is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
+        ("is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
         ("Between <kept> and </kept>: <kept>$x<3$</kept>", Premises(("$x<3$",))),
         ("- kept: two pens\n2. **Dropped** - both are red", Premises(("two pens",), (), ("both are red",))),
         ("<kept>a</kept><kept>a</kept>", Premises(("a",))),
@@ -41,6 +43,12 @@ ASKED = PremiseSpec("judge")
 )
 def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
     assert parse_premises(text) == found
+
+
+def test_empty_lines_take_no_long_time() -> None:
+    started = time.process_time()
+    parse_premises("kept: a" + "\n" * 8000 + "done")
+    assert time.process_time() - started < 1
 
 
 def test_a_list_that_was_cut_off_is_not_read() -> None:
