@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from service.database import Database, utc_now
 from service.models.remote import BatchClient, BatchStatus, ChatRequest, ChatResponse, Failure
 from service.models.remote.batch import NotSentError
-from service.models.remote.chat import CONTEXT_LENGTH, SETTINGS
+from service.models.remote.chat import CONTEXT_LENGTH, QUOTA, SETTINGS
 from service.models.remote.money import worst_case_usd
 from service.models.stopping import HALT_AFTER
 from service.runs.cells import Cell, allow_again, claim_cells, has_answers, read_cells
@@ -83,6 +83,8 @@ class _Jobs:
         self._cells, self._client, self._report, self._poll_s = cells, client, report, poll_s
         self._statuses: dict[str, BatchStatus] = {}
         self._largest, self._at_once = CELLS_PER_JOB, JOBS_AT_ONCE
+        self._alone: str | None = None
+        """The tag of the job that is under way with no other beside it, from its begin on."""
 
     def next_job(self, running: Collection[str]) -> _Job | None:
         """Return a job that was left behind, else a new one; None where there is nothing to send now.
@@ -96,6 +98,8 @@ class _Jobs:
             job, misfit = _new_job(self._cells, self._client, self._largest)
             if misfit is not None and not running:
                 self.result.stopped, self.result.message = misfit
+        if job is not None:
+            self._alone = None if running else job.tag
         return job
 
     async def carry_out(self, job: _Job) -> None:
@@ -109,22 +113,28 @@ class _Jobs:
                 every_s=self._poll_s,
                 report=lambda status: self._count(job.tag, status),
             )
-            if status.queue_is_full and len(leased) > 1:
-                await asyncio.to_thread(self._shrink, job, len(leased))
+            if status.queue_is_full:
+                self._shrink(job, len(leased), str(status.message))
+                await asyncio.to_thread(_give_up, db, job.tag)
                 return
             await self._collect(status, requests)
         _set_state(db, job.tag, COLLECTED)
 
-    def _shrink(self, job: _Job, size: int) -> None:
-        """Free the cells of a job that the provider's queue had no room for; go on with one job at a time.
+    def _shrink(self, job: _Job, size: int, message: str) -> None:
+        """Go on with one job at a time, as the provider's queue had no room for this one.
 
-        Where it was the only one that is half as large from now on: several share the room.
+        Where it was alone those that follow are half as large, and after a single request the pass ends.
         """
-        if self._at_once == 1:
-            self._largest = max(1, size // 2)
         self._at_once = 1
-        self._client.budget.requests -= size
-        _give_up(self._cells.db, job.tag)
+        self._statuses.pop(job.tag, None)
+        if not job.begun:
+            self._client.budget.requests -= size
+        if job.tag != self._alone:
+            return
+        if size == 1:
+            self.result.stopped = QUOTA
+            self.result.message = f"{message}; nothing is lost, go on once other batch jobs have ended"
+        self._largest = max(1, size // 2)
 
     async def _send(self, job: _Job, requests: Sequence[ChatRequest]) -> str:
         if job.remote_id is not None:

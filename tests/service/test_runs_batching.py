@@ -48,6 +48,7 @@ class Provider:
         self.dies, self.together = dies, together  # so many jobs end at the same time
         self.room = room  # for requests of jobs that are under way
         self.queued: dict[str, int] = {}
+        self.taken: list[int] = []
         self.budget = Budget(max_requests=max_requests)
         self.jobs: list[tuple[str, int]] = []
         self.open = self.most_open = 0
@@ -76,7 +77,8 @@ class Provider:
             await asyncio.sleep(0)
         self.together, self.open = 0, self.open - 1
         fits = sum(self.queued.values()) <= self.room
-        del self.queued[job_id]
+        size = self.queued.pop(job_id)
+        self.taken += [size] * fits
         if not fits:
             full = "Enqueued token limit reached for m. Limit: 90,000 enqueued tokens."
             return BatchStatus(job_id, "failed", 0, 0, 0, full, None, None)
@@ -199,17 +201,19 @@ def test_several_jobs_are_under_way_at_once(db: Database, monkeypatch: pytest.Mo
     assert provider.most_open == batching.JOBS_AT_ONCE
 
 
-@pytest.mark.parametrize(("room", "largest"), [(8, 6), (5, 3), (1, 1)])
+@pytest.mark.parametrize(("room", "largest", "most"), [(8, 6, 5), (6, 6, 5), (5, 3, 9), (1, 1, 18)])
 def test_jobs_shrink_to_the_room_of_the_providers_queue(
-    db: Database, monkeypatch: pytest.MonkeyPatch, room: int, largest: int
+    db: Database, monkeypatch: pytest.MonkeyPatch, room: int, largest: int, most: int
 ) -> None:
     monkeypatch.setattr(batching, "CELLS_PER_JOB", 6)
-    run, provider = make_run(db, 100.0, 12), Provider(together=2, max_requests=12, room=room)
+    run, provider = make_run(db, 100.0, 13), Provider(together=3, max_requests=13, room=room)
     filled = fill(db, run, provider)
-    assert (filled.answered, filled.failed) == (12, 0)
-    assert provider.sizes[-1] == largest
+    assert (filled.answered, filled.failed) == (13, 0)
+    # What three have no room for together is no measure of what fits.
+    assert sorted(provider.sizes[:3]) == [1, 6, 6]
+    assert (max(provider.taken), len(provider.sizes) <= most) == (largest, True)
     with db.read() as session:
-        assert (spent_usd(session, run.id), read_account(session, run.id).reserved_usd) == (12 * COST, 0.0)
+        assert (spent_usd(session, run.id), read_account(session, run.id).reserved_usd) == (13 * COST, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -237,18 +241,18 @@ def test_cells_of_a_job_that_was_never_sent_are_free_again(
         assert (read_account(session, run.id).reserved_usd, len(alone)) == left
 
 
-@pytest.mark.parametrize(("room", "answered", "created"), [(2, 5, 5), (0, 0, 8)])
-async def test_a_full_queue_is_known_by_what_the_provider_says(
-    db: Database, room: int, answered: int, created: int
-) -> None:
+@pytest.mark.parametrize(("room", "created"), [(2, 4), (0, 3)])
+async def test_a_full_queue_is_known_by_what_the_provider_says(db: Database, room: int, created: int) -> None:
     run = make_run(db, 100.0, 5)
     async with OpenAIServer() as server:
         server.batches.room = room
         async with batch_client(server) as client:
             filled = await fill_by_batch(to_ask(db, run, FIRST), client, report=lambda _: None, poll_s=0.01)
-    # Twice of 5, which may not have been alone; then of 2, and where that is too much each by itself.
-    assert (filled.answered, filled.failed) == (answered, 5 - answered)
+    # Of 5, then of 2: three of these, or one of a single request, after which it is told and nothing lost.
+    assert (filled.answered, filled.failed, filled.stopped) == ((5, 0, None) if room else (0, 0, "quota"))
     assert server.batches.created == created
+    with db.write() as session:
+        assert len(cells.claim_cells(session, run.id, run.id, owner=SECOND, limit=9)) == (0 if room else 5)
 
 
 async def test_a_job_whose_id_is_known_is_asked_for_and_not_looked_for(db: Database) -> None:
