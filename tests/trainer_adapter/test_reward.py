@@ -91,6 +91,8 @@ def test_a_box_in_a_thought_that_was_cut_off_is_no_answer() -> None:
     assert (graded["acc"], graded["reason"]) == (0.0, "no answer found")
     assert score(r"2+3</think> It is \boxed{5}, since", extra_info=cut_off)["acc"] == 1.0
     assert score(r"2+3 is \boxed{5}", extra_info={reward.CUT_OFF_FIELD: False})["acc"] == 1.0
+    long_after = "2+3</think>" + "x" * reward.LONGEST_RESPONSE + r" \boxed{5}"
+    assert score(long_after, extra_info=cut_off)["acc"] == 1.0
 
 
 def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:

@@ -189,6 +189,14 @@ def test_so_many_steps_are_trained_as_are_asked_for(texts: list[str], steps: int
     assert given == ([f"trainer.total_training_steps={steps}"] if texts else [])
 
 
+def test_rows_of_a_flat_export_count_as_verl_counts_them() -> None:
+    flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
+    texts = ["data.train_batch_size=10", "trainer.total_training_steps=40", "trainer.total_epochs=1"]
+    overrides = assign(RECIPES["grpo"], texts).overrides
+    composition = compose_run(RECIPES["grpo"], Machine(4), data=flat, overrides=overrides)
+    assert (composition.count_steps(flat.rows), composition.value("trainer.total_training_steps")) == (40, 40)
+
+
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:
     assigned = assign(RECIPES["ta_grpo"], ['name=it\'s $HOME "mine"'])
     words = command(compose_run(assigned.recipe, Machine(4), model="a b"), tmp_path)

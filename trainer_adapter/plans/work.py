@@ -199,9 +199,12 @@ def _work(
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
     tokens, devices = responses * mean, composition.machine.devices
+    drawn = None
+    if recipe.drops_dead_groups and no_gradient is not None:
+        drawn = responses * _batches_for_one(no_gradient, composition)
     generation = training = None
     if speed.tokens_per_second is not None:
-        generation = tokens / (speed.tokens_per_second * devices) / _HOUR
+        generation = (drawn or responses) * mean / (speed.tokens_per_second * devices) / _HOUR
     if speed.training_tflops is not None:
         operations = 10.0 + 2 * (recipe.loss.kl_coef > 0) - 2 * (composition.lora_rank > 0)
         operations *= shape.parameters
@@ -210,9 +213,6 @@ def _work(
         operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
-    drawn = None
-    if recipe.drops_dead_groups and no_gradient is not None:
-        drawn = responses * _batches_for_one(no_gradient, composition)
     return Work(
         method,
         recipe.rollouts,
@@ -230,16 +230,21 @@ def _work(
     )
 
 
-def warnings(composition: Composition, works: Sequence[Work]) -> list[str]:
-    """Return what the forecast means for the run, and what is not counted for want of one."""
-    share, recipe = works[0].no_gradient, composition.recipe
+def uncounted(works: Sequence[Work]) -> list[str]:
+    """Return which of them draw more than is counted, as nothing foretells what they drop."""
+    return [
+        f"{work.method} draws more than the {work.responses:,} responses that it keeps; a --pilot tells "
+        "how many"
+        for work in works
+        if work.drops and work.drawn is None
+    ]
+
+
+def warnings(composition: Composition, first: Work) -> list[str]:
+    """Return what the forecast means for the run; empty without a pilot."""
+    share, recipe = first.no_gradient, composition.recipe
     if share is None:
-        return [
-            f"{work.method} draws more than the {work.responses:,} responses that it keeps; a --pilot tells "
-            "how many"
-            for work in works
-            if work.drops
-        ]
+        return []
     warned = []
     if share >= 0.5 and recipe.filter == "none":
         warned.append(

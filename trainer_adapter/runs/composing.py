@@ -96,13 +96,9 @@ class Composition:
         """Rank of the adapter that is trained; 0 where the whole model is."""
         return int(self.value("actor_rollout_ref.model.lora_rank") or 0)
 
-    def count_steps(self, questions: int) -> int:
-        """Return how many steps questions make in all epochs, or the limit where that is less.
-
-        Args:
-            questions: of the training file.
-        """
-        batches = questions // int(self.value("data.train_batch_size"))
+    def count_steps(self, rows: int) -> int:
+        """Return how many steps rows of the training file make in all epochs; the limit where that is less."""
+        batches = rows // int(self.value("data.train_batch_size"))
         steps = batches * int(self.value("trainer.total_epochs"))
         limit = self.value("trainer.total_training_steps")
         return steps if limit is None else min(steps, int(limit))
@@ -222,7 +218,7 @@ def compose_run(
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
-        _end_with_the_epochs(values, data.questions)
+        _end_with_the_epochs(values, data.rows)
     return Composition(recipe, settings, machine, tuple(values.values()), tuple(overrides), preset)
 
 
@@ -261,14 +257,14 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
         values[_TOKENS] = Setting(_TOKENS, fewer, "machine", reason)
 
 
-def _end_with_the_epochs(values: dict[str, Setting], questions: int) -> None:
+def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
     """Lower a number of steps that the epochs do not reach: verl saves after the last step alone."""
     batch, epochs, steps = (
         values[key].value if key in values else None for key in ("data.train_batch_size", _EPOCHS, _STEPS)
     )
     if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
         return
-    if 0 < (reached := questions // batch * epochs) < steps:
+    if 0 < (reached := rows // batch * epochs) < steps:
         values[_STEPS] = Setting(_STEPS, reached, "data", f"{epochs} epochs have no more")
 
 

@@ -80,6 +80,12 @@ class TrainingData:
         return self.folder / VALIDATION_NAME if self.validation_questions else None
 
     @property
+    def rows(self) -> int:
+        """Rows of the training file, as verl counts them: of a flat export neighbors have their own."""
+        neighbors = sum(size * count for size, count in self.neighbors_per_question.items())
+        return self.questions + (neighbors if self.layout == "flat" else 0)
+
+    @property
     def most_neighbors(self) -> int:
         """The most neighbors a training question has."""
         return max(self.neighbors_per_question, default=0)

@@ -287,7 +287,7 @@ def _finished(prepared: Prepared) -> Trained | None:
     if not attempts or attempts[-1].returncode != 0 or attempts[-1].stopped_by is not None:
         return None
     saved = prepared.folder.checkpoint()
-    if saved is None or saved < prepared.composition.count_steps(prepared.data.questions):
+    if saved is None or saved < prepared.composition.count_steps(prepared.data.rows):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.
     last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)

@@ -85,7 +85,10 @@ async def compute_score(
         InputError: a tolerance that is no number, or a grader of one's own that is not there.
         PrerequisiteError: no grading process can be started.
     """
-    case = _case(solution_str, ground_truth, extra_info or {}, boxed_only=boxed_only)
+    response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}
+    if about.get(CUT_OFF_FIELD) and not grader and "</think>" not in str(solution_str):
+        response = with_thought_opened(response)
+    case = _case(response, ground_truth, about, boxed_only=boxed_only)
     (grade,) = await _desk(GraderSettings(workers, time_limit_s, memory_limit_mb, grader)).grade([case])
     reward = to_reward(grade)
     if format_reward:
@@ -148,9 +151,8 @@ def close_service() -> None:
 
 def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
     tolerance = extra.get("tolerance")
-    response = str(response)[-LONGEST_RESPONSE:]
     return GradeCase(
-        with_thought_opened(response) if extra.get(CUT_OFF_FIELD) else response,
+        response,
         "" if gold is None else str(gold),
         AnswerKind(extra.get("answer_kind") or AnswerKind.LATEX),
         None if tolerance is None else str(tolerance),

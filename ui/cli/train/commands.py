@@ -85,7 +85,7 @@ def plan(
     """
     from trainer_adapter.methods.recipes import find_recipe
     from trainer_adapter.plans.memory import plan_memory
-    from trainer_adapter.plans.work import Speed, plan_work, warnings
+    from trainer_adapter.plans.work import Speed, plan_work, uncounted, warnings
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
@@ -119,7 +119,7 @@ def plan(
     elif assume_shift_sd is not None:
         raise typer.BadParameter("--assume-shift-sd belongs to --pilot")
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
-    asked = questions if export is None else export.questions
+    asked = questions if export is None else export.rows
     beside = [name.strip() for name in compare.split(",")] if compare else []
     works = plan_work(
         composition,
@@ -144,7 +144,9 @@ def plan(
         )
         write_script(script, text)
         output.note(f"the comparison is in {script}: try it with --dry-run first")
-    doubts = warnings(composition, works)
+    for note in uncounted(works):
+        output.note(note)
+    doubts = warnings(composition, works[0])
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)
     terminal.emit(
