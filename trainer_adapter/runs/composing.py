@@ -97,7 +97,7 @@ class Composition:
         return int(self.value("actor_rollout_ref.model.lora_rank") or 0)
 
     def count_steps(self, rows: int) -> int:
-        """Return how many steps rows of the training file make in all epochs; the limit where that is less."""
+        """Return how many steps rows of the training file make in all epochs; the limit if that is less."""
         batches = rows // int(self.value("data.train_batch_size"))
         steps = batches * int(self.value("trainer.total_epochs"))
         limit = self.value("trainer.total_training_steps")
