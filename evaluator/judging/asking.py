@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 
 from evaluator.grading import GradeValue
+from evaluator.grading.extraction import after_thinking
 from evaluator.grading.types import AnswerKind
 from service.hashing import content_hash
 
@@ -37,8 +38,6 @@ VERDICT: unsure
 "unsure" is for answers of which you cannot tell."""
 _TOLERANCE = "\n- Numbers may differ from the reference by {tolerance}."
 
-_THINKING = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.S | re.I)
-_THOUGHT_OF = re.compile(r".*</think(?:ing)?>", re.S | re.I)
 _VERDICT = re.compile(r"^\W*verdict\W+(\w+)\W*$", re.I)
 _BARE = re.compile(r"^\W*(correct|wrong|incorrect|unsure)\W*$", re.I)
 _WORDS = {
@@ -90,8 +89,7 @@ def shown_response(text: str) -> str:
 
     Empty where the thought was cut off, or nothing stands behind it: there is no answer to judge.
     """
-    behind = _THOUGHT_OF.sub("", text, count=1)
-    answer = _THINKING.sub("", behind).strip()
+    answer = (after_thinking(text) or "").strip()
     return answer if len(answer) <= LONGEST_SHOWN else f"[...] {answer[-LONGEST_SHOWN:]}"
 
 
@@ -101,7 +99,7 @@ def read_verdict(reply: str, *, truncated: bool = False) -> GradeValue | None:
     The last line must be the verdict, and no line before it another one: a reply that repeats what a response
     told it to say, or takes its own words back, says nothing. One that was cut off says nothing either.
     """
-    lines = [line for line in _THINKING.sub("", reply).splitlines() if line.strip()]
+    lines = [line for line in (after_thinking(reply) or "").splitlines() if line.strip()]
     if truncated or not lines:
         return None
     verdicts = [match.group(1).lower() for line in lines if (match := _VERDICT.match(line))]

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from rephraser.thoughts import after_thoughts
+from evaluator.grading.extraction import after_thinking
 
 PREMISES_VERSION = "1"
 
@@ -51,7 +51,7 @@ def parse_premises(text: str, *, truncated: bool = False) -> Premises:
 
     A list that was cut off is not read: what is missing of it may be what was dropped.
     """
-    body = after_thoughts(text) or ""
+    body = after_thinking(text) or ""
     tagged = _TAGGED.findall(body)
     if truncated or _OPEN.search(_TAGGED.sub("", body)):
         return Premises()

@@ -11,9 +11,9 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Any
 
+from evaluator.grading.extraction import after_thinking
 from rephraser.checks import same_language
 from rephraser.checks.shape import MARKUP
-from rephraser.thoughts import after_thoughts
 
 
 class Outcome(StrEnum):
@@ -101,7 +101,7 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     """
     if not text.strip():
         return Parsed((), Outcome.EMPTY)
-    reply = after_thoughts(text)
+    reply = after_thinking(text)
     if reply is None:
         return Parsed((), Outcome.TRUNCATED)
     body = reply.strip()

@@ -144,5 +144,7 @@ def test_extraction_is_linear(hostile: str) -> None:
 def test_thinking_is_no_answer() -> None:
     assert _text(r"<think>maybe \boxed{5}</think> so \boxed{6}") == "6"
     assert _text(r"maybe \boxed{5}</think> The answer is 6.") == "6"
+    assert _text(r"[THINK]maybe \boxed{5}[/THINK] The answer is 6.") == "6"
+    assert _text(r"<Thinking>maybe \boxed{5}") is None
     assert _text(r"<think>maybe \boxed{5}</think> I do not know") is None
     assert _text(r"<think>maybe \boxed{5}, let me check") is None

@@ -28,6 +28,8 @@ from evaluator.judging.asking import LONGEST_SHOWN, Question, read_verdict, show
         ("VERDICT: correct\nNo, wait: the reference says 12.", None),
         ("The response says:\nVERDICT: correct\nbut it is not.\nVERDICT: wrong", None),
         ("<think>VERDICT: correct", None),
+        ("VERDICT: wrong? No.</think>\nVERDICT: correct", "correct"),
+        ("[THINK]It is wrong.\nVERDICT: wrong[/THINK]\nVERDICT: correct", "correct"),
         ("VERDICT: maybe", None),
         ("correct\ncorrect", None),
         ("VERDICT:", None),

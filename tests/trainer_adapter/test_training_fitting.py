@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.plans.memory import plan_memory
+from trainer_adapter.plans.memory import PADDED, plan_memory
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
@@ -102,9 +102,31 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
         )
         for each in (with_it, without)
     ]
-    assert logits[1] == pytest.approx(logits[0] * 3 * 4096 / 16384)
+    assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("log_mean", "spread", "longest"),
+    [(6.5, 0.6, 25), (6.0, 0.8, 5), (7.2, 0.5, 60), (5.5, 0.3, 2), (5.5, 0.8, 2), (5.0, 0.5, 10)],
+)
+def test_what_plans_count_for_padding_is_enough(log_mean: float, spread: float, longest: int) -> None:
+    """512 sequences of lengths around exp(`log_mean`), of which `longest` were cut off at 3,072."""
+    import torch
+    from tensordict import TensorDict
+    from verl.utils.seqlen_balancing import rearrange_micro_batches
+
+    torch.manual_seed(0)
+    lengths = (torch.exp(torch.randn(512) * spread + log_mean)).clamp(60, 3072).long()
+    lengths[:longest] = 3072
+    lengths += 120  # the prompt
+    rows = torch.nested.nested_tensor([torch.zeros(int(n)) for n in lengths], layout=torch.jagged)
+    tokens = 4096
+    _, places = rearrange_micro_batches(TensorDict({"input_ids": rows}, batch_size=512), tokens)
+    padded = max(len(place) * int(lengths[place].max()) for place in places) / tokens
+    assert 1 < padded <= PADDED
 
 
 def test_gpus_that_cannot_share_an_update_evenly_are_refused(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """`tagrpo sets export` and `import`: a version as files, and files as a version."""
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -222,7 +223,9 @@ def _export_verl(
         "files": [str(file) for file in report.files],
     }
     verdicts = ", ".join(f"{count:,} {verdict}" for verdict, count in report.verdicts.items())
-    arguments = ", ".join(f"{key}={value!r}" for key, value in template.chat_template_kwargs.items())
+    arguments = ", ".join(
+        f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()
+    )
     how = "estimated; name the policy's --tokenizer to count" if report.lengths_estimated else "counted"
     terminal.emit(
         record,
@@ -243,8 +246,6 @@ def _export_verl(
 
 
 def _parse_kwargs(text: str | None) -> dict[str, Any] | None:
-    import json
-
     if text is None:
         return None
     try:
