@@ -133,7 +133,9 @@ class _Jobs:
             return
         if size == 1:
             self.result.stopped = QUOTA
-            self.result.message = f"{message}; nothing is lost, go on once other batch jobs have ended"
+            self.result.message = (
+                f"{message.rstrip('.')}; nothing is lost, go on once other batch jobs have ended"
+            )
         self._largest = max(1, size // 2)
 
     async def _send(self, job: _Job, requests: Sequence[ChatRequest]) -> str:

@@ -16,6 +16,7 @@ from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_fit, check_lengths, check_machine
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data
+from trainer_adapter.runs.running import _settle_thinking
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
@@ -142,9 +143,13 @@ def test_whether_a_model_thinks_is_no_accident(tmp_path: Path, model: Path) -> N
     thinks = replace(open_, chat_template_kwargs={"enable_thinking": True})
     assert without_thinking(thinks) == thinks
     assert without_thinking(PromptTemplate()) == PromptTemplate()  # nothing is known of the policy
-    with pytest.raises(InputError, match=f"leaves open whether {model} is to think; export with --tokenizer"):
-        checked(exported(tmp_path / "out", "Sum 2 and 3."), model)
-    assert checked(exported(tmp_path / "on", "2+3?", chat_template_kwargs={"enable_thinking": True}), model)
+    silent = exported(tmp_path / "out", "Sum 2 and 3.")
+    assert _settle_thinking(silent, str(model)).chat_template_kwargs == {"enable_thinking": False}
+    assert _settle_thinking(silent, "Qwen/Qwen3-4B").chat_template_kwargs == {"enable_thinking": False}
+    assert _settle_thinking(silent, str(tmp_path)).chat_template_kwargs == {}  # it has no tokenizer
+    asked = exported(tmp_path / "on", "2+3?", chat_template_kwargs={"enable_thinking": True})
+    for name in (str(model), "Qwen/Qwen3-4B"):
+        assert _settle_thinking(asked, name).chat_template_kwargs == {"enable_thinking": True}
 
 
 def test_another_tokenizer_counts_anew(tmp_path: Path, model: Path) -> None:

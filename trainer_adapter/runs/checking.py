@@ -27,7 +27,7 @@ from trainer_adapter.verl.fitting import (
 )
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
-from trainer_adapter.verl.prompts import PromptTemplate, leaves_thinking_open, prompt_counter
+from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
 _INSTALL = "pip install 'tagrpo[train]', after a build of torch that fits the machine"
 PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
@@ -347,16 +347,10 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     try:
         prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
         count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
-        thinks = leaves_thinking_open(prompt, chat_template=composition.value(_TEMPLATE))
     except PrerequisiteError as error:
         if Path(tokenizer).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise  # what is in a folder of this machine is no better when the training starts
         return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
-    if thinks:
-        raise InputError(
-            f"{data.folder} leaves open whether {tokenizer} is to think; export with --tokenizer {tokenizer} "
-            "(no thoughts), or with --chat-template-kwargs '{\"enable_thinking\": true}'."
-        )
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
         for rows in read_rows(file, _ROWS_AT_ONCE):

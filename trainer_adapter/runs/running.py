@@ -4,6 +4,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from trainer_adapter.runs.composing import (
     command,
     compose_run,
     shell_command,
+    template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
 from trainer_adapter.runs.launching import (
@@ -35,6 +37,7 @@ from trainer_adapter.runs.launching import (
     training_environment,
     worker_environment,
 )
+from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
 from trainer_adapter.runs.resuming import differences, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
@@ -42,7 +45,7 @@ from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.plugin.settings import RunSettings
-from trainer_adapter.verl.prompts import without_thinking
+from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 
 @dataclass(frozen=True)
@@ -237,7 +240,24 @@ def _data(
         return export_data(database, neighbor_set, target, template, wanted.answers, wanted.validation_share)
 
 
+def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
+    """Return an export without thinking where it says nothing, and the model's chat template asks.
+
+    What the model's own tokenizer counted was settled by the export; where none is to be loaded, `check_fit`
+    says so.
+    """
+    if known_model(model) is not None:
+        return replace(data, chat_template_kwargs={**template_arguments(model), **data.chat_template_kwargs})
+    if data.tokenizer == model:
+        return data
+    template = PromptTemplate(tokenizer=model, chat_template_kwargs=data.chat_template_kwargs)
+    with suppress(TagrpoError):
+        template = without_thinking(template)
+    return replace(data, chat_template_kwargs=template.chat_template_kwargs)
+
+
 def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *, resume: bool) -> Prepared:
+    data = _settle_thinking(data, wanted.model)
     model = str(Path(wanted.model).resolve()) if Path(wanted.model).is_dir() else wanted.model
     composition = compose_run(
         wanted.recipe,

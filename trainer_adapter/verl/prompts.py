@@ -70,7 +70,7 @@ class PromptTemplate:
 
 
 def without_thinking(template: PromptTemplate) -> PromptTemplate:
-    """Return the template with thinking turned off where its tokenizer's chat template leaves that open.
+    """Return the template with thinking turned off where the tokenizer's chat template leaves it open.
 
     Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
     that recipes are trained at.
@@ -79,24 +79,12 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
         PrerequisiteError: the tokenizer cannot be loaded.
         InputError: it has no chat template.
     """
-    if not leaves_thinking_open(template):
+    arguments = template.chat_template_kwargs
+    if template.tokenizer is None or _THINKING in arguments:
         return template
-    return replace(template, chat_template_kwargs={**template.chat_template_kwargs, _THINKING: False})
-
-
-def leaves_thinking_open(template: PromptTemplate, *, chat_template: str | None = None) -> bool:
-    """Return whether the tokenizer's chat template asks for `enable_thinking` and is not told.
-
-    Args:
-        chat_template: used instead of the tokenizer's own.
-
-    Raises:
-        PrerequisiteError: the tokenizer cannot be loaded.
-        InputError: it has no chat template.
-    """
-    if template.tokenizer is None or _THINKING in template.chat_template_kwargs:
-        return False
-    return _THINKING in str(_load_tokenizer(template.tokenizer, chat_template).chat_template)
+    if _THINKING not in str(_load_tokenizer(template.tokenizer, None).chat_template):
+        return template
+    return replace(template, chat_template_kwargs={**arguments, _THINKING: False})
 
 
 def read_words(path: Path) -> str:
