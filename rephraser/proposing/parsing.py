@@ -61,7 +61,11 @@ _OPENING = re.compile(
     r"(?:sure|certainly|of course|absolutely|here(?:'s| is| are)|here you go|below (?:is|are)|okay|ok)\b",
     re.I,
 )
-_ABOUT_REWRITES = re.compile(r"re-?phras|re-?writ|paraphras|version|question|problem|variation", re.I)
+_ABOUT_REWRITES = re.compile(
+    r"re-?phras|re-?writ|re-?word|re-?stat|reformulat|paraphras|revis|modif|correct|simplif|version|question|problem"
+    r"|variation|sentence|\btext\b|paragraph|response|happy to help",
+    re.I,
+)
 _ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
 _INLINE_CHATTER = re.compile(
     r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
@@ -192,7 +196,7 @@ def _from_json(body: str) -> list[str] | None:
                 return whole
             continue
         strings = _strings(value)
-        if strings is not None:
+        if strings or (strings is not None and not piece[:start].strip()):
             return strings
     return None
 

@@ -138,6 +138,9 @@ def test_what_asks() -> None:
         ("How many are \\frac{3}{4?", "truncated"),
         ("How many are 3 and 4 of the", "truncated"),
         ("How many are \\begin{cases} 3 and 4?", "truncated"),
+        ("How many are 3 and 4?\nResponse: seven", "prompt_chatter"),
+        ("I cannot provide paraphrases of 3 and 4.", "prompt_chatter"),
+        ("Paraphrased text:\nHow many are 3 and 4?", "prompt_chatter"),
     ],
 )
 def test_shape(candidate: str, finding: str) -> None:
@@ -153,6 +156,7 @@ def test_shape(candidate: str, finding: str) -> None:
         "User activity: 5 clicks a day\nHow many clicks are made in 6 days?",
         "Output: 5 items an hour\nHow many items are made in 3 hours?",
         "Sue says: I can't find 3 of my 20 keys. How many keys does she still have?",
+        "Great Grandma Mae has 3 cats and 4 dogs. How many pets does she have?",
     ],
 )
 def test_lists_of_facts_are_no_chatter(candidate: str) -> None:

@@ -162,6 +162,18 @@ def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
     assert parse(wrap.replace("{}", candidate)) == ((candidate,), Outcome.OK)
 
 
+@pytest.mark.parametrize("first", ["Here is the revised sentence:", "Here is my response:"])
+def test_a_first_line_that_announces_a_rewrite_goes(first: str) -> None:
+    assert parse(f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?")[0] == (
+        "What is a third of $x$, if $x + 2 = 5$?",
+    )
+
+
+def test_numbers_in_brackets_are_no_json() -> None:
+    asked = "What is the sum of the numbers in $[[3, 1], [2, 4]]$?"
+    assert parse(asked) == ((asked,), Outcome.OK)
+
+
 def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
     listed = "Consider these facts.\n1. Ann has $3$ pens.\n2. Bob has $4$ pens.\nHow many pens are there?"
     assert parse(listed) == ((listed,), Outcome.OK)
