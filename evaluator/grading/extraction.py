@@ -273,7 +273,7 @@ def _first_line(tail: str) -> str:
     display = _DISPLAY.match(tail)
     if display is not None:
         return f"${next(filter(None, display.groups()), '').strip()}$"
-    line = tail.split("\n", 1)[0]
+    line = tail.split("\n", 1)[0].removesuffix('"""').removesuffix("```")
     return sentences_of(line)[0] if line.strip() else ""
 
 

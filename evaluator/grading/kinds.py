@@ -33,6 +33,8 @@ DEFAULT_TOLERANCE = "1%"
 _LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
 _LETTERS_IN_A_ROW = re.compile(r"(?:\([A-J]\) ?){2,}|(?:[A-J][.):] ?){2,}[A-J]")
+# An option and its text, which begins with no label and no initial, and names no option in parentheses.
+_LABELLED_PART = re.compile(r"(\(?)([A-J])([.):])(?:(?:(?<=\)) ?| )(?!\(?[A-Z][.)])(?:(?!\([A-J]\)).)*)?")
 _NAMED_CHOICE = re.compile(r"(?:option|choice|answer)s?:? ?(.+)", re.IGNORECASE)
 _TOLERANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?%?")
 
@@ -106,15 +108,18 @@ def choice_letters(text: str) -> list[str]:
 
 
 def _listed_letters(words: str) -> list[str]:
-    """The options of a list of nothing else, with their texts or without; the C of `(B) A, C` is text."""
+    """The options of a list of nothing else, with their texts or without, all labelled in one way.
+
+    The C of `(B) A, C` is text, and so is what stands behind the D of `(D) both (A) and (C)`.
+    """
     if _LETTERS_IN_A_ROW.fullmatch(words):
         return list(dict.fromkeys(re.findall("[A-J]", words)))
     parts = structure.split_list(words)
     if all(_LONE_LETTER.fullmatch(part) for part in parts):
         return list(dict.fromkeys(part.strip("().:").upper() for part in parts))
-    labelled = [structure.labelled_choice(f"{part} ." if part.endswith(")") else part) for part in parts]
-    letters = [each[0] for each in labelled if each is not None]
-    return list(dict.fromkeys(letters)) if len(letters) == len(parts) > 1 else []
+    labelled = [part for part in map(_LABELLED_PART.fullmatch, parts) if part is not None]
+    alike = len(labelled) == len(parts) > 1 and len({each[1] + each[3] for each in labelled}) == 1
+    return list(dict.fromkeys(each[2] for each in labelled)) if alike else []
 
 
 def _judge_integer(gold: str, answer: str, leaf: Leaf | None) -> Judged:

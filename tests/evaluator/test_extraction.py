@@ -71,6 +71,7 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("The answer is 7.\n2 + 5 = 7, so the answer is indeed correct!", "7"),
         ("", None),
         ('The final answer is:\n\n>> FINAL ANSWER:\n"""\n-80\n"""', "-80"),
+        ('Final answer: """42"""', "42"),
         ("Final answer:\n```text\n42\n```", "42"),
         ("The final answer is: ```\n42\n```", "42"),
         ('Final answer:\n```json\n{"answer": 12}\n```', "12"),

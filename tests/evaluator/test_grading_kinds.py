@@ -190,6 +190,10 @@ def test_letters_of_options() -> None:
         ("(B) A, C", "B"),
         ("(B) (0, 1)", "B"),
         ("A. B", "A"),
+        ("(D) both (A) and (C)", "D"),
+        ("(A) Robert MacArthur and E. O. Wilson", "A"),
+        ("(C) Africa and S. America", "C"),
+        ("B) Washington, D.C.", "B"),
     ],
 )
 def test_a_list_of_options_names_them_all(text: str, letters: str) -> None:
