@@ -78,18 +78,19 @@ _THOUGHT = re.compile(r"[<\[](?P<end>/?)think(?:ing)?[>\]]", re.IGNORECASE)
 
 
 def after_thinking(response: str) -> str | None:
-    """The response without its thinking, at most its last characters; None where it ends inside of it.
+    """The response without its thinking, at most its last characters; None where that never ends.
 
-    Nothing need open the thinking: chat templates of many models do, at the end of the prompt.
+    What follows the last closing tag; nothing need open the thinking, as chat templates of many models do at
+    the end of the prompt.
 
     >>> after_thinking("so 5</think> It is 5."), after_thinking("[THINK]so 5")
     (' It is 5.', None)
     """
-    start, is_open = 0, False
+    start, opened = 0, False
     if "hink" in response or "HINK" in response:  # quicker than the pattern, and most have none
         for tag in _THOUGHT.finditer(response):
-            start, is_open = tag.end(), not tag["end"]
-    return None if is_open else response[start:][-LONGEST_RESPONSE:]
+            start, opened = (tag.end(), opened) if tag["end"] else (start, True)
+    return None if opened and not start else response[start:][-LONGEST_RESPONSE:]
 
 
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
