@@ -162,6 +162,8 @@ def _training(recipe: str, model: str, cpu: bool) -> list[str]:
         "data.max_response_length=64",
         f"trainer.total_training_steps={STEPS}",
         f"trainer.save_freq={STEPS}",
+        "actor_rollout_ref.rollout.agent.num_workers=1",  # 48 responses need none of eight
+        "reward.num_workers=1",
         "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
     ]
     return words if cpu else [*words, "actor_rollout_ref.rollout.gpu_memory_utilization=0.3"]
