@@ -52,7 +52,7 @@ METRICS = (
     "timing_s/gen",
     "timing_s/update_actor",
     "timing_s/step",
-    "perf/max_memory_allocated_gb",
+    "actor/perf/max_memory_allocated_gb",
 )
 _PLACE = re.compile(r"(?<![\w.])/(?:[\w.@+-]+/)+[\w.@+-]*")
 

@@ -5,7 +5,10 @@ recipe weighs by the ratio of trainer and engine and draws until the groups of i
 the policy that comes with tagrpo, in its world, with one seed.
 """
 
+import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -17,6 +20,7 @@ from vllm_trainings import ENVIRONMENT, NEIGHBORS, QUESTIONS, RESPONSES, SUMS, p
 
 from benchmarks.studies.sandbox_world import World
 from trainer_adapter.record.rollout import RolloutRecord
+from trainer_adapter.runs.composing import Machine, external_modules
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 LIMIT_S = 1200
@@ -165,3 +169,28 @@ def test_two_runs_of_one_seed_are_equal(twins: tuple[Path, Path]) -> None:
         again = second[place_in_run]
         assert (again.response, again.reward) == (rollout.response, rollout.reward)
         assert again.old_log_prob == pytest.approx(rollout.old_log_prob, abs=1e-4)
+
+
+def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -> None:
+    # each has a Ray cluster of its own, and the first job of both is 01000000
+    program = Path(__file__).parents[1] / "support" / "weight_ends.py"
+    ends = []
+    for number, other in ("12", "21"):
+        ours = {
+            "VERL_FILE_LOGGER_PATH": str(tmp_path / number),
+            "VERL_USE_EXTERNAL_MODULES": external_modules(Machine(cpu=True)),
+        }
+        ends.append(
+            subprocess.Popen(
+                [sys.executable, program, tmp_path, number, other],
+                env={**os.environ, **ENVIRONMENT, **ours},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+        )
+    try:
+        received = [end.communicate(timeout=120)[0].split() for end in ends]
+    finally:
+        for end in ends:
+            end.kill()
+    assert received == [["1.0"] * 8, ["2.0"] * 8]

@@ -77,6 +77,12 @@ PLUGIN: tuple[Hook, ...] = (
     *_verl(_LOOP, "plugin/registration.py", "_agent_loop_registry"),
     *_verl(_CORE, "plugin/registration.py", "register_adv_est(name_or_enum)"),
     *_verl(_BASE, "plugin/registration.py", "register_trainer(name)"),
+    *_verl(
+        "workers/rollout/vllm_rollout/bucketed_weight_transfer.py",
+        "plugin/registration.py",
+        "=BucketedWeightSender.__init__(zmq_handle, bucket_size_mb, use_shm)",
+        "=BucketedWeightReceiver.__init__(zmq_handle, device, use_shm)",
+    ),
     *_verl(_LOOP, "plugin/checks.py", "_agent_loop_registry"),
     *_verl(_CORE, "plugin/checks.py", "ADV_ESTIMATOR_REGISTRY"),
     *_verl(_BASE, "plugin/checks.py", "TRAINER_REGISTRY"),

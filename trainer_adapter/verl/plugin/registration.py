@@ -4,12 +4,14 @@ Registering needs the trainer of verl, which takes seconds to import and settles
 imported here: what is registered waits until verl itself imports the module that holds the registry.
 """
 
+import hashlib
 import importlib
 import importlib.abc
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import partial, wraps
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -19,6 +21,7 @@ from trainer_adapter.verl.plugin import NAME
 TRAINERS = "verl.trainer.ppo.v1.trainer_base"
 AGENT_LOOPS = "verl.experimental.agent_loop.agent_loop"
 ENGINES = ("verl.workers.engine.base", "verl.workers.engine_workers")
+WEIGHTS = "verl.workers.rollout.vllm_rollout.bucketed_weight_transfer"
 
 _waiting: dict[str, list[Callable[[], None]]] = {}
 
@@ -70,6 +73,26 @@ def repair_positions(module: str) -> None:
     sys.modules[module].maybe_fix_3d_position_ids = pack_by_tokens  # type: ignore[attr-defined]
 
 
+def separate_sockets() -> None:
+    """Name the socket through which weights go to vLLM after the training too, by the file of its metrics.
+
+    verl names it after Ray's job, and the first job of every Ray cluster is 01000000: two trainings on one
+    machine, each with a cluster of its own, wait for ever or send their weights into each other's engine.
+    """
+    training = hashlib.sha256(os.environ.get("VERL_FILE_LOGGER_PATH", "").encode()).hexdigest()[:12]
+
+    def of_training(start: Callable[..., None]) -> Callable[..., None]:
+        @wraps(start)
+        def starts(self: Any, zmq_handle: str, *others: Any, **named: Any) -> None:
+            start(self, f"{zmq_handle}-{training}", *others, **named)
+
+        return starts
+
+    transfer: Any = sys.modules[WEIGHTS]
+    for end in (transfer.BucketedWeightSender, transfer.BucketedWeightReceiver):
+        end.__init__ = of_training(end.__init__)
+
+
 class _Finder(importlib.abc.MetaPathFinder):
     """Finds the modules that are waited for as every other finder does, and adds what is to follow."""
 
@@ -113,5 +136,6 @@ class _Loader(importlib.abc.Loader):
 _finder = _Finder()
 after_import(AGENT_LOOPS, register_agent_loop)
 after_import(TRAINERS, register_trainer)
+after_import(WEIGHTS, separate_sockets)
 for engine in ENGINES:
     after_import(engine, partial(repair_positions, engine))
