@@ -81,6 +81,8 @@ ACTOR, ROLLOUT, CORRECTION = (
         ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
         ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
         ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
+        ("ta_grpo", f"{ACTOR}.shuffle", True, "shuffle scatters the responses to a question"),
+        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup leaves out the first updates"),
         ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8 where the recipe has 32"),
         ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false where the recipe has true"),
         ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true where"),

@@ -58,6 +58,22 @@ _UNREAD_KEYS = {
 }
 """What verl would take and a recipe's training not look at, with the way out."""
 
+_AS_VERL_HAS_THEM: dict[str, tuple[Any, str]] = {
+    f"{_ACTOR}.shuffle": (
+        False,
+        "an update has whole questions, which this would scatter; data.shuffle changes their order",
+    ),
+    f"{_ACTOR}.grad_clip": (1.0, f"verl's engine reads {_ACTOR}.optim.clip_grad; say that"),
+    f"{_ACTOR}.freeze_vision_tower": (False, "verl's engine reads it nowhere, and trains the whole model"),
+    f"{_ROLLOUT}.over_sample_rate": (0, "verl reads it nowhere"),
+    "algorithm.gamma": (1, "an advantage is of a whole response, without a discount"),
+    "algorithm.lam": (1, "an advantage is of a whole response, without a discount"),
+    "algorithm.use_pf_ppo": (False, "a step trains on the responses that it drew, each once"),
+    "trainer.balance_batch": (True, "updates are always balanced over the GPUs"),
+    "trainer.critic_warmup": (0, "recipes have no critic, and the first steps would train nothing"),
+}
+"""Keys that may have verl's own value alone, with the reason."""
+
 _ABOVE_0 = {
     "trainer.total_training_steps": int,
     "trainer.total_epochs": int,
@@ -242,6 +258,8 @@ def check_overrides(
             )
         if name == f"{_ACTOR}.strategy" and override.value not in ("fsdp", "fsdp2"):
             raise InputError(f"{override.text}: {refused[_ENGINE]}; say fsdp2 or fsdp.")
+        if name in _AS_VERL_HAS_THEM and override.value != _AS_VERL_HAS_THEM[name][0]:
+            raise InputError(f"{override.text}: {_AS_VERL_HAS_THEM[name][1]}.")
         _check_number(override)
     values = {override.name: override.value for override in overrides}
     _check_lora(values, on_cpu=on_cpu)

@@ -173,6 +173,10 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         setting = value_at(config, key)
         if setting != value:
             yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
+    if value_at(config, f"{actor}.shuffle"):
+        yield f"{actor}.shuffle scatters the responses to a question over a step's updates; set false"
+    if value_at(config, "trainer.critic_warmup"):
+        yield "trainer.critic_warmup leaves out the first updates, for a critic that no recipe has; set 0"
     if recipe.group == "prompt" and recipe.filter != "none":
         yield "a filter drops a row, which the groups of several prompts share; use the flat export"
 

@@ -335,17 +335,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return int(max(self.actor_rollout_wg._dispatch_info["actor"])) + 1
 
     def _write_for_loss(self, batch: Any, responses: StepResponses, weights_BT: Tensor | None) -> Any:
-        actor = self.config.actor_rollout_ref.actor
         kl_A = responses.real_A.clone()
         if self.settings.kl_on == "question":
             kl_A[responses.real_A] = responses.numbers("variant") == 0
-        scales_A4 = scale_rows(
-            responses.mask_AT,
-            kl_A,
-            mini_batch=self._mini_batch,
-            ranks=self._ranks,
-            shuffled=actor.shuffle,
-        )
+        scales_A4 = scale_rows(responses.mask_AT, kl_A, mini_batch=self._mini_batch, ranks=self._ranks)
         fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
         where = {"keys": batch.keys, "partition_id": batch.partition_id}
         if weights_BT is not None:
