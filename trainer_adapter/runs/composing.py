@@ -215,6 +215,7 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
+    _count_rates_from_one(values)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -240,6 +241,14 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
         settings.append(Setting(_EPOCHS, steps, "ours", f"as many as {steps} steps may need"))
     return settings
+
+
+def _count_rates_from_one(values: dict[str, Setting]) -> None:
+    """Have the first step of a warm-up train: where verl counts a cosine's steps from 0, its rate is 0."""
+    optimizer = "actor_rollout_ref.actor.optim"
+    schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
+    if schedule is not None and schedule.value == "cosine" and key not in values:
+        values[key] = Setting(key, False, "ours", "else the first step of the warm-up has a rate of 0")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:

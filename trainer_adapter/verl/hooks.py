@@ -145,6 +145,8 @@ PLUGIN: tuple[Hook, ...] = (
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
+    *_line(_BASE, "plugin/trainer.py", "actor.optim.total_training_steps = "),
+    *_line(ENGINE, "plugin/trainer.py", "zero_indexed_step=zero_indexed_step"),
     *_verl(
         _TENSORDICTS,
         "plugin/trainer.py",

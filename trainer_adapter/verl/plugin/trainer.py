@@ -32,6 +32,7 @@ from trainer_adapter.verl.plugin.importance import Importance, importance, log_p
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.steps.replaying import Replaying
 from trainer_adapter.verl.plugin.steps.skipping import Skipping
@@ -45,9 +46,6 @@ _SHORT = "step %d: question %s has %d of %d responses; the others failed, see th
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
 """What the workers of a text model read."""
-
-_computed: list[Tensor] = []
-"""Advantages of every row of verl's batch, padding rows included, for its next call of the estimator."""
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
@@ -93,6 +91,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         held = getattr(self.train_dataset, "dataframe", None)
         if held is not None:
             check_columns(held.column_names, self.recipe)
+        schedule = self.config.actor_rollout_ref.actor.optim
+        if not schedule.get("zero_indexed_step", True):
+            schedule.total_training_steps += 1  # counted from 1, the last step would have a cosine's end, 0
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
@@ -212,7 +213,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         advantages_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
         advantages_AT[responses.real_A] = made.advantages_BT.float()
-        _computed[:] = [advantages_AT]
+        hand_over(advantages_AT)
         batch = super()._compute_advantage(batch, metrics)
         staged = self.recipe.rollouts // 2 if self.recipe.sampling == "rescue" else None
         step = step_batch(self.global_steps, responses, groups_B, made, weighed, first_stage=staged)
@@ -368,26 +369,3 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                     share=self.settings.record_share,
                     image_ids=image_tokens(getattr(self.processor, "config", None)),
                 )
-
-
-def computed_advantages(
-    token_level_rewards: Tensor, response_mask: Tensor, **_: Any
-) -> tuple[Tensor, Tensor]:
-    """Return the advantages that the trainer computed, and the same as returns: verl's advantage estimator.
-
-    verl calls an estimator with rewards and group names alone; token weights need log-probs, filters and
-    reward shaping need correctness. So the trainer computes them and verl writes them.
-
-    Raises:
-        RuntimeError: none are there, or for another batch: it works with tagrpo's trainer only.
-    """
-    if not _computed:
-        raise RuntimeError(
-            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer: set trainer.v1.trainer_mode=tagrpo"
-        )
-    advantages_BT = _computed.pop().to(token_level_rewards.dtype)
-    if advantages_BT.shape != response_mask.shape:
-        raise RuntimeError(
-            f"advantages of shape {tuple(advantages_BT.shape)} for a batch of {tuple(response_mask.shape)}"
-        )
-    return advantages_BT, advantages_BT
