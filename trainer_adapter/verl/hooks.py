@@ -295,6 +295,7 @@ OTHERS: tuple[Hook, ...] = (
     _hook("ray", "__init__.py", "plugin/checks.py", "get_actor"),
     Hook("ray", "actor.py", "_actor_id", "plugin/checks.py", "line"),
     Hook("transfer_queue", "interface.py", "TransferQueueController", "plugin/checks.py", "line"),
+    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "plugin/checks.py", "line"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "cpu/grouped_agent_loop.py", "NonTensorData"),

@@ -18,6 +18,11 @@ from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 _ENDING_S = 10.0
 """How long Ray may take to clear away a training that was killed."""
 
+_ANOTHER = (
+    "another training runs on this Ray cluster, and verl would keep the responses of both in one place; wait "
+    "for its end, or start a cluster for each."
+)
+
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
@@ -83,14 +88,33 @@ def check_queue() -> None:
             queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
         except ValueError:
             return
-        if queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id():
+        if _is_own(queue):
             return
         if time.monotonic() > ends:
-            raise PrerequisiteError(
-                "another training runs on this Ray cluster, and verl would keep the responses of both in one "
-                "place; wait for its end, or start a cluster for each."
-            )
+            raise PrerequisiteError(_ANOTHER)
         time.sleep(1)
+
+
+def check_connection() -> None:
+    """Raise where verl has connected to the queue of a training that was started in the same seconds.
+
+    The other's queue is forgotten first: verl would end it on its way out.
+
+    Raises:
+        PrerequisiteError: it is another's.
+    """
+    import transfer_queue.interface as queues
+
+    if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
+        queues._TQ_CONTROLLER = None
+        raise PrerequisiteError(_ANOTHER)
+
+
+def _is_own(queue: Any) -> bool:
+    import ray
+
+    made_by: str = queue._actor_id.job_id.hex()
+    return made_by == ray.get_runtime_context().get_job_id()
 
 
 def check_registrations() -> None:

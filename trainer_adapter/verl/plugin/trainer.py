@@ -25,6 +25,7 @@ from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import (
     check_columns,
     check_config,
+    check_connection,
     check_registrations,
     check_version,
 )
@@ -52,13 +53,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Trains the recipe that the configuration carries.
 
     Raises:
-        PrerequisiteError: another verl, or one that does not know what belongs to this trainer.
+        PrerequisiteError: another verl, or one that does not know what belongs to this trainer; another
+            training on the Ray cluster.
         InputError: a configuration that would train something else than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
         check_version()
         check_registrations()
+        check_connection()
         plain: Any = OmegaConf.to_container(config, resolve=True)
         self.recipe, self.settings = recipe_of(plain), settings_of(plain)
         check_config(plain, self.recipe)
