@@ -103,6 +103,14 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
         for each in (with_it, without)
     ]
     assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
+    assert [plan_memory(each, MODELS["Qwen3-4B"].shape, 80).packed for each in (with_it, without)] == [
+        True,
+        False,
+    ]
+    # A plan for a machine without it can be made on any.
+    asked = composed(f"{model}.use_remove_padding=false")
+    assert asked.value(tokens) == 4096
+    assert not plan_memory(asked, MODELS["Qwen3-4B"].shape, 80).packed
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
 

@@ -86,10 +86,12 @@ class Composition:
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, `default` where nothing sets it."""
-        for setting in reversed(self.values):
-            if setting.name == key:
-                return setting.value
-        return default
+        setting = self.setting(key)
+        return default if setting is None else setting.value
+
+    def setting(self, key: str) -> Setting | None:
+        """Return what sets a key; None where nothing does."""
+        return next((setting for setting in reversed(self.values) if setting.name == key), None)
 
     @property
     def lora_rank(self) -> int:

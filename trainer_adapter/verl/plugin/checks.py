@@ -113,8 +113,7 @@ def check_connection() -> None:
 def _is_own(queue: Any) -> bool:
     import ray
 
-    made_by: str = queue._actor_id.job_id.hex()
-    return made_by == ray.get_runtime_context().get_job_id()
+    return bool(queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id())
 
 
 def check_registrations() -> None:
