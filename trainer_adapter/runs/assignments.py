@@ -47,6 +47,7 @@ _UNREAD_KEYS = {
     f"{_CORRECTION}.rollout_is_batch_normalize": "importance weights are truncated, never normalised",
     "algorithm.filter_groups.max_num_gen_batches": f"say {SETTINGS_KEY}.max_gen_batches",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
+    "trainer.v1.sync.parameter_sync_step": "a step's responses are of one policy, and are read as one batch",
     "distillation.enabled": "no recipe learns from a teacher",
     _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
     **{

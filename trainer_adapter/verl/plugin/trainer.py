@@ -43,6 +43,7 @@ from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
+_LOST = "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout"
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
@@ -172,8 +173,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             metrics["tagrpo/filter/skipped"] = self._skipping.skipped
         whole = self.recipe.rollouts
         short = {uid: size for uid, size in sizes.items() if size < whole}
-        metrics["tagrpo/groups/short"] = len(short)
-        metrics["tagrpo/groups/missing_responses"] = sum(whole - size for size in short.values())
+        drawn = self.config.data.train_batch_size - int(metrics.get("tagrpo/filter/missing", 0))
+        lost = max(0, drawn - len(sizes))
+        metrics["tagrpo/groups/short"] = len(short) + lost
+        metrics["tagrpo/groups/missing_responses"] = sum(
+            whole - size for size in (*short.values(), *[0] * lost)
+        )
+        if lost:
+            _LOG.warning(_LOST, self.global_steps, lost, drawn)
         for uid, size in sorted(short.items()):
             _LOG.warning(_SHORT, self.global_steps, uid, size, whole)
         return self._make_updates(batch, list(batch.keys), metrics, **kwargs)
