@@ -218,6 +218,7 @@ def compose_run(
             values.pop(setting.name, None)
             values[setting.name] = setting
     _count_rates_from_one(values)
+    _hold_a_step(values, recipe)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -251,6 +252,21 @@ def _count_rates_from_one(values: dict[str, Setting]) -> None:
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
     if schedule is not None and schedule.value == "cosine" and key not in values:
         values[key] = Setting(key, False, "ours", "else the first step of the warm-up has a rate of 0")
+
+
+_QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000
+"""How many responses verl's queue takes, and its default."""
+
+_STEPS_AT_ONCE = 4
+"""A step's responses, again on the prompts that were asked, and two steps' of dynamic sampling under way."""
+
+
+def _hold_a_step(values: dict[str, Setting], recipe: Recipe) -> None:
+    """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
+    questions = values["data.train_batch_size"].value
+    rows = _STEPS_AT_ONCE * questions * recipe.rollouts if isinstance(questions, int) else 0
+    if rows > _QUEUE_ROWS and _QUEUE not in values:
+        values[_QUEUE] = Setting(_QUEUE, rows, "ours", "room for the responses of a step")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:
