@@ -43,7 +43,10 @@ from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
-_LOST = "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout"
+_LOST = (
+    "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout "
+    "(trainer.v1.sampler.sync_refill_failed_groups=true draws others for them)"
+)
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
