@@ -327,11 +327,12 @@ _COMMANDS = frozenset(
     bar beta begin bf big Big bigcap bigcup bigg binom bmod boldsymbol bot bowtie box boxed boxplus
     bullet backslash because bigl bigr Bigl Bigr biggl biggr bigtriangleup flat fbox forall frac frown
     footnotesize nabla natural ne nearrow neg neq newline nexists ngeq ni nleq nmid noindent nonumber
-    not notin nu nparallel nsubseteq nwarrow nolimits nless ngtr normalsize rangle rbrace rbrack rceil
-    Re ref relax rfloor rho right rightarrow Rightarrow rightharpoonup rightleftharpoons rlap rm root
-    rvert rVert rtimes raisebox tan tanh tau tag text textbf textit textnormal textrm textsf textstyle textsc texttt textup
-    tfrac tbinom theta therefore thickspace thinspace tilde times to top triangle triangledown triangleleft
-    triangleq triangleright tiny underbrace underline underset uparrow updownarrow uplus upsilon unit
+    not notin nu nparallel nsubseteq nwarrow nolimits nless ngtr normalsize rangle rbrace rbrack
+    rceil Re ref relax rfloor rho right rightarrow Rightarrow rightharpoonup rightleftharpoons rlap
+    rm root rvert rVert rtimes raisebox tan tanh tau tag text textbf textit textnormal textrm textsf
+    textstyle textsc texttt textup tfrac tbinom theta therefore thickspace thinspace tilde times to
+    top triangle triangledown triangleleft triangleq triangleright tiny underbrace underline
+    underset uparrow updownarrow uplus upsilon unit
     """.split()  # noqa: SIM905
 )
 _LINE_OR_COMMAND = frozenset({"ne", "ni", "nless", "nmid", "nu"})
