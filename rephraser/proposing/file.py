@@ -95,8 +95,8 @@ def read_candidates(
         raise InputError(
             f"{opened.name}: none of its {rows} rows belongs to "
             f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows name "
-            "their question by id or exact text, in a column question_id, original_question or question; name "
-            "another with --question-column."
+            "their question by id or exact text, in a column question_id, original_question or question; "
+            "name another with --question-column."
         )
     by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
