@@ -74,23 +74,40 @@ def find_answer(
     return FinalAnswer(answer, "marker" if statement.marked else "last sentence")
 
 
-_THOUGHT = re.compile(r"[<\[](?P<end>/?)think(?:ing)?[>\]]", re.IGNORECASE)
+_THOUGHT = re.compile(
+    r"[<\[](?P<tag>/?)(?i:think(?:ing)?)[>\]]"
+    r"|<\|channel\|>\s*(?P<channel>[a-z]+)"
+    r"(?:[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,30})?<\|(?:message|end)\|>)?"
+    r"|(?P<final>assistantfinal)|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z])"
+)
+"""Tags around thoughts, and channels of gpt-oss: without its tokens "analysisWe ...assistantfinal..."."""
+_MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")
 
 
 def after_thinking(response: str) -> str | None:
     """The response without its thinking, at most its last characters; None where that never ends.
 
     What follows the last closing tag; nothing need open the thinking, as chat templates of many models do at
-    the end of the prompt.
+    the end of the prompt. Of channels the final one alone is the reply.
 
     >>> after_thinking("so 5</think> It is 5."), after_thinking("[THINK]so 5")
     (' It is 5.', None)
+    >>> after_thinking("analysisWe add 2 and 3.assistantfinalIt is 5.")
+    'It is 5.'
     """
-    start, opened = 0, False
-    if "hink" in response or "HINK" in response:  # quicker than the pattern, and most have none
-        for tag in _THOUGHT.finditer(response):
-            start, opened = (tag.end(), opened) if tag["end"] else (start, True)
-    return None if opened and not start else response[start:][-LONGEST_RESPONSE:]
+    if not any(mark in response for mark in ("hink", "HINK", "<|channel|>", "assistantfinal")) and not (
+        "analysis" in response[:30] or "commentary" in response[:30]
+    ):
+        return response[-LONGEST_RESPONSE:]  # quicker than the pattern, and most have none
+    start, opened, end = 0, False, len(response)
+    for mark in _THOUGHT.finditer(response):
+        if mark["tag"] or mark["final"] or mark["channel"] == "final":
+            start = mark.end()
+            ending = _MESSAGE_END.search(response, start) if mark["channel"] else None
+            end = ending.start() if ending is not None else len(response)
+        else:
+            opened = True
+    return None if opened and not start else response[start:end][-LONGEST_RESPONSE:]
 
 
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean

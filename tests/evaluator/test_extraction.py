@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from evaluator.grading.extraction import boxed_answer, find_answer, last_boxed
+from evaluator.grading.extraction import after_thinking, boxed_answer, find_answer, last_boxed
 
 
 def _text(response: str) -> str | None:
@@ -149,3 +149,35 @@ def test_thinking_is_no_answer() -> None:
     assert _text(r"<Thinking>maybe \boxed{5}") is None
     assert _text(r"<think>maybe \boxed{5}</think> I do not know") is None
     assert _text(r"<think>maybe \boxed{5}, let me check") is None
+
+
+@pytest.mark.parametrize("start", ["<|channel|>analysis<|message|>", "analysis", "assistantanalysis", ""])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+        "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+        "\n\nassistantfinal",
+        "assistantcommentary to=functions.sum json{}assistantanalysisGood.assistantfinal",
+    ],
+)
+def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
+    assert after_thinking(f"{start}We add: \\boxed{{5}}.{turn}So 6.") == "So 6."
+    assert after_thinking(f"{start}We add.{turn}5?{turn}So 6.") == "So 6."
+
+
+def test_channels_that_never_come_to_the_final_one_have_no_reply() -> None:
+    for start in ("<|channel|>analysis<|message|>", "analysis", "assistantanalysis", " commentary"):
+        assert after_thinking(f"{start}We add: \\boxed{{5}}.") is None
+
+
+def test_nothing_behind_the_final_message_counts() -> None:
+    final = "<|start|>assistant<|channel|>final<|message|>"
+    assert after_thinking(f"<|channel|>analysis<|message|>5<|end|>{final}6<|return|><|start|>user") == "6"
+
+
+@pytest.mark.parametrize(
+    "text", ["analysis of a sum: 5", "Analysis\nWe add.", "analysis: 5", "An AssistantFinal is 5"]
+)
+def test_words_that_channels_have_in_their_names_are_text(text: str) -> None:
+    assert after_thinking(text) == text
