@@ -216,6 +216,34 @@ def test_questions_are_found_in_a_benchmark(
         )
 
 
+@pytest.mark.parametrize(("by", "around"), [("text", ""), ("inside", "Think. ")])
+def test_copies_of_a_problem_take_its_responses_in_turn(
+    by: By, around: str, db: Database, tmp_path: Path
+) -> None:
+    held = number_copies(
+        [make_problem("1 + 1?", "2"), make_problem("1 + 2?", "3"), make_problem("1 + 1?", "2")]
+    )
+    rows = [{"response": text, "question": f"{around}1 + 1?"} for text in "abcde"]
+    file = open_responses([write_rows(tmp_path / "r.jsonl", *rows)])
+    texts = [row[-1] for row in stored(db, bring(db, file, matcher=InBenchmark("b", held, by)).run)]
+    assert texts == ["a", "c", "e", "b", "d"]
+    again = bring(db, file, matcher=InBenchmark("b", held, by))
+    assert (again.new, again.there) == (0, 5)
+
+
+@pytest.mark.parametrize("by", ["text", "inside"])
+def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: Path) -> None:
+    held = [make_problem("1 + 1?", "2"), make_problem("1 + 2?", "3"), make_problem("1  +  1?", "10")]
+    rows = [{"response": "", "question": text} for text in ("1 + 1?", "1 + 2?", "1 + 3?")]
+    read = survey(
+        open_responses([write_rows(tmp_path / "r.jsonl", *rows)]).read(), InBenchmark("b", held, by)
+    )
+    assert (read.unclear, read.unmatched, read.left_out) == ({"1 + 1?": 1}, {"1 + 3?": 1}, 2)
+    alone = open_responses([write_rows(tmp_path / "alone.jsonl", rows[0])])
+    with pytest.raises(InputError, match="stands several times in the benchmark, with another answer"):
+        survey(alone.read(), InBenchmark("b", held, by))
+
+
 @pytest.mark.parametrize(
     ("lines", "columns", "message"),
     [
