@@ -276,6 +276,10 @@ def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: P
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
         ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
         ("", {}, r"the file is empty"),
+        ("\n \n", {}, r"r.jsonl: there are no rows in it"),
+        ('{"text"\n1', {}, r"r.jsonl: 2 of 2 rows cannot be used:\n  r.jsonl:1: not valid JSON"),
+        ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
+        ("[{}]", {}, r"1 of 1 rows cannot be used:\n  r.jsonl: row 0: it has no columns"),
     ],
 )
 def test_what_cannot_be_imported_says_where_and_what_would_fit(
