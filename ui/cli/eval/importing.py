@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
+from ui.cli.eval.problems import note_golds
 from ui.cli.eval.settings import AnswersName, OwnGrader, check_grader
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
@@ -259,12 +260,7 @@ def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader")
     from evaluator.benchmarks import LoadedBenchmark, check_golds
 
     loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
-    failures = len(check_golds(loaded, grader))
-    if failures:
-        output.note(
-            f"{label}: {failures:,} of {plural(len(placed), 'gold')} are not correct when graded against "
-            "themselves; their problems count as wrong"
-        )
+    note_golds(loaded, len(check_golds(loaded, grader)))
 
 
 def _unmatched(counts: "Counter[str]", benchmark: _Benchmark | None) -> dict[str, Any]:
