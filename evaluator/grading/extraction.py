@@ -9,6 +9,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from evaluator.grading.kinds import choice_letters
+from evaluator.grading.normal import is_measure
 from evaluator.grading.quantity import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
@@ -55,6 +57,8 @@ def find_answer(
         text = _UNESCAPED.sub(lambda match: r"\b" if match.group() == "\x08" else r"\f", text)
     text = _first_reply(text)
     boxed = boxed_answer(text)
+    if boxed is not None and kind is AnswerKind.CHOICE and not boxed_only and not choice_letters(boxed):
+        return _chosen_elsewhere(text) or FinalAnswer(boxed, "box")
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.
     closed = (
@@ -72,6 +76,14 @@ def find_answer(
         letters = [next(filter(None, match.groups())) for match in _LETTER.finditer(text[-_LONGEST_END:])]
         return FinalAnswer(letters[-1], "last sentence") if letters else None
     return FinalAnswer(answer, "marker" if statement.marked else "last sentence")
+
+
+def _chosen_elsewhere(text: str) -> FinalAnswer | None:
+    r"""The option behind a box that names none: `\boxed{42}`, then "The answer is (B)"."""
+    box = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    statement = final_statement(_spaced(text[box:]))
+    answer = stated(statement.text, statement.before) if statement is not None and statement.marked else ""
+    return FinalAnswer(answer, "marker") if len(choice_letters(answer)) == 1 else None
 
 
 _THOUGHT = re.compile(
@@ -181,6 +193,11 @@ _JSON_ANSWER = re.compile(
     r'(?:"((?:[^"\\]|\\.){1,500})"|(-?[\d.][^,}\s]{0,60})|\[([^\[\]]{1,200})\])',
     re.IGNORECASE | re.DOTALL,
 )
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 miles of `50 miles in 7 hours`
+    r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!and\b|or\b|x\b|(?:year|month|week|day|hour|minute)s?\b)"
+    r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
+)
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(
     r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
@@ -220,6 +237,8 @@ def final_statement(text: str) -> Statement | None:
     """What follows the last marker, else the last sentence that states something; None without one."""
     if (answer := _json_answer(text)) is not None:
         return Statement(answer, "", True)
+    if "</answer>" in text and (tagged := _tagged(text)) is not None:
+        return tagged
     end: int | None = len(text)
     for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one
         end = last_marker(text[:end])
@@ -227,6 +246,9 @@ def final_statement(text: str) -> Statement | None:
             break
         answer = _first_line(text[end : end + _LONGEST_TAIL])
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
+            counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
+            if counted is not None:
+                answer = f"{counted[1]} {counted[2]}" if is_measure(counted[2] or "") else counted[1]
             return _concluded(text, end) or Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
@@ -238,7 +260,27 @@ def _json_answer(text: str) -> str | None:
         return None
     matches = _JSON_ANSWER.findall(text[text.find("{") :])
     value = next(filter(None, matches[-1])) if matches else None
-    return value and value.replace("\\\\", "\\").replace('\\"', '"')
+    return value and _ESCAPED.sub(_unescaped, value)
+
+
+_ESCAPED = re.compile(r"\\(?:([\\\"/])|u(?!d[89a-f])([\da-f]{4}))", re.IGNORECASE)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return match[1] or chr(int(match[2], 16))
+
+
+def _tagged(text: str) -> Statement | None:
+    """What the last `<answer>...</answer>` states, None where all are empty."""
+    for match in reversed(list(_TAGGED.finditer(text))):
+        line = _first_line(match[1])
+        if len(line) >= len(match[1].strip(" \t\n*_:")):
+            inside: Statement | None = Statement(line, text[: match.start()], True)
+        else:
+            inside = final_statement(match[1])
+        if inside is not None and any(map(str.isalnum, inside.text)):
+            return inside._replace(marked=True)
+    return None
 
 
 def _concluded(text: str, end: int) -> Statement | None:
