@@ -108,6 +108,12 @@ def db(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
+def _is_for_a_server(item: pytest.Item) -> bool:
+    """Return whether a test may have a database that `--db postgresql` moves: one in a folder of its own."""
+    folders = {"tmp_path", "tmp_path_factory"}
+    return item.get_closest_marker("sqlite") is None and not folders.isdisjoint(item.fixturenames)  # type: ignore[attr-defined]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a test that is a coroutine, in an event loop of its own."""
@@ -119,10 +125,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs a package that is not there (vLLM, TRL, inspect_ai, ...), and SQLite elsewhere."""
+    """Skip what needs a package that is absent (vLLM, TRL, ...), leave out what `--db postgresql` has not."""
     if config.getoption("db") == "postgresql":
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("sqlite")])
-        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
+        config.hook.pytest_deselected(items=[item for item in items if not _is_for_a_server(item)])
+        items[:] = [item for item in items if _is_for_a_server(item)]
     for marker, package, way in (
         ("vllm", "vllm", "`make test VLLM=1` makes an environment with it"),
         ("trl", "trl", "`make test FULL=1` installs it in a folder of its own"),

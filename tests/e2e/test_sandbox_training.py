@@ -6,7 +6,7 @@ The margins are those of the study that the world comes from. No recipe is compa
 from dataclasses import dataclass
 
 import pytest
-from training_runs import metrics, run
+from training_runs import metrics, run, run_beside
 
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import find_eval_run
@@ -52,8 +52,12 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         evaluation("base", "policy"),
         evaluation("ta", f"run/checkpoints/global_step_{STEPS}/actor/huggingface"),
     ):  # fmt: skip
-        done = run(place, *arguments, limit_s=LIMIT_S)
-        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+        if arguments[0] == "train":
+            trained = run(place, *arguments, limit_s=LIMIT_S)
+            assert trained.returncode == 0, trained.stdout[-2000:] + trained.stderr[-4000:]
+        else:
+            done = run_beside(place, *arguments)
+            assert done.code == 0, done.out[-2000:] + done.err[-4000:]
     steps = metrics(place / "run")
     with Database.open(place / "tagrpo.db", read_only=True) as opened, opened.read() as session:
         before, after = (

@@ -23,6 +23,7 @@ from training_runs import (
     publish_sums,
     recorded,
     run,
+    run_beside,
     start,
     started_by,
     wait_until,
@@ -109,9 +110,9 @@ def killed(place: Path) -> Killed:
         return process, started_by(process)
 
     def imports() -> None:
-        done = run(place, "rollouts", "import", "runs/second/rollouts", "--json", limit_s=LIMIT_S)
-        assert done.returncode == 0, done.stderr
-        seen.imported.append(json.loads(done.stdout))
+        done = run_beside(place, "rollouts", "import", "runs/second/rollouts", "--json")
+        assert done.code == 0, done.err
+        seen.imported.append(json.loads(done.out))
 
     process, tree = begin("calls-1")
     for one in tree:
@@ -151,11 +152,11 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
     assert (trained.steps, trained.rollouts) == (STEPS, STEPS * RESPONSES)  # imported meanwhile
 
     # The record is that of the same run: an import finds it instead of making another.
-    imported = run(place, "rollouts", "import", "runs/first/rollouts", "--json", limit_s=LIMIT_S)
-    assert imported.returncode == 0, imported.stderr
+    imported = run_beside(place, "rollouts", "import", "runs/first/rollouts", "--json")
+    assert imported.code == 0, imported.err
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         assert find_run(session, "first").id == kept.id
-    assert json.loads(imported.stdout)["unchanged"] == STEPS
+    assert json.loads(imported.out)["unchanged"] == STEPS
 
 
 def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
@@ -217,9 +218,9 @@ def test_what_could_not_be_graded_is_counted_in_the_metrics(finished: Path) -> N
 
 
 def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None:
-    listed = run(place, "rollouts", "list", "first", "--limit", "100", "--json", limit_s=LIMIT_S)
-    assert listed.returncode == 0, listed.stderr
-    headers = json.loads(listed.stdout)["rollouts"]
+    listed = run_beside(place, "rollouts", "list", "first", "--limit", "100", "--json")
+    assert listed.code == 0, listed.err
+    headers = json.loads(listed.out)["rollouts"]
     assert len(headers) == STEPS * RESPONSES
     by_place = recorded(finished)
     whole = {
@@ -229,14 +230,14 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         (NESTED, "[998,009 characters more; --full shows them]"),
         (decoded(BYTES), "␛[2J"),
     ):
-        shown = run(place, "rollouts", "show", str(whole[text]), limit_s=LIMIT_S)
-        assert shown.returncode == 0, shown.stderr
-        assert expected in shown.stdout
-        assert "\x1b[2J" not in shown.stdout
-        assert len(shown.stdout) < 10_000
+        shown = run_beside(place, "rollouts", "show", str(whole[text]))
+        assert shown.code == 0, shown.err
+        assert expected in shown.out
+        assert "\x1b[2J" not in shown.out
+        assert len(shown.out) < 10_000
     # the database has every character
-    kept = run(place, "rollouts", "show", str(whole[NESTED]), "--json", limit_s=LIMIT_S)
-    assert json.loads(kept.stdout)["response"] == NESTED
+    kept = run_beside(place, "rollouts", "show", str(whole[NESTED]), "--json")
+    assert json.loads(kept.out)["response"] == NESTED
 
 
 def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None:

@@ -165,13 +165,13 @@ def test_engines_of_a_cluster_draw_what_one_draws_though_they_are_killed_meanwhi
 
     alone = plan_run(db, 512, name="alone", max_tokens=40)
     sampler.fill(alone, ignore)
-    before = engine_processes(anywhere=True)
+    before = engine_processes(of_cluster=True)
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     killed: set[int] = set()
 
     def kill_all(count: int, _words: str) -> None:
         if count and not killed:
-            killed.update(engine_processes(anywhere=True) - before)
+            killed.update(engine_processes(of_cluster=True) - before)
             for pid in killed:
                 os.kill(pid, signal.SIGKILL)
 

@@ -1,5 +1,6 @@
 """`tagrpo train run` with verl itself: a set, the command in a process of its own, and what a run leaves."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
+from command_line import Done, run_here
 from runs import Proposed, add_run
 
 from rephraser.sets import publish
@@ -79,6 +81,12 @@ def run(place: Path, *arguments: str, limit_s: float) -> subprocess.CompletedPro
         process.terminate()
         out, errors = process.communicate()
     return subprocess.CompletedProcess(arguments, process.returncode, out, errors)
+
+
+def run_beside(place: Path, *arguments: str) -> Done:
+    """Run a command in `place` that trains nothing: in this process, whose imports are paid already."""
+    with contextlib.chdir(place):
+        return run_here(*arguments)
 
 
 def wait_until(process: subprocess.Popen[str], reached: Callable[[], bool], limit_s: float) -> None:

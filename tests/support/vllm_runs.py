@@ -13,6 +13,7 @@ import psutil
 METADATA = str(Path(__file__).parent / "vllm_cpu")
 SETTINGS = {
     "VLLM_CPU_KVCACHE_SPACE": "1",  # GiB
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",  # two engines at once would share a core
     "VLLM_CPU_CI_ENV": "1",  # no warm-up, no search for fast kernels
     "VLLM_NO_USAGE_STATS": "1",
     "HF_HUB_OFFLINE": "1",
@@ -22,7 +23,12 @@ DTYPE = ("--dtype", "float32")
 
 
 def use_cpu_build() -> None:
-    """Set what vLLM's CPU build needs in this process and those it starts; before vLLM is imported."""
+    """Set what vLLM's CPU build needs in this process and those it starts; before vLLM is imported.
+
+    Where pytest-xdist has several processes, each gets a session, by which its engines are told apart.
+    """
+    if "PYTEST_XDIST_WORKER" in os.environ and os.getsid(0) != os.getpid():
+        os.setsid()
     os.environ.update(SETTINGS)
     if METADATA not in sys.path:
         sys.path.insert(0, METADATA)
@@ -30,17 +36,19 @@ def use_cpu_build() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
 
 
-def engine_processes(*, anywhere: bool = False) -> set[int]:
+def engine_processes(*, of_cluster: bool = False) -> set[int]:
     """Return the ids of processes of vLLM's engines in this process's session: they name themselves.
 
-    Engines of a server, of a training or of a cluster, which have sessions of their own, are with `anywhere`.
+    With `of_cluster` those below this process instead: nodes of a cluster have sessions of their own, and so
+    have a server and a training.
     """
+    below = {process.pid for process in psutil.Process().children(recursive=True)} if of_cluster else set()
     return {
         process.pid
         for process in psutil.process_iter(["cmdline", "status"])
         if "VLLM::" in " ".join(process.info["cmdline"] or ())
         and process.info["status"] != psutil.STATUS_ZOMBIE
-        and (anywhere or _session_of(process.pid) == os.getsid(0))
+        and (process.pid in below if of_cluster else _session_of(process.pid) == os.getsid(0))
     }
 
 

@@ -1,18 +1,23 @@
 """`tagrpo train run` on the CPU with verl's own agent-loop worker, training engine and vLLM server."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from runs import Proposed, add_run
-from training_runs import ROOT
+from training_runs import ROOT, start
 from vllm_runs import METADATA, SETTINGS
 
 from rephraser.sets import publish
 from service.database import Database
+from trainer_adapter.record.rollout import RolloutRecord
 
 QUESTIONS, NEIGHBORS, RESPONSES = 4, 2, 4
 """Of a step; responses to each of a question's prompts."""
+
+_LIMIT_S = 1200
+Rollouts = Mapping[tuple[int, str, int], RolloutRecord]
+"""By step, question and session."""
 
 ENVIRONMENT = {
     **SETTINGS,
@@ -65,3 +70,20 @@ def train_words(name: str, recipe: Sequence[str], model: Path, steps: int, *more
         *(f"trainer.total_training_steps={steps}", "trainer.save_freq=1", "trainer.test_freq=-1"),
         *("tagrpo_run.poll_interval_s=0.1", *more),
     )
+
+
+def train(place: Path, name: str, *words: str) -> Path:
+    """Run the command to a good end; return the folder of its run."""
+    folder = place / "runs" / name
+    process = start(place, *words, **ENVIRONMENT)
+    _, errors = process.communicate(timeout=_LIMIT_S)
+    logs = sorted((folder / "logs").glob("*.log"))
+    log = logs[-1].read_text(errors="replace")[-6000:] if logs else ""
+    assert process.returncode == 0, f"{errors[-3000:]}\n{log}"
+    return folder
+
+
+def gaps(rollouts: Iterable[RolloutRecord], *, own: bool) -> list[float]:
+    """Return |old - sampling| log-prob of each response to questions themselves, or to neighbors."""
+    pairs = [(each.old_log_prob, each.sampling_log_prob) for each in rollouts if (each.variant == 0) == own]
+    return [abs(old - sampling) for old, sampling in pairs if old is not None and sampling is not None]

@@ -1,8 +1,8 @@
 """`tagrpo train run` on verl's own agent-loop worker and vLLM server, in vLLM's build for CPUs.
 
-Four runs serve all tests: one that loses its last checkpoint and goes on from the one before; one whose
-recipe weighs by the ratio of trainer and engine and draws until the groups of its step disagree; and two of
-the policy that comes with tagrpo, in its world, with one seed.
+Two runs serve all tests: one that loses its last checkpoint and goes on from the one before, and one whose
+recipe weighs by the ratio of trainer and engine and draws until the groups of its step disagree.
+`test_vllm_rescue.py` has the policy that comes with tagrpo.
 """
 
 import os
@@ -10,21 +10,27 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import pytest
 from tiny_model import save_tiny_model
-from training_runs import metrics, recorded, start
-from vllm_trainings import ENVIRONMENT, NEIGHBORS, QUESTIONS, RESPONSES, SUMS, publish_sums, train_words
+from training_runs import metrics, recorded
+from vllm_trainings import (
+    ENVIRONMENT,
+    NEIGHBORS,
+    QUESTIONS,
+    RESPONSES,
+    SUMS,
+    Rollouts,
+    gaps,
+    publish_sums,
+    train,
+    train_words,
+)
 
-from benchmarks.studies.sandbox_world import World
-from trainer_adapter.record.rollout import RolloutRecord
 from trainer_adapter.runs.composing import Machine, external_modules
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
-LIMIT_S = 1200
-Rollouts = Mapping[tuple[int, str, int], RolloutRecord]
 DEAD = 3
 """Questions of the set whose every answer is wrong; the others fill one batch and no second."""
 
@@ -34,16 +40,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("training")
     save_tiny_model(folder / "tiny", heads=2, spread=0.1)
     publish_sums(folder, DEAD)
-    return folder
-
-
-def train(place: Path, name: str, *words: str) -> Path:
-    folder = place / "runs" / name
-    process = start(place, *words, **ENVIRONMENT)
-    _, errors = process.communicate(timeout=LIMIT_S)
-    logs = sorted((folder / "logs").glob("*.log"))
-    log = logs[-1].read_text(errors="replace")[-6000:] if logs else ""
-    assert process.returncode == 0, f"{errors[-3000:]}\n{log}"
     return folder
 
 
@@ -68,31 +64,6 @@ def resumed(place: Path, whole: Path, drawn: Rollouts) -> Rollouts:
 def refilled(place: Path) -> Path:
     recipe = ("ta_grpo_corrected", "filter=dynamic")
     return train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1, *SUMS))
-
-
-@pytest.fixture(scope="module")
-def twins(place: Path) -> tuple[Path, Path]:
-    """The policy that comes with tagrpo, trained twice by `ta_rescue` in its world."""
-    world = World(place, "A")
-    world.prepare()
-    settings = (
-        "--data",
-        str(world.export),
-        "data.max_response_length=40",
-        "data.seed=1",
-        "tagrpo_run.seed=1",
-    )
-
-    def trained(name: str) -> Path:
-        return train(place, name, *train_words(name, ("ta_rescue",), world.policy, 2, *settings))
-
-    return trained("first"), trained("second")
-
-
-def gaps(rollouts: Iterable[RolloutRecord], *, own: bool) -> list[float]:
-    """Return |old - sampling| log-prob of each response to questions themselves, or to neighbors."""
-    pairs = [(each.old_log_prob, each.sampling_log_prob) for each in rollouts if (each.variant == 0) == own]
-    return [abs(old - sampling) for old, sampling in pairs if old is not None and sampling is not None]
 
 
 def test_every_step_draws_each_group_and_changes_the_weights(whole: Path, drawn: Rollouts) -> None:
@@ -137,38 +108,6 @@ def test_dead_groups_are_drawn_anew_and_neighbors_weighed(refilled: Path) -> Non
     assert logged["tagrpo/filter/all_wrong"] >= 1
     assert max(gaps(rollouts, own=True)) < 1e-4
     assert logged["actor/grad_norm"] > 0
-
-
-def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(twins: tuple[Path, Path]) -> None:
-    questions: dict[tuple[int, str], list[RolloutRecord]] = {}
-    for each in recorded(twins[0]).values():
-        questions.setdefault((each.step, each.question_id), []).append(each)
-    assert len(questions) == 2 * QUESTIONS
-    dead = Counter[int]()
-    for (step, _), group in questions.items():
-        first, second = ([each for each in group if (each.session < 4) == early] for early in (True, False))
-        assert [each.variant for each in first] == [0] * 4
-        asked = Counter(each.variant for each in second)
-        if any(each.correct for each in first):
-            assert asked == {0: 4}
-        else:
-            assert sorted(asked) == [1, 2, 3]
-            assert sorted(asked.values()) == [1, 1, 2]
-            dead[step] += 1
-    assert 0 < dead.total() < 2 * QUESTIONS
-    for step, logged in metrics(twins[0]).items():
-        assert logged["tagrpo/rescue/dead_share"] == pytest.approx(dead[step] / QUESTIONS)
-        assert logged["actor/grad_norm"] > 0
-    assert max(gaps(recorded(twins[0]).values(), own=True)) < 1e-4
-
-
-def test_two_runs_of_one_seed_are_equal(twins: tuple[Path, Path]) -> None:
-    first, second = map(recorded, twins)
-    assert first.keys() == second.keys()
-    for place_in_run, rollout in first.items():
-        again = second[place_in_run]
-        assert (again.response, again.reward) == (rollout.response, rollout.reward)
-        assert again.old_log_prob == pytest.approx(rollout.old_log_prob, abs=1e-4)
 
 
 def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -> None:
