@@ -128,7 +128,7 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -
             )
         )
     try:
-        received = [end.communicate(timeout=120)[0].split() for end in ends]
+        received = [end.communicate(timeout=300)[0].split() for end in ends]
     finally:
         for end in ends:
             end.kill()
