@@ -1,7 +1,7 @@
 """Stores the responses of another tool as an eval run, in parts; a killed import is gone on with."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -23,6 +23,7 @@ from service.questions.images import store_images
 from service.runs.cells import CellPlan, add_cells, fail_cell
 from service.runs.store import Run, finish_run, package_versions
 from service.runs.tables import CellRow
+from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
 LONGEST_EXTRACTED = 1_000
@@ -31,9 +32,6 @@ _SAMPLES = insert(cast(Table, SampleRow.__table__))
 _TEXTS = insert(cast(Table, SampleTextRow.__table__))
 _GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 _LAST_SAMPLE = select(func.max(SampleRow.id))
-
-Report = Callable[[int, int], None]
-"""Told the number of responses that are stored, and of all."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def import_responses(
     matcher: Matcher,
     read: Survey,
     placed: Sequence[PlacedProblem],
-    report: Report,
+    report: TellProgress,
 ) -> Imported:
     """Store the responses of a file as the run `name`; those that are there already are not stored again.
 

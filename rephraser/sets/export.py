@@ -5,7 +5,7 @@ The token of the Hub is read from the environment only.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.pushing import check_push, push_folder
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
+from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
@@ -25,7 +26,6 @@ _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 DEFAULT_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
 _PICTURED_PER_GROUP = 50  # with images of up to 20 MB
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def export_jsonl(
     *,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> ExportReport:
     """Write one JSON object a line and question, and the manifest to `TARGET.tagrpo.json` beside it.
 
@@ -86,7 +86,7 @@ def export_parquet(
     *,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> ExportReport:
     """Write one parquet file, one row a question, the manifest in its schema's metadata.
 
@@ -116,7 +116,7 @@ def export_hf(
     private: bool = True,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> ExportReport:
     """Write a Hugging Face data set: parquet with typed features, a card, the manifest; push it if asked.
 
@@ -205,7 +205,7 @@ def _images(entry: SetEntry, load: LoadImages) -> list[Image]:
 
 
 def _write_parquet(
-    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: Report | None
+    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: TellProgress | None
 ) -> int:
     """Write the rows in groups; return their size in memory, which a data-set card states."""
     import pyarrow
@@ -235,7 +235,7 @@ def _write_parquet(
     return size
 
 
-def _reporting(entries: Sequence[SetEntry], report: Report | None) -> Iterator[SetEntry]:
+def _reporting(entries: Sequence[SetEntry], report: TellProgress | None) -> Iterator[SetEntry]:
     for done, entry in enumerate(entries, start=1):
         yield entry
         if report is not None and (done % _ROWS_PER_GROUP == 0 or done == len(entries)):

@@ -10,7 +10,7 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from sandbox.pretraining import Progress
+    from sandbox.pretraining import TrainingProgress
     from sandbox.scoring import Group, Score, Share
 
 
@@ -132,7 +132,7 @@ def pretrain(
     from sandbox.worlds import find_world
     from service.errors import Interrupted
 
-    def report(progress: "Progress") -> None:
+    def report(progress: "TrainingProgress") -> None:
         if not terminal.as_json:
             output.say(
                 f"step {progress.step:,} of {progress.steps:,}: loss {progress.loss:.4f}, "

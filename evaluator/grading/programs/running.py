@@ -14,8 +14,8 @@ from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, Verdict, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
+from service.telling import TellProgress
 
-Progress = Callable[[int, int], None]
 PASSES = "passes the tests"
 """What stands as the answer of a program that is right; other programs' say how they fail."""
 _REASONS = {
@@ -63,7 +63,7 @@ class ProgramGrader:
     def grade_many(
         self,
         cases: Sequence[GradeCase],
-        progress: Progress | None = None,
+        progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
         """Grade each response by the tests of its gold; what is not graded by the deadline is unknown.
@@ -95,7 +95,7 @@ class ProgramGrader:
         self,
         cases: Sequence[GradeCase],
         others: Callable[[Sequence[GradeCase]], list[Grade]],
-        progress: Progress | None = None,
+        progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
         """Grade the programs among the cases, those that it remembers at once, and have the others graded."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from service.errors import InputError
 from service.questions.contamination.words import numbers, words
 from service.questions.images import PLACEHOLDER
+from service.telling import TellProgress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +19,6 @@ MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
 BINS = 64  # of the histogram of characters
 VERSION = 1  # of what is found with the same settings
 
-Progress = Callable[[int, int], None]
 EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
@@ -82,7 +82,7 @@ def find_overlaps(
     settings: Settings | None = None,
     *,
     equal: EqualAnswers | None = None,
-    progress: Progress | None = None,
+    progress: TellProgress | None = None,
 ) -> list[Overlap]:
     """Return the pairs of texts and problems that overlap, in the order of the problems, then of the texts.
 

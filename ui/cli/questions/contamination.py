@@ -197,7 +197,7 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
 
 
 def _find(
-    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Progress
+    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Bar
 ) -> _Result:
     from service.questions.contamination import Text, find_overlaps
 
