@@ -45,12 +45,11 @@ from service.runs.cells import (
     open_cells,
     reopen_failed_cells,
 )
-from service.runs.leases import release_dead_leases
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases
 from service.runs.store import Run, finish_run
 from service.runs.tables import FILLED, CellRow
 from service.telling import TellStage
 
-OTHERS_POLL_S = 1.0
 _PROBLEMS_PER_PART, _SAMPLES_PER_PART, _CELLS_PER_PART = 500, 20_000, 5_000
 """What one transaction plans at most, but for a problem that has more samples."""
 

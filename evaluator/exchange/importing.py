@@ -9,6 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.grading import LONGEST_EXTRACTED
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
 from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
@@ -26,7 +27,6 @@ from service.runs.tables import CellRow
 from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
-LONGEST_EXTRACTED = 1_000
 
 _SAMPLES = insert(cast(Table, SampleRow.__table__))
 _TEXTS = insert(cast(Table, SampleTextRow.__table__))

@@ -17,6 +17,8 @@ from evaluator.grading.programs.running import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
+    NO_ANSWER,
+    NO_GOLD,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -284,20 +286,16 @@ class Grader:
 Unsettled = tuple[FinalAnswer, Task]
 """The answer of a case and what is to be done with it."""
 
-NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
-NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
-UNREAD = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
-
 
 def _read(case: GradeCase) -> Grade | Unsettled:
     """The answer of a case and what to do with it, or the grade where there is none or an error."""
     try:
         answer = answer_of(case)
         if answer is None:
-            return NOT_FOUND if case.gold.strip() else NO_GOLD
+            return (NO_ANSWER if case.gold.strip() else NO_GOLD).grade
         return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
     except Exception:  # one response that cannot be read is no reason to grade no other
-        return UNREAD
+        return CRASHED.grade
 
 
 def _grade(answer: FinalAnswer, outcome: Outcome) -> Grade:

@@ -39,7 +39,7 @@ from service.runs.cells import (
     open_cells,
     reopen_failed_cells,
 )
-from service.runs.leases import release_dead_leases
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases
 from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
 from service.telling import TellStage
 
@@ -49,7 +49,6 @@ KINDS: Mapping[Asked, tuple[str, ...]] = {
     "wrong": ("unknown", "wrong"),
     "all": ("unknown", "wrong", "correct"),
 }
-OTHERS_POLL_S = 1.0
 _GRADES = cast(Table, GradeRow.__table__)
 
 

@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.passk.estimators import Floats as Floats
+from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 ORIGINAL = 0

@@ -29,13 +29,12 @@ from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import CellPlan, is_complete, open_cells, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
-from service.runs.leases import release_dead_leases, this_owner
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases, this_owner
 from service.runs.progress import count_states
 from service.runs.store import Run, finish_run
 from service.runs.tables import EMPTY
 from service.telling import TellStage
 
-OTHERS_POLL_S = 1.0
 PROPOSER = "proposer"
 """The key of the proposer's sampler among those of the solvers."""
 

@@ -7,7 +7,7 @@ from typer import Argument, Option
 
 from ui.cli import output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
     from sandbox.pretraining import TrainingProgress
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
-Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
 
 
 def questions(

@@ -8,7 +8,16 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from evaluator.grading.programs.extraction import find_programs
-from evaluator.grading.types import CRASHED, AnswerKind, Grade, GradeCase, GradeValue
+from evaluator.grading.types import (
+    CRASHED,
+    NO_ANSWER,
+    NO_GOLD,
+    TIMEOUT,
+    AnswerKind,
+    Grade,
+    GradeCase,
+    GradeValue,
+)
 from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, Verdict, refusal
@@ -32,10 +41,6 @@ _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 _MOST_KEPT = 100_000
-_CRASHED = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
-_NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
-_NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
-_TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
 
 
 class ProgramGrader:
@@ -85,7 +90,7 @@ class ProgramGrader:
         done = 0
         for future in as_completed(futures):
             case = futures[future]
-            grades[case] = future.result() if future.exception() is None else _CRASHED
+            grades[case] = future.result() if future.exception() is None else CRASHED.grade
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))
@@ -145,17 +150,17 @@ class ProgramGrader:
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:
-            return _TIMEOUT
+            return TIMEOUT.grade
         if not case.gold.strip():
-            return _NO_GOLD
+            return NO_GOLD.grade
         gold = read_gold(case.gold)
         programs = find_programs(case.response, gold)
         if programs is None:
-            return _NOT_FOUND
+            return NO_ANSWER.grade
         program = Program(programs.sources, gold.helpers, gold.names)
         verdict = self._enclosures.run(program, gold.tests, self.limits)
         if programs.source != "code block" and verdict.text.startswith(_NO_PYTHON):
-            return _NOT_FOUND  # prose
+            return NO_ANSWER.grade  # prose
         value = GradeValue.CORRECT if verdict.value == "passed" else GradeValue.WRONG
         if verdict.value in _UNKNOWN:
             value = GradeValue.UNKNOWN

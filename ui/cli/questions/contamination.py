@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from service.database import Database
     from service.questions.contamination import Overlap, Text
-    from service.questions.contamination.finding import EqualAnswers
+    from service.questions.duplicates import EqualAnswers
 
 PAIRS_SHOWN = 20
 
