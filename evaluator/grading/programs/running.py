@@ -20,7 +20,7 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, Verdict, refusal
+from service.enclosure.running import Enclosures, Program, ProgramResult, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
 from service.telling import TellProgress
@@ -158,20 +158,20 @@ class ProgramGrader:
         if programs is None:
             return NO_ANSWER.grade
         program = Program(programs.sources, gold.helpers, gold.names)
-        verdict = self._enclosures.run(program, gold.tests, self.limits)
-        if programs.source != "code block" and verdict.text.startswith(_NO_PYTHON):
+        result = self._enclosures.run(program, gold.tests, self.limits)
+        if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
             return NO_ANSWER.grade  # prose
-        value = GradeValue.CORRECT if verdict.value == "passed" else GradeValue.WRONG
-        if verdict.value in _UNKNOWN:
+        value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
+        if result.value in _UNKNOWN:
             value = GradeValue.UNKNOWN
-        return Grade(value, describe(verdict, gold), _REASONS[verdict.value], programs.source)
+        return Grade(value, describe(result, gold), _REASONS[result.value], programs.source)
 
 
-def describe(verdict: Verdict, gold: ProgramGold) -> str:
+def describe(result: ProgramResult, gold: ProgramGold) -> str:
     """Say in a line how a program did: the test that said no, the error that it raised."""
-    if verdict.value == "passed":
+    if result.value == "passed":
         return PASSES
     lines = gold.tests.split("\n")
-    place = lines[verdict.line - 1].strip() if verdict.line and verdict.line <= len(lines) else ""
-    how = ": ".join(filter(None, (_REASONS[verdict.value], " ".join(verdict.text.split()))))
+    place = lines[result.line - 1].strip() if result.line and result.line <= len(lines) else ""
+    how = ": ".join(filter(None, (_REASONS[result.value], " ".join(result.text.split()))))
     return (f"{how} at `{place}`" if place else how)[:_MOST_TOLD]
