@@ -13,7 +13,7 @@ from service.hashing import file_sha256
 from service.writing import check_folder_target, write_folder
 
 if TYPE_CHECKING:
-    from sandbox.pretraining import Progress
+    from sandbox.pretraining import TrainingProgress
 
 SHIPPED = {"A": "policy-a", "C": "policy-c"}
 """Folders of the policies that come with the package, by world: the demo's, and its control."""
@@ -28,7 +28,7 @@ def pretrain_policy(
     seed: int,
     threads: int,
     steps: int | None,
-    report: "Callable[[Progress], None]",
+    report: "Callable[[TrainingProgress], None]",
 ) -> dict[str, Any]:
     """Pre-train a policy of the world from scratch, write it to `folder`, and return its record.
 
@@ -53,9 +53,9 @@ def pretrain_policy(
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
     tokenizer = make_tokenizer()
-    reports: list[Progress] = []
+    reports: list[TrainingProgress] = []
 
-    def note(progress: "Progress") -> None:
+    def note(progress: "TrainingProgress") -> None:
         reports.append(progress)
         report(progress)
 

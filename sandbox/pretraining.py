@@ -50,7 +50,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class Progress:
+class TrainingProgress:
     """Where training stands."""
 
     step: int
@@ -69,7 +69,7 @@ def pretrain(
     *,
     seed: int,
     threads: int,
-    report: Callable[[Progress], None],
+    report: Callable[[TrainingProgress], None],
     shape: Shape = SHAPE,
     schedule: Schedule = SCHEDULE,
     stop: int | None = None,
@@ -93,7 +93,7 @@ def _pretrain(
     world: World,
     tokenizer: Any,
     seed: int,
-    report: Callable[[Progress], None],
+    report: Callable[[TrainingProgress], None],
     shape: Shape,
     schedule: Schedule,
     stop: int,
@@ -113,7 +113,9 @@ def _pretrain(
             optimizer.step()
         model.zero_grad(set_to_none=True)
         if step % REPORT_EVERY == 0 or step == stop:
-            report(Progress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began))
+            report(
+                TrainingProgress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began)
+            )
             losses = []
     return model.eval()
 

@@ -1,7 +1,7 @@
 """Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,12 +20,11 @@ from evaluator.evals.tables import (
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
+from service.telling import TellProgress
 
 if TYPE_CHECKING:
     from evaluator.grading.workers.cluster import ClusterGraders
 
-Report = Callable[[int, int], None]
-"""Told the number of graded samples and of all that had no grade."""
 
 SAMPLES_PER_COMMIT = 500
 CHARACTERS_PER_COMMIT = 8_000_000
@@ -51,7 +50,7 @@ def grade_run(
     db: Database,
     run_id: str,
     grader: "Grader | ClusterGraders",
-    report: Report,
+    report: TellProgress,
     *,
     version: str = GRADER_VERSION,
 ) -> Graded:

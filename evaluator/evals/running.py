@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import cast
@@ -46,20 +46,17 @@ from service.runs.cells import (
     open_cells,
     reopen_failed_cells,
 )
-from service.runs.leases import release_dead_leases
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases
 from service.runs.store import Run, finish_run
 from service.runs.tables import FILLED, CellRow
+from service.telling import TellStage
 
-OTHERS_POLL_S = 1.0
 _PROBLEMS_PER_PART, _SAMPLES_PER_PART, _CELLS_PER_PART = 500, 20_000, 5_000
 """What one transaction plans at most, but for a problem that has more samples."""
 
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
-
-Report = Callable[[str, int, int | None, str], None]
-"""Told a stage (sampling, waiting, grading), how much is done, of how much, and a few words."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +83,7 @@ def run_eval(
     run: Run,
     sampler: Sampler,
     n: int,
-    report: Report,
+    report: TellStage,
     *,
     grader: Grader,
     retry_final: bool = False,
@@ -167,7 +164,7 @@ def check_n(n: int) -> None:
         raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
 
 
-def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> EvalOutcome:
+def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: TellStage) -> EvalOutcome:
     spec = EvalSpec.from_json(run.spec)
     with db.write() as session:
         release_dead_leases(session, run.id)
@@ -207,7 +204,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
 class _Progress:
     """Turns a sampler's steps into the state of the run."""
 
-    def __init__(self, report: Report, there: int, total: int) -> None:
+    def __init__(self, report: TellStage, there: int, total: int) -> None:
         self._report, self._there, self._total = report, there, total
 
     def __call__(self, drawn: int, words: str) -> None:

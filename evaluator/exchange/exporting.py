@@ -17,6 +17,7 @@ from service.database import Database
 from service.errors import InputError
 from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
+from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
@@ -44,12 +45,9 @@ _TYPES = {
 }
 _PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
-Report = Callable[[int, int], None]
-"""Told how many problems are written, and of how many."""
-
 
 def export_samples(
-    db: Database, run: Run, target: Path, form: SamplesFormat, *, overwrite: bool, report: Report
+    db: Database, run: Run, target: Path, form: SamplesFormat, *, overwrite: bool, report: TellProgress
 ) -> int:
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
@@ -102,7 +100,7 @@ def export_samples(
 
 
 def _rows(
-    db: Database, run: Run, report: Report, image_cell: Callable[[Image], Any]
+    db: Database, run: Run, report: TellProgress, image_cell: Callable[[Image], Any]
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         problems = run_problems(session, run.id)

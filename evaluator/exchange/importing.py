@@ -1,7 +1,7 @@
 """Stores the responses of another tool as an eval run, in parts; a killed import is gone on with."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
@@ -9,6 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, func, insert, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.grading import LONGEST_EXTRACTED
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
 from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
@@ -23,17 +24,14 @@ from service.questions.images import store_images
 from service.runs.cells import CellPlan, add_cells, fail_cell
 from service.runs.store import Run, finish_run, package_versions
 from service.runs.tables import CellRow
+from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
-LONGEST_EXTRACTED = 1_000
 
 _SAMPLES = insert(cast(Table, SampleRow.__table__))
 _TEXTS = insert(cast(Table, SampleTextRow.__table__))
 _GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 _LAST_SAMPLE = select(func.max(SampleRow.id))
-
-Report = Callable[[int, int], None]
-"""Told the number of responses that are stored, and of all."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def import_responses(
     matcher: Matcher,
     read: Survey,
     placed: Sequence[PlacedProblem],
-    report: Report,
+    report: TellProgress,
 ) -> Imported:
     """Store the responses of a file as the run `name`; those that are there already are not stored again.
 

@@ -17,6 +17,8 @@ from evaluator.grading.programs.running import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
+    NO_ANSWER,
+    NO_GOLD,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -30,12 +32,11 @@ from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
 from service.errors import InputError
+from service.telling import TellProgress
 
 if TYPE_CHECKING:
     from evaluator.grading.versions import VerdictCache
 
-Progress = Callable[[int, int], None]
-"""Called with the number of finished cases and the number of all cases."""
 
 _MOST_KEPT = 200_000
 _TASKS_PER_SAVE = 2_000
@@ -99,7 +100,7 @@ class Grader:
         self._programs.forget()
 
     def grade_many(
-        self, cases: Sequence[GradeCase | tuple[str, str]], progress: Progress | None = None
+        self, cases: Sequence[GradeCase | tuple[str, str]], progress: TellProgress | None = None
     ) -> list[Grade]:
         r"""Grades cases, or (response, gold) pairs of the kind latex, in order.
 
@@ -147,7 +148,7 @@ class Grader:
         return [_grade(answer, outcome) for (answer, _), outcome in zip(answers, outcomes, strict=True)]
 
     def grade_apart(
-        self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: Progress | None = None
+        self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: TellProgress | None = None
     ) -> list[Grade]:
         """Grades cases in the workers from the first character on: none can hold up the calling process.
 
@@ -176,7 +177,9 @@ class Grader:
         """Grades the reference of each gold, given as (gold, reference); see `ProgramGrader.check`."""
         return self._programs.check(golds)
 
-    def check_golds(self, golds: Sequence[str | GradeCase], progress: Progress | None = None) -> list[Grade]:
+    def check_golds(
+        self, golds: Sequence[str | GradeCase], progress: TellProgress | None = None
+    ) -> list[Grade]:
         r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
 
         Of a `GradeCase` the response is ignored, but for a program, where it is the reference ("" for none).
@@ -189,7 +192,7 @@ class Grader:
         return self.grade_many(boxed, progress)
 
     def equal_many(
-        self, pairs: Sequence[tuple[str, str]], progress: Progress | None = None
+        self, pairs: Sequence[tuple[str, str]], progress: TellProgress | None = None
     ) -> list[GradeValue]:
         """Whether two extracted answers are equal.
 
@@ -205,7 +208,9 @@ class Grader:
         """Groups the answers of one question by mutual equality; see `Clustering`."""
         return self.cluster_many([ClusterJob(answers, gold)])[0]
 
-    def cluster_many(self, jobs: Sequence[ClusterJob], progress: Progress | None = None) -> list[Clustering]:
+    def cluster_many(
+        self, jobs: Sequence[ClusterJob], progress: TellProgress | None = None
+    ) -> list[Clustering]:
         """Groups the answers of each question. Pairs that occur in several questions are compared once.
 
         `progress` counts questions.
@@ -231,7 +236,7 @@ class Grader:
     def _run(
         self,
         tasks: Sequence[Task],
-        progress: Progress | None,
+        progress: TellProgress | None,
         deadline: float = math.inf,
         *,
         looked: bool = False,
@@ -281,20 +286,16 @@ class Grader:
 Unsettled = tuple[FinalAnswer, Task]
 """The answer of a case and what is to be done with it."""
 
-NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
-NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
-UNREAD = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
-
 
 def _read(case: GradeCase) -> Grade | Unsettled:
     """The answer of a case and what to do with it, or the grade where there is none or an error."""
     try:
         answer = answer_of(case)
         if answer is None:
-            return NOT_FOUND if case.gold.strip() else NO_GOLD
+            return (NO_ANSWER if case.gold.strip() else NO_GOLD).grade
         return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
     except Exception:  # one response that cannot be read is no reason to grade no other
-        return UNREAD
+        return CRASHED.grade
 
 
 def _grade(answer: FinalAnswer, outcome: Outcome) -> Grade:

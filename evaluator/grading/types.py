@@ -143,6 +143,11 @@ class Outcome(NamedTuple):
         """True for outcomes that every machine would reach: no time-out, no lack of memory, no crash."""
         return self.value is not GradeValue.UNKNOWN or self.reason in ("unparsable", "too large", "no answer")
 
+    @property
+    def grade(self) -> Grade:
+        """The same as the grade of a response."""
+        return Grade(self.value, self.extracted, self.reason, self.source)
+
 
 Judged = Outcome | None
 """None where algebra would be needed."""

@@ -3,7 +3,7 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, cast
@@ -39,8 +39,9 @@ from service.runs.cells import (
     open_cells,
     reopen_failed_cells,
 )
-from service.runs.leases import release_dead_leases
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases
 from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
+from service.telling import TellStage
 
 Asked = Literal["unknown", "wrong", "all"]
 KINDS: Mapping[Asked, tuple[str, ...]] = {
@@ -48,11 +49,7 @@ KINDS: Mapping[Asked, tuple[str, ...]] = {
     "wrong": ("unknown", "wrong"),
     "all": ("unknown", "wrong", "correct"),
 }
-OTHERS_POLL_S = 1.0
 _GRADES = cast(Table, GradeRow.__table__)
-
-Report = Callable[[str, int, int | None, str], None]
-"""Told a stage, how much is done, of how much, and a few words."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,7 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
 
 
 def judge_run(
-    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, sampler: Sampler, report: Report
+    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, sampler: Sampler, report: TellStage
 ) -> Judged:
     """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
 
@@ -183,7 +180,7 @@ def judge_run(
 
 
 def _ask(
-    db: Database, judging: Run, work: "_JudgeCells", sampler: Sampler, report: Report, total: int
+    db: Database, judging: Run, work: "_JudgeCells", sampler: Sampler, report: TellStage, total: int
 ) -> tuple[str | None, str | None, dict[str, int]]:
     failures: Counter[str] = Counter()
     done = 0

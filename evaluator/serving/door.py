@@ -4,15 +4,9 @@ import base64
 import binascii
 import hmac
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
-from typing import Any
 
 from evaluator.serving.metrics import Metrics
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[MutableMapping[str, Any], Receive, Send], Awaitable[None]]
+from service.web.asgi import Asgi, Message, Receive, Scope, Send
 
 OPEN = frozenset({"/health"})
 """Routes that ask for no token: whether a server is there is what load balancers look at."""
@@ -27,13 +21,13 @@ class Door:
     take an address and no headers.
     """
 
-    def __init__(self, app: App, *, token: str | None, metrics: Metrics, routes: frozenset[str]) -> None:
+    def __init__(self, app: Asgi, *, token: str | None, metrics: Metrics, routes: frozenset[str]) -> None:
         self._app = app
         self._token = None if token is None else token.encode()
         self._metrics = metrics
         self._routes = routes
 
-    async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let through or refuse."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -57,7 +51,7 @@ class Door:
         finally:
             self._metrics.answered(route, status, time.perf_counter() - began)
 
-    def _may_enter(self, scope: MutableMapping[str, Any]) -> bool:
+    def _may_enter(self, scope: Scope) -> bool:
         if self._token is None or scope["path"] in OPEN:
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")

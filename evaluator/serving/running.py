@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from evaluator.grading import Grader
 from service.errors import PrerequisiteError
-from service.listening import run_until_signal
+from service.web.listening import run_until_signal
 
 _KEEP_ALIVE_S = 30
 _GRACE_S = 10

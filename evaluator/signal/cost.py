@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
-from evaluator.signal.groups import ORIGINAL, Checkpoint, Floats, QuestionGroup, count_groups
+from evaluator.signal.groups import ORIGINAL, CheckpointGroups, Floats, QuestionGroup, count_groups
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Shift, binomial_table, equal_chances, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
@@ -269,7 +269,7 @@ def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | Non
     return usd_per_gpu_hour / (_SECONDS_AN_HOUR * tokens_per_second)
 
 
-def mean_tokens(checkpoint: Checkpoint) -> tuple[float | None, float | None]:
+def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | None]:
     """Return the mean tokens of a response to an original and to a neighbor, None where none is known."""
     totals = {True: [0, 0], False: [0, 0]}
     for group in checkpoint.groups:

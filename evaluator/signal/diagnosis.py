@@ -21,7 +21,7 @@ from evaluator.signal.forecast import (
     paper_shapes,
 )
 from evaluator.signal.groups import (
-    Checkpoint,
+    CheckpointGroups,
     Source,
     count_groups,
     pool_visits,
@@ -203,7 +203,7 @@ def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
     ]
 
 
-def _fit(pilot: Checkpoint, settings: Settings) -> Forecast:
+def _fit(pilot: CheckpointGroups, settings: Settings) -> Forecast:
     counts = count_groups(pilot.groups)
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
@@ -212,17 +212,17 @@ def _fit(pilot: Checkpoint, settings: Settings) -> Forecast:
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
 
 
-def _predict(pilot: Checkpoint, fitted: Forecast, g: int, n: int) -> Prediction:
+def _predict(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Prediction:
     return Prediction(pilot.label, fitted, tuple(fitted.row(shape) for shape in paper_shapes(g, n)))
 
 
-def _choices(pilot: Checkpoint, fitted: Forecast, g: int, n: int) -> Choices:
+def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choices:
     groups = pool_visits(pilot.groups)
     rows = compare_choices(groups, fitted.model, g, n if fitted.model.shift else 0)
     return Choices(pilot.label, len(groups), tuple(rows))
 
 
-def _cost(pilot: Checkpoint, fitted: Forecast, g: int, n: int, settings: Settings) -> CostReport:
+def _cost(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: Settings) -> CostReport:
     price = token_price(settings.usd_per_gpu_hour, settings.tokens_per_second)
     return cost_report(fitted, g, n, TokenCosts(*mean_tokens(pilot), price), checkpoint=pilot.label)
 

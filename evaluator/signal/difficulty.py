@@ -10,7 +10,7 @@ from evaluator.signal.difficulty_tests import Homogeneity, StrategyShift, homoge
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
     ORIGINAL,
-    Checkpoint,
+    CheckpointGroups,
     Floats,
     GroupCounts,
     Ints,
@@ -85,7 +85,7 @@ class DifficultyAudit:
         return sorted(rows, key=lambda row: row.p_value if row.p_value is not None else 1.0)
 
 
-def audit_difficulty(checkpoint: Checkpoint, *, fdr: float = FDR, seed: int = 0) -> DifficultyAudit:
+def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0) -> DifficultyAudit:
     """Return the audit: tests of equal rates, the spread of shifts, strategies, and odd neighbors.
 
     Visits of a question are pooled. Questions without an original or without neighbors are left out, and so

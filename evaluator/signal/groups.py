@@ -8,10 +8,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from evaluator.passk.estimators import Floats as Floats
+from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
 ORIGINAL = 0
@@ -65,15 +65,17 @@ class QuestionGroup:
 
 
 @dataclass(frozen=True)
-class Checkpoint:
+class CheckpointGroups:
     """The groups of one eval run, or of a stretch of training steps, in the order they were read."""
 
     label: str
     groups: tuple[QuestionGroup, ...]
 
-    def only(self, group_ids: set[str]) -> "Checkpoint":
+    def only(self, group_ids: set[str]) -> "CheckpointGroups":
         """Return the checkpoint with the groups of these questions."""
-        return Checkpoint(self.label, tuple(group for group in self.groups if group.group_id in group_ids))
+        return CheckpointGroups(
+            self.label, tuple(group for group in self.groups if group.group_id in group_ids)
+        )
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ class Source:
     """
 
     name: str
-    checkpoints: tuple[Checkpoint, ...]
+    checkpoints: tuple[CheckpointGroups, ...]
     texts: Callable[[str, Sequence[str]], Iterator[GroupTexts]]
     notes: tuple[str, ...] = ()
 

@@ -11,7 +11,7 @@ import numpy as np
 from evaluator.passk.estimators import pass_hat_k
 from evaluator.signal.groups import (
     Bools,
-    Checkpoint,
+    CheckpointGroups,
     Estimate,
     Floats,
     GroupCounts,
@@ -167,7 +167,7 @@ class _Figure:
     variant: int | None = None
 
 
-def zero_gradient(checkpoint: Checkpoint, g: int, n: int, *, confidence: float = 0.95) -> ZeroGradient:
+def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int, *, confidence: float = 0.95) -> ZeroGradient:
     """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
 
     Where a prompt has more than G responses, the value of a question is the exact chance over random subsets

@@ -27,9 +27,9 @@ from service.database import Database, in_parts, utc_now
 from service.program_gold import read_gold
 from service.questions.tables import QuestionRow
 from service.runs.tables import CellRow
+from service.telling import TellProgress
 
 QUESTIONS_PER_BATCH = 200
-Report = Callable[[int, int], None]
 
 PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
 
@@ -47,7 +47,7 @@ def check_structure(
     spec: RunSpec,
     *,
     count_tokens: Callable[[str], int] | None,
-    report: Report,
+    report: TellProgress,
 ) -> int:
     """Run the structural checks on all candidates that had none; return how many.
 

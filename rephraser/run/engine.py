@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -29,24 +29,18 @@ from service.models.stopping import GRACE_S, INTERRUPTED, finish_on_signals
 from service.runs.batching import fill_by_batch
 from service.runs.cells import CellPlan, is_complete, open_cells, reopen_failed_cells
 from service.runs.filling import BuildRequests, CellsToAsk, Filled, fill_cells
-from service.runs.leases import release_dead_leases, this_owner
+from service.runs.leases import OTHERS_POLL_S, release_dead_leases, this_owner
 from service.runs.progress import count_states
 from service.runs.store import Run, finish_run
 from service.runs.tables import EMPTY
+from service.telling import TellStage
 
-OTHERS_POLL_S = 1.0
 PROPOSER = "proposer"
 """The key of the proposer's sampler among those of the solvers."""
 
 Client = RemoteClient | BatchClient
 OpenClient = Callable[[str], Client]
 """Returns the client for a model, given its name: one for single requests, or one for batch jobs."""
-
-
-class Report(Protocol):
-    """Told what the run is doing: a stage, how far it is, and a few words."""
-
-    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
 
 
 @dataclass
@@ -76,7 +70,7 @@ class Engine:
     db: Database
     run: Run
     spec: RunSpec
-    report: Report
+    report: TellStage
     open_client: OpenClient
     waves: Waves
     samplers: Mapping[str, Sampler] = field(default_factory=dict)
@@ -285,8 +279,8 @@ class Engine:
             sampler = self.samplers.get(key)
             if sampler is None or outcome.stopped is not None:
                 continue
-            report = partial(self.report, "drawing candidates" if key == PROPOSER else "drawing answers")
-            outcome.add(draw_cells(find, sampler, report))
+            stage = "drawing candidates" if key == PROPOSER else "drawing answers"
+            outcome.add(draw_cells(find, sampler, self.report, stage))
             outcome.notices += [notice for notice in sampler.notices if notice not in outcome.notices]
             if any(other is not sampler for other in self.samplers.values()):
                 sampler.close()  # the next one's weights take its place on the GPU
@@ -302,7 +296,7 @@ class _DroppedError(Exception):
 class Tally:
     """Counts the answers of an invocation as they come, for the progress line."""
 
-    def __init__(self, report: Report) -> None:
+    def __init__(self, report: TellStage) -> None:
         self._report = report
         self._answered = self._failed = 0
         self._usd = 0.0

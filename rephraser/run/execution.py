@@ -8,7 +8,7 @@ from typing import Any
 
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.tokens import load_token_counter
-from rephraser.run.engine import PROPOSER, Client, Engine, Invocation, Report
+from rephraser.run.engine import PROPOSER, Client, Engine, Invocation
 from rephraser.run.local.engines import check_engine, open_stored
 from rephraser.run.local.proposals import Source, rules_source
 from rephraser.run.spec import RunSpec
@@ -28,6 +28,7 @@ from service.questions import Question
 from service.runs.ledger import RunLedger
 from service.runs.spending import set_cap
 from service.runs.store import Run
+from service.telling import TellStage
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,9 @@ def prepare(
     return Prepared(endpoints, prices, count_tokens, source, opened)
 
 
-def carry_out(db: Database, run: Run, prepared: Prepared, execution: Execution, report: Report) -> Invocation:
+def carry_out(
+    db: Database, run: Run, prepared: Prepared, execution: Execution, report: TellStage
+) -> Invocation:
     """Work on a run until it is done, stopped by a cap, or only failures are left."""
     spec = RunSpec.from_json(run.spec)
     if execution.max_usd is not None:

@@ -16,7 +16,6 @@ from rephraser.reviews.status import CandidateStatus
 from rephraser.run.check import (
     PREMISE_CHANGED,
     PREMISE_DROPPED,
-    Report,
     looks_taken,
     premise_evidence,
     premise_findings,
@@ -33,6 +32,7 @@ from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.database import Database, in_parts
 from service.questions.tables import QuestionRow
 from service.runs.tables import FINAL, AnswerRow, CellRow
+from service.telling import TellProgress
 
 CANDIDATES_PER_BATCH = 100
 SHOWN_CLASS_LENGTH = 200
@@ -74,7 +74,7 @@ class Case:
         return structure_of(finding["name"] for finding in self.findings)
 
 
-def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: Report) -> int:
+def judge_answers(db: Database, run_id: str, spec: RunSpec, grader: Grader, *, report: TellProgress) -> int:
     """Judge every candidate whose answers for its next look are all drawn; return how many verdicts fell."""
     if not spec.solvers:
         return 0

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.check import Report
 from rephraser.run.judge import CANDIDATES_PER_BATCH, judge_cases, ready_cases
 from rephraser.run.spec import RunSpec
 from rephraser.tables import StandingRow, VerdictRow
@@ -18,6 +17,7 @@ from rephraser.verdict import Rule, Verdict, rule_spec
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
+from service.telling import TellProgress
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class _Standing:
 
 
 def judge_again(
-    db: Database, run: Run, rule: Rule, grader: Grader, *, dry_run: bool = False, report: Report
+    db: Database, run: Run, rule: Rule, grader: Grader, *, dry_run: bool = False, report: TellProgress
 ) -> Rejudged:
     """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
 

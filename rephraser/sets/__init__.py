@@ -2,7 +2,7 @@
 
 from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates
-from rephraser.sets.export import ExportReport, export_hf, export_jsonl, export_parquet
+from rephraser.sets.export import ExportReport, export_file, export_hf
 from rephraser.sets.publish import Draft, draft, make_selection, publish
 from rephraser.sets.reimport import import_set, read_published
 from rephraser.sets.selection import Adaptive
@@ -23,9 +23,8 @@ __all__ = [
     "accept_rates",
     "diff",
     "draft",
+    "export_file",
     "export_hf",
-    "export_jsonl",
-    "export_parquet",
     "find_set",
     "import_set",
     "list_sets",

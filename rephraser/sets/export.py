@@ -5,10 +5,10 @@ The token of the Hub is read from the environment only.
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rephraser.sets.rows import MANIFEST_NAME, features, manifest, to_row
 from rephraser.sets.store import load_set
@@ -17,6 +17,7 @@ from service.database import Database
 from service.errors import DatabaseError, InputError
 from service.pushing import check_push, push_folder
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
+from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 SPLIT_FILE = "data/train-00000-of-00001.parquet"
@@ -25,7 +26,6 @@ _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 DEFAULT_LICENSE = "other"
 _ROWS_PER_GROUP = 1000
 _PICTURED_PER_GROUP = 50  # with images of up to 20 MB
-Report = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -44,16 +44,19 @@ class ExportReport:
     pushed_to: str | None = None
 
 
-def export_jsonl(
+def export_file(
     db: Database,
     reference: str,
     target: Path,
+    form: Literal["jsonl", "parquet"],
     *,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> ExportReport:
-    """Write one JSON object a line and question, and the manifest to `TARGET.tagrpo.json` beside it.
+    """Write a set as one file, one row a question.
+
+    The manifest stands in a parquet file's schema, and beside a file of JSON Lines in `TARGET.tagrpo.json`.
 
     Raises:
         InputError: the target exists, a bad licence identifier, or the disk does not take it.
@@ -61,48 +64,20 @@ def export_jsonl(
         DatabaseError: the set's members do not give its hash.
     """
     _check_license(license_name)
-    sidecar = manifest_beside(target)
-    check_file_target(sidecar, overwrite=overwrite)
-    check_file_target(target, overwrite=overwrite)
+    sidecar = manifest_beside(target) if form == "jsonl" else None
+    for path in filter(None, (sidecar, target)):
+        check_file_target(path, overwrite=overwrite)
     whole = _load_unchanged(db, reference)
+    described, load = _manifest_text(whole.header, license_name), image_loader(db)
 
     def write(path: Path) -> None:
-        pictured, load = _pictured(whole.entries), image_loader(db)
-        with path.open("w", encoding="utf-8", newline="\n") as file:
-            for entry in _reporting(whole.entries, report):
-                images = [data_address(image) for image in _images(entry, load)] if pictured else None
-                file.write(json.dumps(to_row(entry, images), ensure_ascii=False) + "\n")
+        if form == "jsonl":
+            _write_jsonl(path, whole.entries, load, report)
+        else:
+            _write_parquet(path, whole.entries, described, load, report)
 
-    described = _manifest_text(whole.header, license_name)
-    write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
-    write_file(target, write, overwrite=overwrite)
-    return _report(whole, target)
-
-
-def export_parquet(
-    db: Database,
-    reference: str,
-    target: Path,
-    *,
-    license_name: str = DEFAULT_LICENSE,
-    overwrite: bool = False,
-    report: Report | None = None,
-) -> ExportReport:
-    """Write one parquet file, one row a question, the manifest in its schema's metadata.
-
-    Raises:
-        InputError: the target exists, a bad licence identifier, or the disk does not take it.
-        NotFoundError: no such set.
-        DatabaseError: the set's members do not give its hash.
-    """
-    _check_license(license_name)
-    check_file_target(target, overwrite=overwrite)
-    whole = _load_unchanged(db, reference)
-    described = _manifest_text(whole.header, license_name)
-
-    def write(path: Path) -> None:
-        _write_parquet(path, whole.entries, described, image_loader(db), report)
-
+    if sidecar is not None:
+        write_file(sidecar, lambda path: _write_text(path, described), overwrite=overwrite)
     write_file(target, write, overwrite=overwrite)
     return _report(whole, target)
 
@@ -116,7 +91,7 @@ def export_hf(
     private: bool = True,
     license_name: str = DEFAULT_LICENSE,
     overwrite: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> ExportReport:
     """Write a Hugging Face data set: parquet with typed features, a card, the manifest; push it if asked.
 
@@ -204,8 +179,18 @@ def _images(entry: SetEntry, load: LoadImages) -> list[Image]:
     return [images[id] for id in ids]
 
 
+def _write_jsonl(
+    path: Path, entries: Sequence[SetEntry], load: LoadImages, report: TellProgress | None
+) -> None:
+    pictured = _pictured(entries)
+    with path.open("w", encoding="utf-8", newline="\n") as file:
+        for entry in _reporting(entries, report):
+            images = [data_address(image) for image in _images(entry, load)] if pictured else None
+            file.write(json.dumps(to_row(entry, images), ensure_ascii=False) + "\n")
+
+
 def _write_parquet(
-    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: Report | None
+    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: TellProgress | None
 ) -> int:
     """Write the rows in groups; return their size in memory, which a data-set card states."""
     import pyarrow
@@ -235,7 +220,7 @@ def _write_parquet(
     return size
 
 
-def _reporting(entries: Sequence[SetEntry], report: Report | None) -> Iterator[SetEntry]:
+def _reporting(entries: Sequence[SetEntry], report: TellProgress | None) -> Iterator[SetEntry]:
     for done, entry in enumerate(entries, start=1):
         yield entry
         if report is not None and (done % _ROWS_PER_GROUP == 0 or done == len(entries)):

@@ -1,11 +1,11 @@
 """The processes outside: one that is kept, and for each program one that makes the two inside.
 
 `running` starts the first, writes two messages to its standard input for each program (the program with its
-limits, the tests) and reads one from its standard output, the verdict. First inside is the process of the
+limits, the tests) and reads one from its standard output, the result. First inside is the process of the
 tests, which makes that of the program before it reads the tests. They lie in namespaces of their own, one
 inside the other: the program's process can neither name the other one nor read its memory.
 
-A verdict with `next` says that both messages were read, so that another program may follow.
+A result with `next` says that both messages were read, so that another program may follow.
 """
 
 import json
@@ -20,9 +20,9 @@ from typing import Any, NoReturn
 
 from service.enclosure.channel import receive
 from service.enclosure.filters import forbid
-from service.enclosure.judge import quiet, run_tests
 from service.enclosure.namespaces import PR_SET_PDEATHSIG, Limits, confine, libc, limit_program, separate
 from service.enclosure.program import serve
+from service.enclosure.testing import quiet, run_tests
 
 _LOOK_S = 0.02
 _LEFT_ALONE_S = 15.0  # longer than `running` waits: after that it is gone
@@ -48,7 +48,7 @@ def _launch(asked: dict[str, Any], limits: Limits) -> None:
     try:
         separate()
     except OSError as error:
-        _tell({"verdict": "not run", "text": str(error.strerror)})
+        _tell({"result": "not run", "text": str(error.strerror)})
         return
     reads, writes = os.pipe()
     child = os.fork()
@@ -64,13 +64,13 @@ def _launch(asked: dict[str, Any], limits: Limits) -> None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             if not is_late:
-                _tell({"verdict": "too large"})
+                _tell({"result": "too large"})
             return
         signal.sigtimedwait({signal.SIGCHLD}, _LOOK_S)
 
 
 def _inside(asked: dict[str, Any], limits: Limits, reads: int, writes: int) -> NoReturn:
-    """Confine this process, make the program's, run the tests and tell the verdict."""
+    """Confine this process, make the program's, run the tests and tell the result."""
     try:
         number = int.from_bytes(os.read(reads, 8), "big")
         os.close(reads)
@@ -85,16 +85,16 @@ def _inside(asked: dict[str, Any], limits: Limits, reads: int, writes: int) -> N
             forbid(libc)
             random.seed(0)
         except OSError as error:
-            _tell({"verdict": "not run", "text": str(error.strerror)})
+            _tell({"result": "not run", "text": str(error.strerror)})
             os._exit(0)
         quiet()
         deadline = time.monotonic() + limits.wall_seconds
         message = receive(lambda size: os.read(0, size))
         if message is not None:
-            verdict = run_tests(mine, message["tests"], message["helpers"], message["names"], deadline)
-            if verdict["verdict"] == "ended":
-                verdict["verdict"] = _end_of(program, limits)
-            _tell({**verdict, "next": True})
+            result = run_tests(mine, message["tests"], message["helpers"], message["names"], deadline)
+            if result["result"] == "ended":
+                result["result"] = _end_of(program, limits)
+            _tell({**result, "next": True})
     finally:
         os._exit(0)
 
@@ -124,8 +124,8 @@ def _end_of(program: int, limits: Limits) -> str:
     return "too slow" if usage.ru_utime + usage.ru_stime >= 0.9 * limits.seconds else "ended"
 
 
-def _tell(verdict: dict[str, Any]) -> None:
-    content = json.dumps(verdict).encode("utf-8", "surrogatepass")
+def _tell(result: dict[str, Any]) -> None:
+    content = json.dumps(result).encode("utf-8", "surrogatepass")
     os.write(1, len(content).to_bytes(4, "big") + content)
 
 

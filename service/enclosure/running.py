@@ -1,4 +1,4 @@
-"""Runs a program against tests in an enclosure and returns the verdict."""
+"""Runs a program against tests in an enclosure and returns the result."""
 
 import contextlib
 import json
@@ -44,7 +44,7 @@ class Program:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ProgramResult:
     """How a program did.
 
     Attributes:
@@ -89,8 +89,8 @@ class Enclosures:
         for launcher in idle:
             _end(launcher)
 
-    def run(self, program: Program, tests: str, limits: Limits | None = None) -> Verdict:
-        """Run a program, and the tests against it; see `Verdict`.
+    def run(self, program: Program, tests: str, limits: Limits | None = None) -> ProgramResult:
+        """Run a program, and the tests against it; see `ProgramResult`.
 
         Never raises for what a program does; safe to call from several threads.
         """
@@ -98,34 +98,34 @@ class Enclosures:
         try:
             content = _framed({"tests": tests, "helpers": program.helpers, "names": program.names})
         except Malformed:
-            return Verdict("bad tests", text="the tests are too long")
+            return ProgramResult("bad tests", text="the tests are too long")
         try:
             content = _framed({"program": vars(program), "limits": vars(limits)}) + content
         except Malformed:
-            return Verdict("too large", text="the program is too long")
+            return ProgramResult("too large", text="the program is too long")
         if self._process != os.getpid():
             self._begin()
         with self._lock:
             if self._closed:
-                return Verdict("not run", text="closed")
+                return ProgramResult("not run", text="closed")
             launcher = self._idle.pop() if self._idle else _start()
             self._busy.add(launcher)
-        verdict = None
+        result = None
         try:
-            verdict = _ask(launcher, content, time.monotonic() + limits.wall_seconds + GRACE_S)
+            result = _ask(launcher, content, time.monotonic() + limits.wall_seconds + GRACE_S)
         finally:
             with self._lock:
                 self._busy.discard(launcher)
-                again = verdict is not None and verdict.get("next") is True and not self._closed
+                again = result is not None and result.get("next") is True and not self._closed
                 if again:
                     self._idle.append(launcher)
             if not again:
                 _end(launcher)
-        if verdict is None:
-            return Verdict("not run", text="the enclosure ended without a verdict")
-        line = verdict.get("line")
-        return Verdict(
-            str(verdict["verdict"]), line if isinstance(line, int) else None, str(verdict.get("text", ""))
+        if result is None:
+            return ProgramResult("not run", text="the enclosure ended without a result")
+        line = result.get("line")
+        return ProgramResult(
+            str(result["result"]), line if isinstance(line, int) else None, str(result.get("text", ""))
         )
 
 
@@ -136,9 +136,9 @@ def refusal() -> str | None:
     if not sys.platform.startswith("linux"):
         return f"no program can be run on {sys.platform}: {WAY_OUT}"
     with Enclosures() as enclosures:
-        verdict = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
-    if verdict.value != "passed":
-        return f"no program can be run here ({verdict.text}): {WAY_OUT}"
+        result = enclosures.run(Program(("def double(n): return 2 * n",)), "assert double(2) == 4")
+    if result.value != "passed":
+        return f"no program can be run here ({result.text}): {WAY_OUT}"
     _CAN_RUN.set()
     return None
 
@@ -162,7 +162,7 @@ def _end(launcher: "subprocess.Popen[bytes]") -> None:
 
 
 def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -> dict[str, Any] | None:
-    """Return the verdict; None where none comes. One of tests that do not end is made here."""
+    """Return the result; None where none comes. One of tests that do not end is made here."""
     assert launcher.stdin is not None
     assert launcher.stdout is not None
     output, waiting = launcher.stdout.fileno(), select.poll()  # `select` knows no number of 1,024 or more
@@ -178,7 +178,7 @@ def _ask(launcher: "subprocess.Popen[bytes]", content: bytes, deadline: float) -
             launcher.stdin.write(content)
         return receive(read)
     except TimeoutError:
-        return {"verdict": "bad tests", "text": "the tests do not end"}
+        return {"result": "bad tests", "text": "the tests do not end"}
     except (OSError, Malformed):
         return None
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.questions.store import Member
+from service.telling import TellProgress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -19,7 +20,6 @@ MOST_COMPARED = 40  # earlier texts compared with one text, so that thousands fr
 CHUNK = 4096  # windows hashed at once: 64 hashes x 4096 x 8 bytes stay in the cache
 
 EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
-Report = Callable[[int, int], None]
 
 
 def comparable(text: str) -> str:
@@ -130,7 +130,9 @@ class Likeness:
     look_alikes: tuple[Pair, ...]
 
 
-def compare_members(members: Sequence[Member], equal: EqualAnswers, report: Report | None = None) -> Likeness:
+def compare_members(
+    members: Sequence[Member], equal: EqualAnswers, report: TellProgress | None = None
+) -> Likeness:
     """Compare each member with the earlier ones of the same images.
 
     `equal` says for pairs of answers whether they agree.

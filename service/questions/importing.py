@@ -25,9 +25,7 @@ from service.questions.store import (
     members_hash,
     store_set,
 )
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is done now, how much of it is done, and how much there is."""
+from service.telling import TellProgress, TellStage
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class AnswerChecker(Protocol):
     def version(self) -> str: ...
 
     def check_golds(
-        self, golds: Sequence[str], progress: Callable[[int, int], None] | None = None
+        self, golds: Sequence[str], progress: TellProgress | None = None
     ) -> Sequence[Checked]: ...
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Checked]: ...
@@ -93,7 +91,7 @@ def store_import(
     grader: AnswerChecker,
     *,
     name: str | None = None,
-    progress: Progress | None = None,
+    progress: TellStage | None = None,
 ) -> ImportReport:
     """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
 
@@ -167,7 +165,7 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
     )
 
 
-def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: Progress | None) -> list[Member]:
+def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellStage | None) -> list[Member]:
     grades = grader.check_golds(
         [member.question.answer for member in members], _step(progress, "checking golds")
     )
@@ -209,7 +207,7 @@ def _equal_answers(
     return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
 
 
-def _step(progress: Progress | None, what: str) -> Callable[[int, int], None] | None:
+def _step(progress: TellStage | None, what: str) -> TellProgress | None:
     return None if progress is None else lambda done, total: progress(what, done, total)
 
 

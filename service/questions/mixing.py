@@ -6,7 +6,7 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,8 +26,8 @@ from service.questions.store import (
     members_hash,
     store_set,
 )
+from service.telling import TellStage
 
-Progress = Callable[[str, int, int], None]
 REPORT_EVERY = 200
 
 
@@ -95,7 +95,7 @@ def choose_extra(
     extra: Sequence[Question],
     count: int,
     seed: int,
-    progress: Progress | None = None,
+    progress: TellStage | None = None,
 ) -> tuple[list[Question], Overlaps]:
     """Return the first `count` questions of `extra`, in seeded order, that overlap with nothing before them.
 
@@ -138,7 +138,7 @@ def mix_sets(
     chunk: int | None = None,
     chunks: int | None = None,
     times: float | None = None,
-    progress: Progress | None = None,
+    progress: TellStage | None = None,
 ) -> MixReport:
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
@@ -208,6 +208,6 @@ def _same_or_none(session: Session, name: str, spec: dict[str, Any]) -> StoredSe
     )
 
 
-def _tell(progress: Progress | None, what: str, done: int, total: int) -> None:
+def _tell(progress: TellStage | None, what: str, done: int, total: int) -> None:
     if progress is not None and (done % REPORT_EVERY == 0 or done == total):
         progress(what, done, total)

@@ -20,6 +20,7 @@ from service.errors import DatabaseError
 from service.process import Process, this_process
 from service.runs.tables import EMPTY, CellRow, RunCellRow
 
+OTHERS_POLL_S = 1.0  # between looks at requests that other processes have leased
 LEASE_S = 900.0  # a live process renews its leases well before
 NO_LEASE: Mapping[str, None] = {"lease_owner": None, "lease_until": None, "lease_uptime": None}
 

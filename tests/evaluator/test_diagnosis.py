@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.signal.diagnosis import Settings, diagnose
-from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, Source
 from evaluator.signal.records import diagnosis_record
 from service.errors import InputError
 
@@ -17,7 +17,7 @@ def source(samples: int, *, checkpoints: int = 1) -> Source:
     labels = [f"step {step}" for step in range(checkpoints)]
     return Source(
         "pilot",
-        tuple(Checkpoint(label, groups) for label in labels),
+        tuple(CheckpointGroups(label, groups) for label in labels),
         lambda _, ids: iter([GroupTexts(id, {}) for id in ids]),
         ("read with care",),
     )

@@ -14,7 +14,7 @@ from evaluator.signal.cost import (
     usd_per_token,
 )
 from evaluator.signal.forecast import Forecast, GroupShape
-from evaluator.signal.groups import Checkpoint, PromptSample, QuestionGroup
+from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
@@ -131,4 +131,4 @@ def test_tokens_are_averaged_where_they_are_known() -> None:
         QuestionGroup("a", (PromptSample(0, 2, 0, tokens=30, token_samples=2), PromptSample(1, 1, 1))),
         QuestionGroup("b", (PromptSample(0, 0, 2, tokens=10, token_samples=1),)),
     )
-    assert mean_tokens(Checkpoint("base", groups)) == (pytest.approx(40 / 3), None)
+    assert mean_tokens(CheckpointGroups("base", groups)) == (pytest.approx(40 / 3), None)

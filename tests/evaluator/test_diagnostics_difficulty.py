@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.signal.difficulty import audit_difficulty, false_discovery, shrunken_rates, tail_chances
 from evaluator.signal.difficulty_tests import EVERY_STRATEGY, homogeneity, strategy_shifts
-from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup
+from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
 from service.errors import InputError
@@ -172,7 +172,7 @@ def test_broken_neighbors_are_flagged_and_good_ones_are_not() -> None:
         other = PromptSample(1, rate, 16 - rate, 0, "s1", f"c{place}_1")
         groups[place] = QuestionGroup(group.group_id, (original, other, odd))
         broken[f"odd{place}"] = "too easy" if easy else "too hard"
-    audit = audit_difficulty(Checkpoint("base", tuple(groups)), seed=1)
+    audit = audit_difficulty(CheckpointGroups("base", tuple(groups)), seed=1)
     flagged = {row.source_id: row.flag for row in audit.flagged}
     assert flagged == broken
     assert audit.spread.shift.sd == pytest.approx(0.6, abs=0.2)
@@ -183,7 +183,7 @@ def test_broken_neighbors_are_flagged_and_good_ones_are_not() -> None:
 
 def test_good_neighbors_raise_few_alarms() -> None:
     rng = np.random.default_rng(5)
-    audit = audit_difficulty(Checkpoint("base", tuple(make_groups(rng, 150, 8, sd=0.7))))
+    audit = audit_difficulty(CheckpointGroups("base", tuple(make_groups(rng, 150, 8, sd=0.7))))
     p_values = np.array([row.p_value for row in audit.neighbors])
     assert np.mean(p_values <= 0.05) <= 0.05
     assert audit.flagged == []
@@ -192,15 +192,17 @@ def test_good_neighbors_raise_few_alarms() -> None:
 @pytest.mark.slow
 def test_a_spread_beyond_what_the_model_allows_says_so() -> None:
     rng = np.random.default_rng(3)
-    apart = audit_difficulty(Checkpoint("all or nothing", tuple(make_groups(rng, 60, 8, sd=25.0)))).spread
+    apart = audit_difficulty(
+        CheckpointGroups("all or nothing", tuple(make_groups(rng, 60, 8, sd=25.0)))
+    ).spread
     assert "unrelated share at 1.0" in apart.shift.at_bound
-    usual = audit_difficulty(Checkpoint("usual", tuple(make_groups(rng, 60, 8, sd=0.7)))).spread
+    usual = audit_difficulty(CheckpointGroups("usual", tuple(make_groups(rng, 60, 8, sd=0.7)))).spread
     assert usual.shift.at_bound == ""
     assert Shift(0.0, 9.0, 0.0, assumed=True).at_bound == ""
 
 
 def test_an_audit_needs_questions_with_neighbors() -> None:
-    lone = Checkpoint("base", tuple(QuestionGroup(f"q{n}", (PromptSample(0, 1, 1),)) for n in range(3)))
+    lone = CheckpointGroups("base", tuple(QuestionGroup(f"q{n}", (PromptSample(0, 1, 1),)) for n in range(3)))
     with pytest.raises(InputError, match="0 questions have graded responses"):
         audit_difficulty(lone)
     with pytest.raises(InputError, match="false-discovery rate"):

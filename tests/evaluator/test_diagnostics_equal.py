@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.signal.groups import (
-    Checkpoint,
+    CheckpointGroups,
     GroupCounts,
     PromptSample,
     QuestionGroup,
@@ -108,7 +108,7 @@ def test_rows_of_a_small_run() -> None:
         group("c", (0, 2), (1, 1), (0, 2)),
         group("d", (1, 1), (1, 1), (1, 1)),
     )
-    result = zero_gradient(Checkpoint("base", groups), 2, 2)
+    result = zero_gradient(CheckpointGroups("base", groups), 2, 2)
     assert shares(result) == {
         ORIGINAL_GROUP: 0.75,
         NEIGHBOR_GROUP: 0.625,
@@ -128,7 +128,7 @@ def test_rows_of_a_small_run() -> None:
 
 def test_the_fair_row_draws_as_many_from_the_original() -> None:
     groups = (group("a", (6, 0), (2, 0)), group("b", (3, 1), (2, 0)))
-    result = zero_gradient(Checkpoint("base", groups), 2, 1)
+    result = zero_gradient(CheckpointGroups("base", groups), 2, 1)
     found = shares(result)
     assert found[MATCHED_GROUP] == pytest.approx(0.5)  # 4 of 6 equal, all 4 of the other mixed
     assert found[ORIGINAL_GROUP] == pytest.approx((1 + 3 / 6) / 2)
@@ -137,16 +137,16 @@ def test_the_fair_row_draws_as_many_from_the_original() -> None:
 
 def test_questions_with_too_few_responses_are_left_out_and_counted() -> None:
     groups = (group("a", (2, 0), (2, 0)), group("b", (1, 1), (1, 0)), group("c", (0, 2)))
-    result = zero_gradient(Checkpoint("base", groups), 2, 1)
+    result = zero_gradient(CheckpointGroups("base", groups), 2, 1)
     assert {row.group: (row.questions, row.left_out) for row in result.shares}[ORIGINAL_GROUP] == (1, 2)
     assert result.notes[0].startswith("2 of 3 questions are left out")
-    alone = zero_gradient(Checkpoint("base", groups), 2, 0)
+    alone = zero_gradient(CheckpointGroups("base", groups), 2, 0)
     assert shares(alone) == {ORIGINAL_GROUP: pytest.approx(2 / 3)}
 
 
 def test_questions_weigh_equally_whatever_their_visits() -> None:
     visits = [group("a", (2, 0)), group("a", (1, 1)), group("a", (1, 1)), group("b", (0, 2))]
-    result = zero_gradient(Checkpoint("steps 1-3", tuple(visits)), 2, 0)
+    result = zero_gradient(CheckpointGroups("steps 1-3", tuple(visits)), 2, 0)
     assert result.shares[0].share == pytest.approx((1 / 3 + 1) / 2)
     assert result.shares[0].questions == 2
     assert pool_visits(visits)[0].prompts[0].correct == 4
@@ -154,7 +154,7 @@ def test_questions_weigh_equally_whatever_their_visits() -> None:
 
 def test_unknown_grades_are_left_out_and_bounded() -> None:
     groups = (group("a", (2, 0, 1)), group("b", (1, 0, 1)), group("c", (1, 1)))
-    row = zero_gradient(Checkpoint("base", groups), 2, 0).shares[0]
+    row = zero_gradient(CheckpointGroups("base", groups), 2, 0).shares[0]
     assert row.share == 0.5  # a is all right as far as known, b has one known grade only
     assert (row.questions, row.left_out, row.unknown) == (2, 1, 2)
     assert row.bound_low == pytest.approx((1 / 3 + 0 + 0) / 3)
@@ -167,12 +167,12 @@ def test_unknown_grades_are_left_out_and_bounded() -> None:
 )
 def test_what_cannot_be_shown_is_an_error(g: int, n: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        zero_gradient(Checkpoint("base", (group("a", (1, 1), (2, 0)),)), g, n)
+        zero_gradient(CheckpointGroups("base", (group("a", (1, 1), (2, 0)),)), g, n)
 
 
 def test_no_groups_are_an_error() -> None:
     with pytest.raises(InputError, match="no responses"):
-        zero_gradient(Checkpoint("base", ()), 8, 0)
+        zero_gradient(CheckpointGroups("base", ()), 8, 0)
 
 
 def test_a_variant_stands_in_a_group_once() -> None:

@@ -298,15 +298,16 @@ def test_a_text_without_room_fails_alone(policy: Path, tmp_path: Path) -> None:
     planned = world.plan()
     sampler = open_stored(solver.model, solver.engine or {}, {}, grace_s=1.0)
     check_engine(solver.model, solver.engine or {}, sampler)
-    told: list[tuple[int, int]] = []
+    told: list[tuple[str, int, int]] = []
     filled = draw_cells(
         partial(solver_cells, world.db, world.run.id, solver),
         sampler,
-        lambda done, total, _: told.append((done, total)),
+        lambda stage, done, total, _: told.append((stage, done, total)),
+        "drawing answers",
     )
     assert (filled.failed, filled.failures, filled.stopped) == (14, {"prompt": 14}, None)
     assert filled.answered == planned - 14 == 11
-    assert told[-1] == (4 * filled.answered, 4 * filled.answered)
+    assert told[-1] == ("drawing answers", 4 * filled.answered, 4 * filled.answered)
     with world.db.read() as session:
         errors = set(session.scalars(text("SELECT error FROM cells WHERE state = 'final'")))
     assert len(errors) == 3

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,8 +38,8 @@ ASKED: list[Asked] = [
 Export = Callable[..., sets.ExportReport]
 FORMATS: dict[str, tuple[Export, str]] = {
     "hf": (sets.export_hf, "out"),
-    "parquet": (sets.export_parquet, "out.parquet"),
-    "jsonl": (sets.export_jsonl, "out.jsonl"),
+    "parquet": (partial(sets.export_file, form="parquet"), "out.parquet"),
+    "jsonl": (partial(sets.export_file, form="jsonl"), "out.jsonl"),
 }
 
 
@@ -134,9 +135,9 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
 
 
 def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_jsonl(db, "math", tmp_path / "a.jsonl")
+    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
     sets.import_set(db, tmp_path / "a.jsonl", "copy")
-    sets.export_parquet(db, "copy", tmp_path / "b.parquet")
+    sets.export_file(db, "copy", tmp_path / "b.parquet", "parquet")
     again = sets.import_set(db, tmp_path / "b.parquet", "copy")
 
     assert (again.created, again.header.ref) == (False, "copy@1")
@@ -145,7 +146,7 @@ def test_an_import_of_an_import_is_the_same_again(db: Database, header: SetHeade
 
 def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_jsonl(db, "math", path)
+    sets.export_file(db, "math", path, "jsonl")
     path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
 
     assert sets.import_set(db, path, "copy").header.content_hash == header.content_hash
@@ -159,7 +160,7 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
 
 def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_jsonl(db, "math", path)
+    sets.export_file(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
 
     with pytest.raises(InputError, match="changed after the export"):
@@ -174,7 +175,7 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
 
 def test_rows_without_a_manifest_are_a_set_too(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_jsonl(db, "math", path)
+    sets.export_file(db, "math", path, "jsonl")
     (tmp_path / "a.jsonl.tagrpo.json").unlink()
 
     imported = sets.import_set(db, path, "copy").header
@@ -216,7 +217,7 @@ def test_bad_rows_are_named_and_nothing_is_imported(
 ) -> None:
     change, message = BAD_ROWS[case]
     path = tmp_path / "a.jsonl"
-    sets.export_jsonl(db, "math", path)
+    sets.export_file(db, "math", path, "jsonl")
     edit(path, change)  # type: ignore[arg-type]
 
     with open_empty(tmp_path / "other.db") as other:
@@ -227,7 +228,7 @@ def test_bad_rows_are_named_and_nothing_is_imported(
 
 
 def test_other_labels_in_this_database_are_refused(db: Database, header: SetHeader, tmp_path: Path) -> None:
-    sets.export_jsonl(db, "math", tmp_path / "a.jsonl")
+    sets.export_file(db, "math", tmp_path / "a.jsonl", "jsonl")
 
     with open_empty(tmp_path / "other.db") as other:
         add_run(other, "run", ASKED[:2], level=None)
@@ -237,13 +238,13 @@ def test_other_labels_in_this_database_are_refused(db: Database, header: SetHead
 
 def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
-    sets.export_jsonl(db, "math", path)
+    sets.export_file(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
         sets.import_set(db, path, "copy")
 
     cut = tmp_path / "b.parquet"
-    sets.export_parquet(db, "math", cut)
+    sets.export_file(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
         sets.import_set(db, cut, "copy")

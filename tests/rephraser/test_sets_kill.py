@@ -54,14 +54,19 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
     assert sets.publish(db, "math", run="run").header.ref == "math@1"
 
 
-@pytest.mark.parametrize(("function", "name"), [("export_hf", "out"), ("export_parquet", "out.parquet")])
-def test_a_killed_export_is_not_there(db: Database, tmp_path: Path, function: str, name: str) -> None:
+@pytest.mark.parametrize(
+    ("function", "name", "form"),
+    [("export_hf", "out", {}), ("export_file", "out.parquet", {"form": "parquet"})],
+)
+def test_a_killed_export_is_not_there(
+    db: Database, tmp_path: Path, function: str, name: str, form: dict[str, str]
+) -> None:
     header = sets.publish(db, "math", run="run").header
     target = tmp_path / name
-    code = f"killed_after(writing, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]))"
+    code = f"killed_after(writing, '_sync'); sets.{function}(db, 'math', Path(sys.argv[2]), **{form})"
 
     run_until_killed(db, code, str(target))
 
     assert not target.exists()
-    getattr(sets, function)(db, "math", target)
+    getattr(sets, function)(db, "math", target, **form)
     assert sets.import_set(db, target, "copy").header.content_hash == header.content_hash

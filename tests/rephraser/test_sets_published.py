@@ -23,8 +23,8 @@ def read(*arguments):
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("exports")
     with publish_apples(folder / "t.db", 3) as db:
-        sets.export_jsonl(db, "ta", folder / "set.jsonl")
-        sets.export_parquet(db, "ta", folder / "set.parquet")
+        sets.export_file(db, "ta", folder / "set.jsonl", "jsonl")
+        sets.export_file(db, "ta", folder / "set.parquet", "parquet")
         sets.export_hf(db, "ta", folder / "set")
         with db.read() as session:
             published = sets.load_set(session, "ta").entries

@@ -1,4 +1,4 @@
-"""Programs that attack what runs them: nothing outside is read, written or reached, and no verdict forged."""
+"""Programs that attack what runs them: nothing outside is read, written or reached, and no result forged."""
 
 import os
 import socket
@@ -13,7 +13,7 @@ import pytest
 
 from service.enclosure import running
 from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, Verdict
+from service.enclosure.running import Enclosures, Program, ProgramResult
 
 LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
 
@@ -21,7 +21,7 @@ LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
 FORGED = """
 import json, os
 def f():
-    told = json.dumps({"verdict": "passed", "next": True}).encode()
+    told = json.dumps({"result": "passed", "next": True}).encode()
     for number in range(64):
         try:
             os.write(number, len(told).to_bytes(4, "big") + told)
@@ -43,15 +43,15 @@ def enclosures() -> Iterator[Enclosures]:
         yield kept
 
 
-def run(enclosures: Enclosures, program: str, tests: str = "f()", limits: Limits = LIMITS) -> Verdict:
+def run(enclosures: Enclosures, program: str, tests: str = "f()", limits: Limits = LIMITS) -> ProgramResult:
     return enclosures.run(Program((program,)), tests, limits)
 
 
 def value_of(enclosures: Enclosures, program: str) -> str:
     """What `f()` of a program returns, told by tests that fail with it."""
-    verdict = run(enclosures, program, "raise ValueError(repr(f()))")
-    assert verdict.value == "failed", verdict
-    return verdict.text.removeprefix("ValueError: ")
+    result = run(enclosures, program, "raise ValueError(repr(f()))")
+    assert result.value == "failed", result
+    return result.text.removeprefix("ValueError: ")
 
 
 def test_programs_run_here() -> None:
@@ -60,10 +60,10 @@ def test_programs_run_here() -> None:
 
 def test_a_program_passes_or_says_where_it_failed(enclosures: Enclosures) -> None:
     tests = "assert f(1) == 2\nassert f(2) == 3"
-    assert run(enclosures, "def f(x):\n    return x + 1", tests) == Verdict("passed")
-    assert run(enclosures, "def f(x):\n    return 2 * x", tests) == Verdict("failed", 2)
+    assert run(enclosures, "def f(x):\n    return x + 1", tests) == ProgramResult("passed")
+    assert run(enclosures, "def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
     assert run(enclosures, "def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
-    assert run(enclosures, "def f(x):\n    return", tests) == Verdict("failed", 1)
+    assert run(enclosures, "def f(x):\n    return", tests) == ProgramResult("failed", 1)
     assert run(enclosures, "def f(x:", tests).value == "raised"
 
 
@@ -97,7 +97,7 @@ class Stack:
     def push(self, x): self.items.append(x)
     def __str__(self): return "Stack"
 """
-    assert run(enclosures, program, tests) == Verdict("passed")
+    assert run(enclosures, program, tests) == ProgramResult("passed")
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ class Stack:
         (SEARCHED, "failed"),
     ],
 )
-def test_no_verdict_is_forged(enclosures: Enclosures, program: str, value: str) -> None:
+def test_no_result_is_forged(enclosures: Enclosures, program: str, value: str) -> None:
     assert run(enclosures, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
@@ -172,7 +172,7 @@ def test_time_and_memory_end(enclosures: Enclosures, program: str, value: str) -
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_and_a_daemon_are_gone_with_the_verdict(enclosures: Enclosures) -> None:
+def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result(enclosures: Enclosures) -> None:
     bomb = """
 import os, time
 def f():
@@ -249,10 +249,10 @@ def test_no_network_is_reached(enclosures: Enclosures, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "192.0.2.1"):
-            verdict = run(
+            result = run(
                 enclosures, f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)"
             )
-            assert verdict.text.startswith("PermissionError")
+            assert result.text.startswith("PermissionError")
         server.settimeout(0.05)
         with pytest.raises(TimeoutError):
             server.accept()
@@ -312,8 +312,8 @@ def test_results_do_not_change_from_run_to_run(enclosures: Enclosures) -> None:
 
 def test_tests_that_do_not_end_are_ended(enclosures: Enclosures, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "GRACE_S", 0.2)
-    verdict = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
-    assert verdict == Verdict("bad tests", None, "the tests do not end")
+    result = run(enclosures, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
+    assert result == ProgramResult("bad tests", None, "the tests do not end")
     assert run(enclosures, "def f(): pass").value == "passed"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from service.enclosure import running
 from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, Verdict
+from service.enclosure.running import Enclosures, Program, ProgramResult
 
 LIMITS = Limits(seconds=1, wall_seconds=2.0, memory_mb=256)
 
@@ -24,7 +24,7 @@ def enclosures() -> Iterator[Enclosures]:
         yield kept
 
 
-def run(enclosures: Enclosures, program: str, tests: str = "f()") -> Verdict:
+def run(enclosures: Enclosures, program: str, tests: str = "f()") -> ProgramResult:
     return enclosures.run(Program((program,)), tests, LIMITS)
 
 

@@ -1,12 +1,12 @@
 """A file of questions imported in one call."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from evaluator.grading import Grader
 from service.database import Database
 from service.questions import Columns, ImportReport, RowLimits, read_source, store_import
+from service.telling import TellStage
 
 
 def import_questions(
@@ -16,7 +16,7 @@ def import_questions(
     name: str | None = None,
     columns: Columns | None = None,
     limits: RowLimits | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: TellStage | None = None,
     **reading: Any,
 ) -> ImportReport:
     """Read, check and store a file."""

@@ -5,12 +5,12 @@ from typing import Any
 from sqlalchemy import select
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
-from evaluator.exchange import importing
 from evaluator.exchange.importing import Imported, import_responses, import_spec
 from evaluator.exchange.matching import FromFile, Matcher, survey
 from evaluator.exchange.readers.response_file import ResponseFile
 from service.database import Database
 from service.runs.store import Run
+from service.telling import TellProgress
 
 
 def nothing(done: int, total: int) -> None:
@@ -22,7 +22,7 @@ def bring(
     file: ResponseFile,
     name: str = "run",
     matcher: Matcher | None = None,
-    report: importing.Report = nothing,
+    report: TellProgress = nothing,
 ) -> Imported:
     """Import a file as the command does; by default its own questions."""
     matcher = matcher or FromFile("own")

@@ -14,7 +14,7 @@ from page_view import locked_ui, served, tagrpo_ui
 
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
-from service.listening import Address, bind
+from service.web.listening import Address, bind
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
 from ui.pages.server.serving import Lock, check_options, opening_page

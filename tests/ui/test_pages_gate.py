@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from service.listening import is_loopback
+from service.web.listening import is_loopback
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
 from ui.pages.server.policy import allowed_names, security_headers
 from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions, login_page

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.signal.groups import Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, Source
 from service.errors import InputError
 from service.runs.store import Run
 from trainer_adapter.record.browsing import read_rollout_texts
@@ -25,7 +25,7 @@ def training_source(session: Session, run: Run, first: int, last: int) -> Source
     return Source(checkpoint.label, (checkpoint,), lambda _, ids: visit_texts(session, run, first, last, ids))
 
 
-def load_visits(session: Session, run: Run, first: int, last: int) -> Checkpoint:
+def load_visits(session: Session, run: Run, first: int, last: int) -> CheckpointGroups:
     """Return the groups of the steps `first` to `last`, one a visit of a question, labelled by run and steps.
 
     Raises:
@@ -66,7 +66,7 @@ def load_visits(session: Session, run: Run, first: int, last: int) -> Checkpoint
             prompt = PromptSample(variant, correct, wrong, unknown, strategy, source, tally["tokens"], drawn)
             samples.append(prompt)
         groups.append(QuestionGroup(question, tuple(samples)))
-    return Checkpoint(stretch_label(run, first, last), tuple(groups))
+    return CheckpointGroups(stretch_label(run, first, last), tuple(groups))
 
 
 def stretch_label(run: Run, first: int, last: int) -> str:

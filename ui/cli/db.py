@@ -90,7 +90,7 @@ def copy(
     from service.database.postgresql.copying import copy_database
 
     with terminal.progress("copy") as bar:
-        rows = copy_database(source, target, report=lambda table, done: bar.update(done, None, table))
+        rows = copy_database(source, target, report=output.stages(bar))
     record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
     tables = sum(count > 0 for count in rows.values())
     terminal.emit(

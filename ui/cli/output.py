@@ -23,6 +23,7 @@ from ui.cli import console
 
 if TYPE_CHECKING:
     from evaluator.reports.documents.document import Document
+    from service.telling import TellStage
 
 _P = ParamSpec("_P")
 
@@ -156,7 +157,7 @@ class Terminal:
         else:
             text(*args, **kwargs)
 
-    def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Progress]":
+    def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
         """Show how far long work is, unless JSON is wanted."""
         return progress(label, quiet=self.as_json or quiet)
 
@@ -228,19 +229,13 @@ def _cell(value: object) -> Text:
     return Text(visible(str(value)))
 
 
-class Progress(Protocol):
+class Bar(Protocol):
     """Long work reports here: how much is done of how much, and a few words on what happens now."""
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None: ...
 
 
-class Stages(Protocol):
-    """Work of several stages reports here."""
-
-    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
-
-
-def stages(bar: Progress) -> Stages:
+def stages(bar: Bar) -> "TellStage":
     """Return what shows a stage's name before the other words of a progress."""
 
     def report(stage: str, done: int, total: int | None, detail: str = "") -> None:
@@ -250,7 +245,7 @@ def stages(bar: Progress) -> Stages:
 
 
 @contextmanager
-def progress(label: str, *, quiet: bool = False) -> Iterator[Progress]:
+def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
     """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
     if quiet or LOUDNESS.quiet:
         yield _Silent()

@@ -7,15 +7,14 @@ from typer import Argument, Option
 
 from ui.cli import output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
-    from sandbox.pretraining import Progress
+    from sandbox.pretraining import TrainingProgress
     from sandbox.scoring import Group, Score, Share
 
 
 World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
-Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
 
 
 def questions(
@@ -132,7 +131,7 @@ def pretrain(
     from sandbox.worlds import find_world
     from service.errors import Interrupted
 
-    def report(progress: "Progress") -> None:
+    def report(progress: "TrainingProgress") -> None:
         if not terminal.as_json:
             output.say(
                 f"step {progress.step:,} of {progress.steps:,}: loss {progress.loss:.4f}, "

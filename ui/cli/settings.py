@@ -315,6 +315,9 @@ class SettingsFile:
     ] = None
 
 
+Seed = Annotated[
+    int, Option("--seed", min=0, max=2**63 - 1, help="Seed of all that is drawn; the same draws the same.")
+]
 Reviewer = Annotated[
     str | None,
     Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name."),

@@ -49,7 +49,7 @@ def ui(
     Example: [bold]tagrpo ui[/bold]
     """
     from service.errors import InputError
-    from service.listening import Address, bind
+    from service.web.listening import Address, bind
     from ui.pages.server import serving
 
     if demo and db.db_file is not None:

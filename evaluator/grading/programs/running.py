@@ -8,14 +8,23 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from evaluator.grading.programs.extraction import find_programs
-from evaluator.grading.types import CRASHED, AnswerKind, Grade, GradeCase, GradeValue
+from evaluator.grading.types import (
+    CRASHED,
+    NO_ANSWER,
+    NO_GOLD,
+    TIMEOUT,
+    AnswerKind,
+    Grade,
+    GradeCase,
+    GradeValue,
+)
 from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from service.enclosure.namespaces import Limits
-from service.enclosure.running import Enclosures, Program, Verdict, refusal
+from service.enclosure.running import Enclosures, Program, ProgramResult, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
+from service.telling import TellProgress
 
-Progress = Callable[[int, int], None]
 PASSES = "passes the tests"
 """What stands as the answer of a program that is right; other programs' say how they fail."""
 _REASONS = {
@@ -32,10 +41,6 @@ _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 _MOST_KEPT = 100_000
-_CRASHED = Grade(GradeValue.UNKNOWN, None, CRASHED.reason)
-_NOT_FOUND = Grade(GradeValue.WRONG, None, "no answer found")
-_NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
-_TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
 
 
 class ProgramGrader:
@@ -63,7 +68,7 @@ class ProgramGrader:
     def grade_many(
         self,
         cases: Sequence[GradeCase],
-        progress: Progress | None = None,
+        progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
         """Grade each response by the tests of its gold; what is not graded by the deadline is unknown.
@@ -85,7 +90,7 @@ class ProgramGrader:
         done = 0
         for future in as_completed(futures):
             case = futures[future]
-            grades[case] = future.result() if future.exception() is None else _CRASHED
+            grades[case] = future.result() if future.exception() is None else CRASHED.grade
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))
@@ -95,7 +100,7 @@ class ProgramGrader:
         self,
         cases: Sequence[GradeCase],
         others: Callable[[Sequence[GradeCase]], list[Grade]],
-        progress: Progress | None = None,
+        progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
         """Grade the programs among the cases, those that it remembers at once, and have the others graded."""
@@ -145,28 +150,28 @@ class ProgramGrader:
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:
-            return _TIMEOUT
+            return TIMEOUT.grade
         if not case.gold.strip():
-            return _NO_GOLD
+            return NO_GOLD.grade
         gold = read_gold(case.gold)
         programs = find_programs(case.response, gold)
         if programs is None:
-            return _NOT_FOUND
+            return NO_ANSWER.grade
         program = Program(programs.sources, gold.helpers, gold.names)
-        verdict = self._enclosures.run(program, gold.tests, self.limits)
-        if programs.source != "code block" and verdict.text.startswith(_NO_PYTHON):
-            return _NOT_FOUND  # prose
-        value = GradeValue.CORRECT if verdict.value == "passed" else GradeValue.WRONG
-        if verdict.value in _UNKNOWN:
+        result = self._enclosures.run(program, gold.tests, self.limits)
+        if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
+            return NO_ANSWER.grade  # prose
+        value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
+        if result.value in _UNKNOWN:
             value = GradeValue.UNKNOWN
-        return Grade(value, describe(verdict, gold), _REASONS[verdict.value], programs.source)
+        return Grade(value, describe(result, gold), _REASONS[result.value], programs.source)
 
 
-def describe(verdict: Verdict, gold: ProgramGold) -> str:
+def describe(result: ProgramResult, gold: ProgramGold) -> str:
     """Say in a line how a program did: the test that said no, the error that it raised."""
-    if verdict.value == "passed":
+    if result.value == "passed":
         return PASSES
     lines = gold.tests.split("\n")
-    place = lines[verdict.line - 1].strip() if verdict.line and verdict.line <= len(lines) else ""
-    how = ": ".join(filter(None, (_REASONS[verdict.value], " ".join(verdict.text.split()))))
+    place = lines[result.line - 1].strip() if result.line and result.line <= len(lines) else ""
+    how = ": ".join(filter(None, (_REASONS[result.value], " ".join(result.text.split()))))
     return (f"{how} at `{place}`" if place else how)[:_MOST_TOLD]

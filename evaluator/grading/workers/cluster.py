@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from evaluator.grading.grader import Grader
-from evaluator.grading.types import CRASHED, GRADER_VERSION, Grade, GradeCase, GradeValue
+from evaluator.grading.types import CRASHED, GRADER_VERSION, Grade, GradeCase
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError, PrerequisiteError
 from service.ray_cluster import join_cluster, leave_cluster
@@ -146,7 +146,7 @@ class ClusterGraders:
                     node.ready = True
             for part in [each for each in again if each.lost >= TRIES]:
                 again.remove(part)
-                yield part.key, [Grade(GradeValue.UNKNOWN, None, CRASHED.reason) for _ in part.cases]
+                yield part.key, [CRASHED.grade for _ in part.cases]
 
     def _finished(self) -> list[tuple[_Node, Any]]:
         """Wait a little for what is awaited; return what came."""

@@ -11,7 +11,14 @@ from evaluator.evals.runs import find_eval_run
 from evaluator.evals.samples import count_samples, count_tokens
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
-from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.groups import (
+    ORIGINAL,
+    CheckpointGroups,
+    GroupTexts,
+    PromptSample,
+    QuestionGroup,
+    Source,
+)
 from service.database import Database, in_parts
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
@@ -40,7 +47,7 @@ def eval_source(
 
 def load_runs(
     session: Session, references: Sequence[str], *, grader_version: str | None = None
-) -> list[Checkpoint]:
+) -> list[CheckpointGroups]:
     """Return a checkpoint for each eval run, in the order given, labelled by the run's name.
 
     All are graded by one version of the grader: the one named, else one that graded every sample of all runs.
@@ -60,7 +67,7 @@ def load_runs(
     return [_load(session, run, grader, version) for run in runs]
 
 
-def common_questions(checkpoints: Sequence[Checkpoint]) -> tuple[list[Checkpoint], int]:
+def common_questions(checkpoints: Sequence[CheckpointGroups]) -> tuple[list[CheckpointGroups], int]:
     """Return the checkpoints cut down to the questions that all of them hold, and how many are left out.
 
     Raises:
@@ -98,7 +105,7 @@ def run_texts(database: Database, reference: str, group_ids: Sequence[str]) -> I
             yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
 
 
-def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
+def _load(session: Session, run: Run, grader: int, version: str) -> CheckpointGroups:
     counts = count_samples(session, run.id, grader, "grader")  # as a reward, which no person gives
     drawn = sum(problem.samples for problem in counts)
     graded = sum(problem.graded for problem in counts)
@@ -127,6 +134,6 @@ def _load(session: Session, run: Run, grader: int, version: str) -> Checkpoint:
         groups.setdefault(problem.group_id, []).append(prompt)
     if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):
         raise InputError(f"run {run.name} holds neighbors without their questions; nothing can be compared.")
-    return Checkpoint(
+    return CheckpointGroups(
         run.name, tuple(QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in groups.items())
     )

@@ -11,7 +11,14 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from evaluator.signal.groups import ORIGINAL, Checkpoint, GroupTexts, PromptSample, QuestionGroup, Source
+from evaluator.signal.groups import (
+    ORIGINAL,
+    CheckpointGroups,
+    GroupTexts,
+    PromptSample,
+    QuestionGroup,
+    Source,
+)
 from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError
 from service.json_lines import read_objects
@@ -44,7 +51,7 @@ class _Visit:
 class Rollouts:
     """What was read. `by_prompt`: rows name no question, so each prompt counts as a question of its own."""
 
-    checkpoints: tuple[Checkpoint, ...]
+    checkpoints: tuple[CheckpointGroups, ...]
     steps: tuple[tuple[Step, ...], ...]
     responses: int
     by_prompt: bool
@@ -95,7 +102,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     stretches = _stretches(list(visits), windows)
     ids = {group: {number: id for id, number in numbers.items()} for group, numbers in variants.items()}
     checkpoints = [
-        Checkpoint(
+        CheckpointGroups(
             _label(steps),
             tuple(
                 _group(group_id, visit, ids.get(group_id, {}))

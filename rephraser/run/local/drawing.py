@@ -19,12 +19,10 @@ from service.models.settings import PromptSpec
 from service.runs.cells import Cell, claim_cells, fail_cell, fill_cell, read_cells
 from service.runs.filling import Filled
 from service.runs.tables import EMPTY, CellRow, RunCellRow
+from service.telling import TellStage
 
 NO_ROOM = "prompt"
 """The kind of failure where a text does not fit into the model's context."""
-
-Report = Callable[[int, int, str], None]
-"""Told how many answers are drawn, of how many, and a few words."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,8 +136,10 @@ def proposer_cells(db: Database, run_id: str, spec: RunSpec) -> ModelCells | Non
     return ModelCells(db, run_id, spec.drawing, asked, asked_in=run_id, by_cell=asked, prompts=prompts)
 
 
-def draw_cells(find: Callable[[], ModelCells | None], sampler: Sampler, report: Report) -> Filled:
-    """Draw all cells that `find` returns, whole cells stored as they come.
+def draw_cells(
+    find: Callable[[], ModelCells | None], sampler: Sampler, report: TellStage, stage: str
+) -> Filled:
+    """Draw all cells that `find` returns, whole cells stored as they come; `stage` is what `report` is told.
 
     A text that leaves no room in the model's context fails, and the others are drawn.
 
@@ -150,7 +150,7 @@ def draw_cells(find: Callable[[], ModelCells | None], sampler: Sampler, report: 
     failed = 0
     while (cells := find()) is not None:
         try:
-            filled = sampler.fill(cells, _Progress(report, cells))
+            filled = sampler.fill(cells, _Progress(report, stage, cells))
         except PromptRoomError as error:
             failed += cells.fail_without_room(error.reasons)
             continue
@@ -164,13 +164,13 @@ def draw_cells(find: Callable[[], ModelCells | None], sampler: Sampler, report: 
 class _Progress:
     """Adds up what a sampler has drawn."""
 
-    def __init__(self, report: Report, cells: ModelCells) -> None:
-        self._report, self._drawn = report, 0
+    def __init__(self, report: TellStage, stage: str, cells: ModelCells) -> None:
+        self._report, self._stage, self._drawn = report, stage, 0
         self._total = len(cells.by_cell) * cells.spec.sampling.samples_per_request
 
     def __call__(self, drawn: int, words: str) -> None:
         self._drawn = min(self._drawn + drawn, self._total)  # cells that other processes left count too
-        self._report(self._drawn, self._total, words)
+        self._report(self._stage, self._drawn, self._total, words)
 
 
 def _empty_cells(run_id: str, scope: str) -> Select[int]:

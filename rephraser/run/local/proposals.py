@@ -8,9 +8,9 @@ from rephraser.run.plan import OpenSlots, open_slots
 from rephraser.run.read import Proposed, store_candidates
 from rephraser.run.spec import RunSpec, cell_seed, proposal_ordinal
 from service.database import Database, in_parts
+from service.telling import TellProgress
 
 QUESTIONS_PER_BATCH = 500
-Report = Callable[[int, int], None]
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
 
@@ -26,7 +26,7 @@ def rules_source(spec: RunSpec) -> Source:
 
 
 def propose_locally(
-    db: Database, run_id: str, spec: RunSpec, source: Source, *, reach: int, report: Report
+    db: Database, run_id: str, spec: RunSpec, source: Source, *, reach: int, report: TellProgress
 ) -> int:
     """Store one more round for those of the first `reach` questions that lack neighbors; return how many.
 

@@ -1,7 +1,7 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,14 +17,12 @@ from service.database.place import Place, parse_place
 from service.database.schema import load_tables
 from service.database.triggers import without_sqlite_triggers
 from service.errors import DatabaseError
+from service.telling import TellStage
 
 ROWS_PER_STATEMENT = 1_000
 IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
 _KEPT_BY_SEARCHES = "searched_texts"
 """Of SQLite alone: triggers fill it, with the index that it numbers."""
-
-Report = Callable[[str, int], None]
-"""Told a table, and its rows that were copied so far."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +33,7 @@ class Content:
     sum: int
 
 
-def copy_database(source: str | Place, target: str | Place, *, report: Report) -> Mapping[str, int]:
+def copy_database(source: str | Place, target: str | Place, *, report: TellStage) -> Mapping[str, int]:
     """Copy all rows as they are at one moment into an empty database; return their number by table.
 
     All of it or nothing: the target commits once each table has been read back, with as many rows of the same
@@ -89,7 +87,7 @@ def _check_empty(session: Session, target: Place) -> None:
             raise DatabaseError(f"{target}: holds rows already ({table.name}); name an empty database.")
 
 
-def _copy(source: Session, target: Session, table: Table, report: Report) -> Content:
+def _copy(source: Session, target: Session, table: Table, report: TellStage) -> Content:
     rows, total = 0, 0
     # A set comes behind the one it was made from.
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
@@ -97,7 +95,7 @@ def _copy(source: Session, target: Session, table: Table, report: Report) -> Con
     for part in chosen.partitions():
         _insert(target.connection(), table, part)
         rows, total = rows + len(part), total + sum(map(_hash, part))
-        report(table.name, rows)
+        report(table.name, rows, None)
     return Content(rows, total)
 
 

@@ -1,13 +1,15 @@
 """Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from service.errors import InputError
 from service.questions.contamination.words import numbers, words
+from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
+from service.telling import TellProgress
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,9 +19,6 @@ EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
 MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
 BINS = 64  # of the histogram of characters
 VERSION = 1  # of what is found with the same settings
-
-Progress = Callable[[int, int], None]
-EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
 class Text(NamedTuple):
@@ -82,7 +81,7 @@ def find_overlaps(
     settings: Settings | None = None,
     *,
     equal: EqualAnswers | None = None,
-    progress: Progress | None = None,
+    progress: TellProgress | None = None,
 ) -> list[Overlap]:
     """Return the pairs of texts and problems that overlap, in the order of the problems, then of the texts.
 

@@ -1,6 +1,5 @@
 """Retention by step: responses of every K-th step are kept, those of the others go, with their shards."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.errors import InputError
+from service.telling import TellProgress
 from trainer_adapter.record.importing.shards import remove_step
 from trainer_adapter.record.reading import footer_hash
 from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow
@@ -39,9 +39,7 @@ def steps_to_prune(session: Session, run_id: str, *, keep_every: int, keep_last:
     return leaving
 
 
-def prune(
-    db: Database, run_id: str, leaving: list[Leaving], *, report: Callable[[int, int], None] | None = None
-) -> None:
+def prune(db: Database, run_id: str, leaving: list[Leaving], *, report: TellProgress | None = None) -> None:
     """Remove the responses of these steps from the database, and their shards; metrics stay.
 
     Each step is committed before its shard goes. What is left after a kill goes at the next call.

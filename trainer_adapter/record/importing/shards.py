@@ -1,6 +1,6 @@
 """Rollouts from the folder of a training run into the database, a step at a time."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -17,6 +17,7 @@ from service.errors import InputError
 from service.hashing import canonical_json
 from service.runs.store import Run, check_name, find_run, find_same_run, open_run
 from service.runs.tables import RunRow
+from service.telling import TellProgress
 from trainer_adapter.record.joint_groups import remove_groups, store_groups
 from trainer_adapter.record.reading import (
     FolderRun,
@@ -39,9 +40,6 @@ from trainer_adapter.record.tables import (
     RolloutTokensRow,
     TrainStepRow,
 )
-
-Report = Callable[[int, int], None]
-"""Told the number of shards that were looked at and of all."""
 
 _PER_STATEMENT = 500
 _INSERT_ROLLOUTS = insert(cast(Table, RolloutRow.__table__))
@@ -90,7 +88,7 @@ def import_rollouts(
     *,
     name: str | None = None,
     texts: bool = False,
-    report: Report | None = None,
+    report: TellProgress | None = None,
 ) -> Imported:
     """Import what a folder holds of a run and the database does not; each step is committed at once.
 

@@ -9,9 +9,9 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Seed, Windows
+from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Windows
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, command_group
+from ui.cli.settings import Db, Seed, command_group
 
 if TYPE_CHECKING:
     from evaluator.signal.diagnosis import Diagnosis

@@ -145,4 +145,3 @@ class Rows:
 
 Windows = Annotated[int, Option(help="Number of stretches of steps that rollouts are split into.")]
 Limit = Annotated[int, Option(min=1, help="Neighbors to show.")]
-Seed = Annotated[int, Option(min=0, help="Seed of everything that is drawn.")]

@@ -76,7 +76,7 @@ def serve(
     from evaluator.grading import Grader
     from evaluator.serving import running
     from service.errors import InputError
-    from service.listening import Address, bind, is_loopback
+    from service.web.listening import Address, bind, is_loopback
 
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")

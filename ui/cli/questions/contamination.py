@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from service.database import Database
     from service.questions.contamination import Overlap, Text
-    from service.questions.contamination.finding import EqualAnswers
+    from service.questions.duplicates import EqualAnswers
 
 PAIRS_SHOWN = 20
 
@@ -197,7 +197,7 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
 
 
 def _find(
-    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Progress
+    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Bar
 ) -> _Result:
     from service.questions.contamination import Text, find_overlaps
 

@@ -113,7 +113,7 @@ def import_(
                 rows,
                 grader,
                 name=name,
-                progress=lambda what, done, total: bar.update(done, total, what),
+                progress=output.stages(bar),
             )
     terminal.emit(report_json(report), print_report, report)
     if report.needs_attention:
@@ -157,7 +157,7 @@ def mix(
             chunk=chunk,
             chunks=chunks,
             times=times,
-            progress=lambda what, done, total: bar.update(done, total, what),
+            progress=output.stages(bar),
         )
     record = {
         "set": report.name,

@@ -120,10 +120,8 @@ def export(
         }
         if form == "hf":
             report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)
-        elif form == "jsonl":
-            report = sets.export_jsonl(database, reference, out, **common)
         else:
-            report = sets.export_parquet(database, reference, out, **common)
+            report = sets.export_file(database, reference, out, form, **common)
     record = {
         "set": report.header.ref,
         "content_hash": report.header.content_hash,

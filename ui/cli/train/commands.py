@@ -284,7 +284,7 @@ def run(
         raise exits.stopped_training(trained.attempt.stopped_by, reports.why_unfinished(trained))
 
 
-def _show_steps(bar: output.Progress) -> Callable[[str], None]:
+def _show_steps(bar: output.Bar) -> Callable[[str], None]:
     """Return what takes verl's lines and shows how far training is."""
     from trainer_adapter.runs.launching import step_of, total_steps_of
     from trainer_adapter.verl.alarms import MARK

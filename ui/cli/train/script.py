@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from trainer_adapter.plans.work import Work
     from trainer_adapter.runs.composing import Composition
 
-BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
+DEFAULT_BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
 SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
 
 _HEAD = """\
@@ -125,7 +125,7 @@ def comparison_script(
         name=shlex.quote(target.name),
         responses=round(max(work.drawn or work.responses for work in works)),
         dropped=" (and what dynamic sampling drops)" if any(w.drops and not w.drawn for w in works) else "",
-        benchmarks=BENCHMARKS,
+        benchmarks=DEFAULT_BENCHMARKS,
         machine=shlex.join(words),
         data=shlex.quote(str(data)),
         model=shlex.quote(model),

@@ -8,7 +8,7 @@ import streamlit as st
 from evaluator.evals.overview import RunOverview
 from evaluator.reports.methods import MethodChoice, method_choices
 from evaluator.reports.published import in_order
-from evaluator.reports.scores import INTERVALS
+from evaluator.reports.scores import INTERVALS, METRICS, PASS_AT_K, PASS_HAT_K
 from ui.charts.theme import PALETTE
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached
@@ -17,8 +17,7 @@ from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, choose_several, note_absent
 from ui.pages.widgets.methods import colours_of, evaluated_methods, training_methods
 
-METRICS = ("pass@k", "pass^k", "g-pass@k", "maj@k")
-WITH_SAME = ("pass@k", "pass^k")
+WITH_SAME = (PASS_AT_K, PASS_HAT_K)
 INTERVAL_NAMES = tuple(INTERVALS)
 INTERVAL_QUESTIONS = {
     "new-problems": "How would it do on other problems like these?",

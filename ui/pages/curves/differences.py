@@ -7,8 +7,9 @@ import streamlit as st
 from evaluator.reports.comparing import comparison_records
 from evaluator.reports.comparison_layout import warning_notes
 from evaluator.reports.notes import run_notes
+from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
-from ui.pages.curves.choosing import METRICS, Choice, choose_pair
+from ui.pages.curves.choosing import Choice, choose_pair
 from ui.pages.curves.data import compared
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
@@ -39,7 +40,7 @@ def show_differences(choice: Choice) -> None:
         escaped(
             f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "
             f"Bars: 95% interval for {rows[0]['interval']}."
-            + ("" if choice.metric == METRICS[0] else f" Differences are of pass@k, not of {choice.metric}.")
+            + ("" if choice.metric == PASS_AT_K else f" Differences are of pass@k, not of {choice.metric}.")
         )
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
-from ui.pages.server.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
+from service.web.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
 from ui.pages.server.policy import name_of, same_origin
 from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page, logout_page
 

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from service.listening import is_loopback
-from ui.pages.server.asgi import Headers
+from service.web.asgi import Headers
+from service.web.listening import is_loopback
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 

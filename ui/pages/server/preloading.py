@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
 
-from ui.pages.server.asgi import Asgi, Message, Receive, Scope, Send, header, send_whole
+from service.web.asgi import Asgi, Message, Receive, Scope, Send, header, send_whole
 
 TYPES = {
     ".js": b"text/javascript; charset=utf-8",

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
-from service.listening import Address, run_until_signal
+from service.web.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import TOKEN, Gate
 from ui.pages.server.policy import allowed_names, security_headers, streamlit_scripts

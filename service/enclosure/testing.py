@@ -1,7 +1,7 @@
 """The side of the tests: runs them, and has the functions they call run by the program's process.
 
 The program sees the arguments of a call and sends back data; it sees neither the tests nor what they compare
-its answers with, and no message of it is a verdict.
+its answers with, and no message of it says how they went.
 """
 
 import builtins
@@ -175,21 +175,21 @@ class Remote:
 def run_tests(
     end: socket.socket, tests: str, helpers: str, names: list[str], deadline: float
 ) -> dict[str, Any]:
-    """Run the tests against the program at the other end and return the verdict.
+    """Run the tests against the program at the other end and return the result.
 
     Args:
         helpers: what the question itself defines; the tests may use it.
         names: of the functions asked for; a program's others do not stand in for built-in ones.
 
     Returns:
-        `verdict` is passed, failed, raised, ended, too slow, too large or bad tests; `line` is the number of
+        `result` is passed, failed, raised, ended, too slow, too large or bad tests; `line` is the number of
         the test's line where there is one, `text` what was raised.
     """
     session = Session(end, deadline)
     try:
         if (error := session.load()) is not None:
             large = error.get("class") == "MemoryError"
-            return {"verdict": "too large" if large else "raised", "line": None, "text": _told(error)}
+            return {"result": "too large" if large else "raised", "line": None, "text": _told(error)}
         scope = _Scope(session, names)
         # The module's own name, so that what stands under `if __name__ == "__main__"` is not run.
         scope["__name__"] = "tests"
@@ -199,21 +199,21 @@ def run_tests(
         if session.over is not None:
             raise session.over
     except Ended as end_of_program:
-        return {"verdict": end_of_program.why, "line": _line(end_of_program), "text": ""}
+        return {"result": end_of_program.why, "line": _line(end_of_program), "text": ""}
     except _Raised as error:
-        return {"verdict": "raised", "line": _line(error), "text": _text(error)}
+        return {"result": "raised", "line": _line(error), "text": _text(error)}
     except AssertionError as error:
-        return {"verdict": "failed", "line": _line(error), "text": ""}
+        return {"result": "failed", "line": _line(error), "text": ""}
     except (SyntaxError, Unsendable) as error:
-        return {"verdict": "bad tests", "line": _line(error), "text": _text(error)}
+        return {"result": "bad tests", "line": _line(error), "text": _text(error)}
     except BaseException as error:
-        verdict = "raised" if getattr(error, "of_program", False) else "failed"
-        if verdict == "raised" and isinstance(error, MemoryError):
-            verdict = "too large"
-        return {"verdict": verdict, "line": _line(error), "text": _text(error)}
+        value = "raised" if getattr(error, "of_program", False) else "failed"
+        if value == "raised" and isinstance(error, MemoryError):
+            value = "too large"
+        return {"result": value, "line": _line(error), "text": _text(error)}
     if session.calls == 0:
-        return {"verdict": "bad tests", "line": None, "text": "they call nothing of the program"}
-    return {"verdict": "passed", "line": None, "text": ""}
+        return {"result": "bad tests", "line": None, "text": "they call nothing of the program"}
+    return {"result": "passed", "line": None, "text": ""}
 
 
 class _Raised(Exception):

@@ -1,4 +1,4 @@
-"""What the server's middleware shares: the types of ASGI, reading a header, sending a whole response."""
+"""What middleware of the servers shares: the types of ASGI, reading a header, sending a whole response."""
 
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
