@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.eval.settings import AnswersName, OwnGrader, check_grader
+from ui.cli.eval.settings import AllowChanged, AnswersName, OptionsSeed, OwnGrader, check_grader
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -69,10 +69,8 @@ class Questions:
         Option(help="How its problems are found: same text, inside a prompt, or ids that count its rows."),
     ] = "text"
     source: Annotated[str | None, Option("--from", help="File with the benchmark's rows.")] = None
-    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0
-    allow_changed: Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")] = (
-        False
-    )
+    options_seed: OptionsSeed = 0
+    allow_changed: AllowChanged = False
     kind: Annotated[
         Literal["latex", "integer", "choice", "tolerance", "code"],
         Option(help="Of the answers, where problems are the file's own and it does not say."),

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import (
@@ -13,6 +13,7 @@ from ui.cli.eval.settings import (
     AnswersName,
     Engine,
     EvalRequests,
+    EvalRun,
     OwnGrader,
     check_grader,
     open_sampler,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 def judge(
     context: typer.Context,
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    run: EvalRun,
     *,
     model: Annotated[str, Option(help="The judge, as litellm spells it (gpt-4o, hosted_vllm/NAME).")],
     about: Annotated[
