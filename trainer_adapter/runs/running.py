@@ -48,7 +48,7 @@ from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """What is to be trained.
 
