@@ -124,7 +124,9 @@ def judge(
                 judging = open_judge_run(session, chosen, spec, base)
             hold_cap(database, [judging], requests.max_usd)
             keep(context, database, [judging])
-            judged = judge_run(database, chosen, judging, spec, base, sampler, output.stages(bar))
+            judged = judge_run(
+                database, chosen, judging, spec, base=base, sampler=sampler, report=output.stages(bar)
+            )
         if judged.stopped == INTERRUPTED:
             deliver_signal()
         with database.read() as session:
