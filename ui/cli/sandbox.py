@@ -14,12 +14,13 @@ if TYPE_CHECKING:
     from sandbox.scoring import Group, Score, Share
 
 
+NewFolder = Annotated[Path, Argument(help="Folder to write; it must be empty.")]
 World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
 Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Same seed, same result.")]
 
 
 def questions(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: World = "A",
     seed: Seed = 0,
     train: Annotated[int, Option(help="Questions to train on.")] = 256,
@@ -114,7 +115,7 @@ def score(
 
 
 def pretrain(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
@@ -155,7 +156,7 @@ def pretrain(
 
 
 def policy(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: Annotated[str, Option(help="A, or the control C; pretrain makes others.")] = "A",
     *,
     terminal: Terminal,

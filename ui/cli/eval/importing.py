@@ -11,7 +11,14 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.eval.settings import AllowChanged, AnswersName, OptionsSeed, OwnGrader, check_grader
+from ui.cli.eval.settings import (
+    AllowChanged,
+    AnswersTaken,
+    OptionsSeed,
+    OwnGrader,
+    Workers,
+    check_grader,
+)
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -84,13 +91,9 @@ def import_(
     name: Annotated[
         str | None, Option(help="The run is named NAME.BENCHMARK; by default after the model.")
     ] = None,
-    answers: Annotated[
-        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
-    ] = "all",
+    answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
-    ] = None,
+    workers: Workers = None,
     questions: Questions,
     columns: Columns,
     db: Db,

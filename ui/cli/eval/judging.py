@@ -15,6 +15,7 @@ from ui.cli.eval.settings import (
     EvalRequests,
     EvalRun,
     OwnGrader,
+    Workers,
     check_grader,
     open_sampler,
 )
@@ -53,9 +54,7 @@ def judge(
     ] = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
-    ] = None,
+    workers: Workers = None,
     requests: EvalRequests,
     settings: SettingsFile,
     db: Db,

@@ -14,6 +14,7 @@ from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors, sh
 from ui.cli.eval.settings import (
     AllowChanged,
     AnswersName,
+    AnswersTaken,
     Drawing,
     Engine,
     EvalRequests,
@@ -91,9 +92,7 @@ def run(
     preset: Annotated[
         str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
     ] = "default",
-    answers: Annotated[
-        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
-    ] = "all",
+    answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
     drawing: Drawing,
     requests: EvalRequests,

@@ -20,9 +20,13 @@ AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
+ProblemPlace = Annotated[str, Argument(help="Its place in the run, from 0, or its id.")]
 OptionsSeed = Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")]
 AllowChanged = Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")]
 
+AnswersTaken = Annotated[
+    AnswersName, Option("--answers", help="Which answers count: any that is found, or only boxed ones.")
+]
 AnswersChoice = Annotated[
     AnswersName | None,
     Option(
@@ -46,6 +50,9 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
 
 OwnGrader = Annotated[
     str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
+]
+Workers = Annotated[
+    int | None, Option("--workers", min=1, help="Grading processes; default: one per CPU, at most 8.")
 ]
 
 

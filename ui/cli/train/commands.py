@@ -17,6 +17,7 @@ from ui.cli.train import reports
 from ui.cli.train.settings import (
     AnswerSettings,
     Changes,
+    Cluster,
     DataOption,
     MachineSettings,
     ModelOption,
@@ -34,8 +35,7 @@ def plan(
     changes: Changes,
     data: DataOption = None,
     questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1,
-    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1,
+    cluster: Cluster,
     gpu_memory_gib: Annotated[float, Option(min=1, help="Memory of a GPU.")] = 80.0,
     tokens_per_second: Annotated[
         float | None, Option(help="Response tokens that a GPU generates per second.")
@@ -97,7 +97,7 @@ def plan(
     changed, preset = changes.made(recipe)
     export = None if data is None else read_data(data)
     composition = compose_run(
-        machine=Machine(gpus, nodes, ray_address="auto" if nodes > 1 else None),
+        machine=Machine(**vars(cluster), ray_address="auto" if cluster.nodes > 1 else None),
         model=model,
         data=export,
         preset=preset,

@@ -11,7 +11,7 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,6 @@ TextsOption = Annotated[
         "then be handed on without them."
     ),
 ]
-RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
 def import_(
@@ -205,7 +204,7 @@ def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
 
 
 def steps(
-    run: RunArgument = None,
+    run: OnlyRun = None,
     metric: Annotated[
         list[str] | None,
         Option(
@@ -246,7 +245,7 @@ def steps(
 
 
 def list_(
-    run: RunArgument = None,
+    run: OnlyRun = None,
     step: Annotated[int | None, Option(help="Only of this step.")] = None,
     question: Annotated[
         str | None, Option(help="Only of this question: its id or the beginning of it.")

@@ -47,13 +47,19 @@ class Changes:
 
 
 @dataclass(frozen=True)
-class MachineSettings:
+class Cluster:
+    """How many GPUs there are."""
+
+    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
+    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
+
+
+@dataclass(frozen=True)
+class MachineSettings(Cluster):
     """Where training runs."""
 
     panel: ClassVar[str] = "The machines"
 
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
-    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
     cpu: Annotated[bool, Option(help="Without a GPU: for trials with tiny models, in float32.")] = False
     ray_address: Annotated[
         str | None,
