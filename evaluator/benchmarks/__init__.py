@@ -1,7 +1,13 @@
 """Benchmarks: the known ones, the user's own, their content and their golds checked before any run."""
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.golds import GoldFailure, check_golds, describe_failure, require_golds
+from evaluator.benchmarks.golds import (
+    GoldFailure,
+    check_golds,
+    describe_failure,
+    require_golds,
+    whole_solutions,
+)
 from evaluator.benchmarks.loading import find_benchmark, load_benchmark
 from evaluator.benchmarks.types import (
     Benchmark,
@@ -26,4 +32,5 @@ __all__ = [
     "load_benchmark",
     "require_golds",
     "source_name",
+    "whole_solutions",
 ]

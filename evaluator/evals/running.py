@@ -42,6 +42,7 @@ from service.runs.cells import (
     CellPlan,
     add_cells,
     fill_cell,
+    is_complete,
     open_cells,
     reopen_failed_cells,
 )
@@ -198,7 +199,8 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: Report) -> E
         report("waiting for another process", total - missing, total, f"{elsewhere:,} requests")
         time.sleep(OTHERS_POLL_S)
     with db.write() as session:
-        finish_run(session, run.id, finished=missing == lost)
+        # A smaller n leaves requests open that a larger one has planned.
+        finish_run(session, run.id, finished=missing == lost and is_complete(session, run.id))
     return EvalOutcome(begun - missing, missing, lost, Graded(0, 0, 0), stopped, message, dict(failures))
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from evaluator.exchange.readers import evalscope, lighteval, lm_eval, nemo_skills, rows
-from evaluator.exchange.readers.response_file import Format, ResponseFile, RowFile
+from evaluator.exchange.readers.response_file import Format, ResponseFile, RowFile, unusable
 from evaluator.exchange.responses import OutsideResponse, present_columns
 from service.errors import InputError
 from service.models.drawing import with_thought_opened
-from service.questions.files import RawRow, Source, open_file
+from service.questions.files import BadRow, RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
@@ -112,5 +112,16 @@ def _is_json_log(path: Path) -> bool:
 
 
 def _columns_of(source: Source) -> tuple[str, ...]:
-    rows = [row.values for row in islice(source.rows, _ROWS_LOOKED_AT) if isinstance(row, RawRow)]
-    return present_columns(rows)
+    rows = list(islice(source.rows, _ROWS_LOOKED_AT))
+    columns = present_columns([row.values for row in rows if isinstance(row, RawRow)])
+    if not columns:
+        bad = [
+            f"{row.place}: {row.problem if isinstance(row, BadRow) else 'it has no columns'}" for row in rows
+        ]
+        which = (
+            f"the first {len(rows)} rows"
+            if len(rows) == _ROWS_LOOKED_AT
+            else f"{len(rows)} of {len(rows)} rows"
+        )
+        raise unusable(source.name, bad, which)
+    return columns

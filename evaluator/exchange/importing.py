@@ -65,8 +65,7 @@ def import_spec(
     engine: dict[str, Any] = {"sampler": IMPORTED, "format": file.form, "sha256": file.sha256}
     engine |= {"scorer": file.scorer} if read.scored else {}
     engine |= {name: value for name, value in file.settings.items() if value is not None}
-    left_out = sum(read.unmatched.values())
-    engine |= {"unmatched": left_out} if left_out else {}
+    engine |= {"unmatched": read.left_out} if read.left_out else {}
     return EvalSpec(
         problems=problems,
         problems_hash=placed_hash(placed),
@@ -134,6 +133,7 @@ def _parts(
     seen: Counter[int],
 ) -> Iterator[list[_Place]]:
     def placed() -> Iterator[_Place]:
+        matcher.begin()
         for response in responses:
             number = matcher.number(response)
             if number is not None and response.text is not None:

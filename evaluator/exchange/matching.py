@@ -1,8 +1,8 @@
 """What responses answer: problems of a benchmark, found by id or text, or those that the file poses."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol, TypeAlias
 
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
@@ -21,13 +21,19 @@ from 0. The benchmark's own problem ids are always taken."""
 class Matcher(Protocol):
     """Gives a response its problem: a number that stands for it while a file is read, None for none.
 
-    `label` names the problems, `images` holds theirs.
+    `label` names the problems, `images` holds theirs. Each reading of the file begins with `begin`.
     """
 
     label: str
     images: RowImages
 
+    def begin(self) -> None: ...
+
     def number(self, response: OutsideResponse) -> int | None: ...
+
+    def is_unclear(self, response: OutsideResponse) -> bool:
+        """Return whether a response has no number since several problems that differ might be its own."""
+        ...
 
     def placed(self) -> list[PlacedProblem]:
         """Return the problems that had a response, by number, in order of numbers."""
@@ -35,7 +41,11 @@ class Matcher(Protocol):
 
 
 class InBenchmark:
-    """Finds the problems of a benchmark."""
+    """Finds the problems of a benchmark.
+
+    Of a problem that it holds several times, the copies take responses in turn. Where the golds or images of
+    such copies differ, only ids tell them apart.
+    """
 
     def __init__(
         self, label: str, problems: Sequence[Problem], by: By, images: RowImages | None = None
@@ -44,11 +54,20 @@ class InBenchmark:
         self.images = RowImages() if images is None else images
         self._places = {problem.id: place for place, problem in enumerate(problems)}
         self._pictured = any(problem.images for problem in problems)
-        texts = [self._plain(problem.text) for problem in problems]
-        copies = Counter(texts)
-        # A picture alone has no words to be found by.
-        self._texts = {text: place for place, text in enumerate(texts) if text and copies[text] == 1}
-        self._inside: dict[str, int | None] = {}
+        self._texts: dict[str, list[int]] = defaultdict(list)
+        for place, problem in enumerate(problems):
+            if text := self._plain(problem.text):  # a picture alone has no words to be found by
+                self._texts[text].append(place)
+        self._unclear = {
+            text
+            for text, places in self._texts.items()
+            if len({replace(problems[place], text="", copy=0) for place in places}) > 1
+        }
+        self._inside: dict[str, str] = {}
+        self._turns: Counter[str] = Counter()
+
+    def begin(self) -> None:
+        self._turns.clear()
 
     def number(self, response: OutsideResponse) -> int | None:
         if response.id in self._places:
@@ -57,17 +76,27 @@ class InBenchmark:
             known = response.id is not None and response.id.isdecimal() and len(response.id) < 10
             place = int(response.id) if known and response.id else -1
             return place if 0 <= place < len(self._problems) else None
-        if response.question is None:
+        text = self._text(response.question)
+        if text not in self._texts or text in self._unclear:
             return None
-        text = self._plain(response.question)
-        place_or_none = self._texts.get(text)
-        if place_or_none is not None or self._by == "text":
-            return place_or_none
+        places, turn = self._texts[text], self._turns[text]
+        self._turns[text] += 1
+        return places[turn % len(places)]
+
+    def is_unclear(self, response: OutsideResponse) -> bool:
+        return self._by != "position" and self._text(response.question) in self._unclear
+
+    def _text(self, question: str | None) -> str:
+        """Return which problem's text a question is, "" for none."""
+        text = self._plain(question or "")
+        if text in self._texts:
+            return text
+        if self._by != "inside":
+            return ""
         if text not in self._inside:
             longest_first = sorted((each for each in self._texts if each in text), key=len, reverse=True)
             unlike = [each for each in longest_first if each not in longest_first[0]]
-            alone = longest_first and not unlike
-            self._inside[text] = self._texts[longest_first[0]] if alone else None
+            self._inside[text] = longest_first[0] if longest_first and not unlike else ""
         return self._inside[text]
 
     def _plain(self, text: str) -> str:
@@ -89,6 +118,11 @@ class FromFile:
     images: RowImages = field(default_factory=RowImages)
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     _placed: list[PlacedProblem] = field(default_factory=list)
+
+    def begin(self) -> None: ...
+
+    def is_unclear(self, response: OutsideResponse) -> bool:
+        return False
 
     def number(self, response: OutsideResponse) -> int | None:
         if response.question is None or not response.question.strip():
@@ -133,13 +167,15 @@ class FromFile:
 class Survey:
     """What a file holds, by the numbers of a matcher: responses, requests without one, and what has no place.
 
-    `unmatched` counts responses by the beginning of their question or their id, `closed` those that close a
+    `unmatched` counts responses by the beginning of their question or their id, `unclear` those to one of
+    several problems that differ in gold or images alone, `closed` those that close a
     thought which they do not open, `tagless` those that do neither, `ended` those that tell why they ended.
     """
 
     samples: Counter[int] = field(default_factory=Counter)
     lost: Counter[int] = field(default_factory=Counter)
     unmatched: Counter[str] = field(default_factory=Counter)
+    unclear: Counter[str] = field(default_factory=Counter)
     scored: int = 0
     closed: int = 0
     tagless: int = 0
@@ -150,6 +186,11 @@ class Survey:
         """The problems that the file has anything of, in order."""
         return sorted({*self.samples, *self.lost})
 
+    @property
+    def left_out(self) -> int:
+        """Responses whose problem was not found."""
+        return self.unmatched.total() + self.unclear.total()
+
 
 def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
     """Read all responses once; nothing is stored.
@@ -158,13 +199,14 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
         InputError: a response that cannot be placed at all, no response, or none with a place.
     """
     result = Survey()
+    matcher.begin()
     for response in responses:
         try:
             number = matcher.number(response)
         except RowProblem as problem:
             raise InputError(f"{response.place}: {problem}.") from problem
         if number is None:
-            result.unmatched[_label(response)] += 1
+            (result.unclear if matcher.is_unclear(response) else result.unmatched)[_label(response)] += 1
         elif response.text is None:
             result.lost[number] += 1
         else:
@@ -176,13 +218,18 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
                 result.closed += closes
                 result.tagless += not closes
     if not result.samples:
-        unmatched = sum(result.unmatched.values())
-        why = (
-            f"none of its {unmatched:,} responses is to a problem of the benchmark; the first: "
-            f"{next(iter(result.unmatched))!r}. A prompt around the problem is no hindrance with --by inside"
-            if unmatched
-            else "no row has a response"
-        )
+        why = "no row has a response"
+        if result.unmatched:
+            why = (
+                f"none of its {result.left_out:,} responses is to a problem of the benchmark; the first: "
+                f"{next(iter(result.unmatched))!r}. A prompt around the problem is no hindrance with --by "
+                "inside"
+            )
+        elif result.unclear:
+            why = (
+                f"each of its questions stands several times in the benchmark, with another answer or image; "
+                f"only ids tell such problems apart. The first: {next(iter(result.unclear))!r}"
+            )
         raise InputError(f"nothing can be imported: {why}.")
     return result
 

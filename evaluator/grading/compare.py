@@ -193,8 +193,8 @@ def _judge_words(gold: str, answer: str) -> Judged:
         return EXACT if structure.same_words(gold_words, answer_words) else DIFFERENT
     words, other = (gold_words, answer) if gold_words is not None else (answer_words, gold)
     number = normal.exact_number(normal.split_unit(other)[0])
-    if words in normal.NUMBER_WORDS and number is not None:
-        return NUMERIC if number.value == normal.NUMBER_WORDS[words] else DIFFERENT
+    if words in structure.NUMBER_WORDS and number is not None:
+        return NUMERIC if number.value == structure.NUMBER_WORDS[words] else DIFFERENT
     return DIFFERENT
 
 
@@ -301,23 +301,23 @@ def _judge_members(
 
 
 def _judge_quantities(gold: str, answer: str, means: Means, depth: int) -> Judged:
-    gold_core, gold_unit = normal.split_unit(gold)
-    answer_core, answer_unit = normal.split_unit(answer)
+    gold_core, gold_full = normal.split_unit(gold)
+    answer_core, answer_full = normal.split_unit(answer)
+    (gold_scale, gold_unit), (answer_scale, answer_unit) = map(normal.scale_of, (gold_full, answer_full))
     if normal.units_conflict(gold_unit, answer_unit):
         return DIFFERENT
-    percent = (gold_unit == "percent") - (answer_unit == "percent")
-    if gold_unit or answer_unit:
-        judged = _judge(gold_core, answer_core, means, depth + 1)
-        if percent == 0 or judged is None or judged.value is GradeValue.CORRECT:
+    if gold_full or answer_full:
+        both = 1 not in (gold_scale, answer_scale) and gold_scale != answer_scale  # 3 million, 3 billion
+        judged = DIFFERENT if both else _judge(gold_core, answer_core, means, depth + 1)
+        if gold_scale == answer_scale or judged is None or judged.value is GradeValue.CORRECT:
             return judged
-        in_percent, bare = (gold_core, answer_core) if percent > 0 else (answer_core, gold_core)
-        share, number = normal.exact_number(in_percent), normal.exact_number(bare)
-        if share is not None and number is not None:
-            if share.value == 100 * number.value:
-                return NUMERIC
-            pair = (share.value, 100 * number.value) if percent > 0 else (number.value, share.value / 100)
-            return WITHIN_TOLERANCE if means.near is not None and means.near(*pair) else DIFFERENT
-        return judged
+        wanted, number = normal.exact_number(gold_core), normal.exact_number(answer_core)
+        if wanted is None or number is None:
+            return judged
+        value = number.value * answer_scale / gold_scale
+        if value == wanted.value:
+            return NUMERIC
+        return WITHIN_TOLERANCE if means.near is not None and means.near(wanted.value, value) else DIFFERENT
     gold_number, answer_number = normal.exact_number(gold), normal.exact_number(answer)
     if gold_number is not None and answer_number is not None:
         return _compare_numbers(gold_number, answer_number, means.near)

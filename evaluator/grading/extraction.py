@@ -9,6 +9,8 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
+from evaluator.grading.kinds import choice_letters
+from evaluator.grading.normal import is_measure
 from evaluator.grading.quantity import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
@@ -55,6 +57,8 @@ def find_answer(
         text = _UNESCAPED.sub(lambda match: r"\b" if match.group() == "\x08" else r"\f", text)
     text = _first_reply(text)
     boxed = boxed_answer(text)
+    if boxed is not None and kind is AnswerKind.CHOICE and not boxed_only and not choice_letters(boxed):
+        return _chosen_elsewhere(text) or FinalAnswer(boxed, "box")
     closing = text.rfind(_CLOSING) if boxed is not None else -1
     # Minerva's closing sentence comes after the boxes of the working.
     closed = (
@@ -74,23 +78,48 @@ def find_answer(
     return FinalAnswer(answer, "marker" if statement.marked else "last sentence")
 
 
-_THOUGHT = re.compile(r"[<\[](?P<end>/?)think(?:ing)?[>\]]", re.IGNORECASE)
+def _chosen_elsewhere(text: str) -> FinalAnswer | None:
+    r"""The option behind a box that names none: `\boxed{42}`, then "The answer is (B)"."""
+    box = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    statement = final_statement(_spaced(text[box:]))
+    answer = stated(statement.text, statement.before) if statement is not None and statement.marked else ""
+    return FinalAnswer(answer, "marker") if len(choice_letters(answer)) == 1 else None
+
+
+_THOUGHT = re.compile(
+    r"[<\[](?P<tag>/?)(?i:think(?:ing)?)[>\]]"
+    r"|<\|channel\|>\s*(?P<channel>[a-z]+)"
+    r"(?:[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,30})?<\|(?:message|end)\|>)?"
+    r"|(?P<final>assistantfinal)|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z])"
+)
+"""Tags around thoughts, and channels of gpt-oss: without its tokens "analysisWe ...assistantfinal..."."""
+_MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")
 
 
 def after_thinking(response: str) -> str | None:
     """The response without its thinking, at most its last characters; None where that never ends.
 
     What follows the last closing tag; nothing need open the thinking, as chat templates of many models do at
-    the end of the prompt.
+    the end of the prompt. Of channels the final one alone is the reply.
 
     >>> after_thinking("so 5</think> It is 5."), after_thinking("[THINK]so 5")
     (' It is 5.', None)
+    >>> after_thinking("analysisWe add 2 and 3.assistantfinalIt is 5.")
+    'It is 5.'
     """
-    start, opened = 0, False
-    if "hink" in response or "HINK" in response:  # quicker than the pattern, and most have none
-        for tag in _THOUGHT.finditer(response):
-            start, opened = (tag.end(), opened) if tag["end"] else (start, True)
-    return None if opened and not start else response[start:][-LONGEST_RESPONSE:]
+    if not any(mark in response for mark in ("hink", "HINK", "<|channel|>", "assistantfinal")) and not (
+        "analysis" in response[:30] or "commentary" in response[:30]
+    ):
+        return response[-LONGEST_RESPONSE:]  # quicker than the pattern, and most have none
+    start, opened, end = 0, False, len(response)
+    for mark in _THOUGHT.finditer(response):
+        if mark["tag"] or mark["final"] or mark["channel"] == "final":
+            start = mark.end()
+            ending = _MESSAGE_END.search(response, start) if mark["channel"] else None
+            end = ending.start() if ending is not None else len(response)
+        else:
+            opened = True
+    return None if opened and not start else response[start:end][-LONGEST_RESPONSE:]
 
 
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
@@ -164,6 +193,11 @@ _JSON_ANSWER = re.compile(
     r'(?:"((?:[^"\\]|\\.){1,500})"|(-?[\d.][^,}\s]{0,60})|\[([^\[\]]{1,200})\])',
     re.IGNORECASE | re.DOTALL,
 )
+_TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
+_COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 miles of `50 miles in 7 hours`
+    r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!and\b|or\b|x\b|(?:year|month|week|day|hour|minute)s?\b)"
+    r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
+)
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(
     r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
@@ -203,6 +237,8 @@ def final_statement(text: str) -> Statement | None:
     """What follows the last marker, else the last sentence that states something; None without one."""
     if (answer := _json_answer(text)) is not None:
         return Statement(answer, "", True)
+    if "</answer>" in text and (tagged := _tagged(text)) is not None:
+        return tagged
     end: int | None = len(text)
     for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one
         end = last_marker(text[:end])
@@ -210,6 +246,9 @@ def final_statement(text: str) -> Statement | None:
             break
         answer = _first_line(text[end : end + _LONGEST_TAIL])
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
+            counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
+            if counted is not None:
+                answer = f"{counted[1]} {counted[2]}" if is_measure(counted[2] or "") else counted[1]
             return _concluded(text, end) or Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
@@ -221,7 +260,27 @@ def _json_answer(text: str) -> str | None:
         return None
     matches = _JSON_ANSWER.findall(text[text.find("{") :])
     value = next(filter(None, matches[-1])) if matches else None
-    return value and value.replace("\\\\", "\\").replace('\\"', '"')
+    return value and _ESCAPED.sub(_unescaped, value)
+
+
+_ESCAPED = re.compile(r"\\(?:([\\\"/])|u(?!d[89a-f])([\da-f]{4}))", re.IGNORECASE)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return match[1] or chr(int(match[2], 16))
+
+
+def _tagged(text: str) -> Statement | None:
+    """What the last `<answer>...</answer>` states, None where all are empty."""
+    for match in reversed(list(_TAGGED.finditer(text))):
+        line = _first_line(match[1])
+        if len(line) >= len(match[1].strip(" \t\n*_:")):
+            inside: Statement | None = Statement(line, text[: match.start()], True)
+        else:
+            inside = final_statement(match[1])
+        if inside is not None and any(map(str.isalnum, inside.text)):
+            return inside._replace(marked=True)
+    return None
 
 
 def _concluded(text: str, end: int) -> Statement | None:

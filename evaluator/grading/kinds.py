@@ -30,7 +30,13 @@ from service.errors import InputError
 DEFAULT_TOLERANCE = "1%"
 """Of a gold without a tolerance of its own: the threshold of Minerva's grader (arXiv 2206.14858)."""
 
-_LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
+_LETTERS = re.compile(
+    r"\\[A-Za-z]+ ?(?:\{[^{}]*\} ?)*(?:[A-J](?![A-Za-z]))?|[\^_] ?\{[^{}]*\}|(?<![A-Za-z])[a-zK-Z]\([^()]*\)"
+    r"|(?<![\w\\^+*/|<>'])(?:(?<!-)|(?<=[a-z]{2}-))\(?([A-J])(?![\w'])(?! ?[=^+*/|<>\\]|-[^a-z]|-[a-z]\b)"
+    r"|(?<![\^+*/])\(([A-J])\)(?!\^)"
+)
+"""Letters that are no part of a formula; what is one (`P(A)`, `\\frac{A}{2}`, `x^2 + C`) holds none."""
+_WORDS = re.compile(r"\\(?:text|underline|f?boxed) ?\{([^{}]*)\}|\\[{}]")
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
 _LETTERS_IN_A_ROW = re.compile(r"(?:\([A-J]\) ?){2,}|(?:[A-J][.):] ?){2,}[A-J]")
 # An option and its text, which begins with no label and no initial, and names no option in parentheses.
@@ -94,7 +100,7 @@ def judge_choice(gold: str, answer: str) -> Outcome:
 
 def choice_letters(text: str) -> list[str]:
     """The different letters that an answer names, in order; the text of an option is not looked into."""
-    text = normal.tidy(text)
+    text = normal.tidy(text).strip("'\"")
     words = structure.plain_words(text)
     if named := _NAMED_CHOICE.fullmatch(words):
         words = named.group(1).strip()
@@ -104,7 +110,10 @@ def choice_letters(text: str) -> list[str]:
         return listed
     if (labelled := structure.labelled_choice(text) or structure.labelled_choice(words)) is not None:
         return [labelled[0]]
-    return list(dict.fromkeys(_LETTERS.findall(text)))
+    if letter := structure.letter_in_front(text):
+        return [letter]
+    letters = _LETTERS.finditer(_WORDS.sub(r" \1 ", text))
+    return list(dict.fromkeys(match[1] or match[2] for match in letters if match[1] or match[2]))
 
 
 def _listed_letters(words: str) -> list[str]:

@@ -46,9 +46,8 @@ _COMMANDS = {
 _DROPPED = frozenset((
     "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr", "biggl", "biggr",
     "Biggl", "Biggr", "middle", "displaystyle", "textstyle", "scriptstyle", "limits", "rm", "bf",
-    "it", "mathstrut", "strut", "nolimits",
+    "it", "mathstrut", "strut", "nolimits", "quad", "qquad", "enspace", "thinspace", "hspace", "space",
 ))  # fmt: skip
-_SPACES = frozenset(["quad", "qquad", "enspace", "thinspace", "hspace", "space"])
 _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
 _QUAD = re.compile(r"\\(q?quad)(?=[A-Za-z])")  # \quadx is a slip for \quad x
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
@@ -62,6 +61,7 @@ _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
 _SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0-9.])")
 _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
+_POINTED = re.compile(r"(?<![\d.,])([1-9]\d{0,2}(?:\.\d{3})+),(\d{1,2})(?![\d.,]*\d)")  # 1.234,50
 _BRACKET = re.compile(r"[(\[]|\\\{")
 _SPACED_GROUPS = re.compile(r"([-+]?[1-9]\d{0,2}(?: \d{3})+)(?=$| [A-Za-z\\])")
 _EMPTY_SET = re.compile(r"\\\{ ?\\\}")
@@ -131,8 +131,6 @@ def _one_command(match: re.Match[str]) -> str:
     name = match.group(1)
     if name in _DROPPED:
         return " "
-    if name in _SPACES:
-        return " "
     name = _COMMANDS.get(name, name)
     if name in ("<", ">", "[", "]", "|"):
         return name
@@ -165,7 +163,8 @@ def _join_thousands(text: str) -> str:
     bracket = _BRACKET.search(text)
     cut = bracket.start() if bracket else len(text)
     # Inside brackets `(5,100)` is a pair; outside, `5,100` is one number.
-    return _GROUPED.sub(lambda m: m.group(1) + m.group(2).replace(",", ""), text[:cut]) + text[cut:]
+    plain = _POINTED.sub(lambda match: f"{match[1].replace('.', '')}.{match[2]}", text[:cut])
+    return _GROUPED.sub(lambda match: match[1] + match[2].replace(",", ""), plain) + text[cut:]
 
 
 def _strip_punctuation(text: str) -> str:
@@ -271,20 +270,6 @@ def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decima
     return not exact_is_decimal and min(digits, places) >= 6 and 2 * gap <= Fraction(1, 10**places)
 
 
-_SMALL_NUMBERS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)  # fmt: skip
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL_NUMBERS)} | {
-    word: 10 * number for number, word in enumerate(_TENS, start=2)
-}
-NUMBER_WORDS |= {
-    f"{tens}-{ones}": NUMBER_WORDS[tens] + number
-    for tens in _TENS
-    for number, ones in enumerate(_SMALL_NUMBERS[1:10], start=1)
-}
-
 _UNIT_WORDS = {
     "cm": "centimeter", "mm": "millimeter", "m": "meter", "km": "kilometer", "metre": "meter",
     "centimetre": "centimeter", "kilometre": "kilometer", "millimetre": "millimeter", "ft": "foot",
@@ -317,6 +302,15 @@ _FOREIGN_SUFFIX = re.compile(
 )
 _ORDINAL = re.compile(r"(?P<core>\d+) ?\^?\{? ?(?:\\text ?\{ ?)?(?P<text>st|nd|rd|th) ?\}{0,2}")
 _CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[ap]\.m\.)\}?")
+_CURRENCIES = {r"\$": "dollar", r"\pounds": "pound", "£": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}
+_MARK = r"\\\$|\\pounds ?|[£€¥₹]"
+_MONEY = re.compile(
+    rf"(?P<sign>[-+])?(?:(?P<mark>{_MARK}) ?(?P<core>.+)|(?P<amount>[\d.,/ ]*\d) ?(?P<behind>{_MARK}))"
+)
+_SCALES = {"percent": Fraction(1, 100)} | {
+    word: Fraction(10) ** power
+    for word, power in (("hundred", 2), ("thousand", 3), ("million", 6), ("billion", 9), ("trillion", 12))
+}
 _NOT_A_UNIT = frozenset((
     "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
     "through", "where", "with", "for",
@@ -333,12 +327,10 @@ def split_unit(text: str) -> tuple[str, str | None]:
         return match["core"], match["half"]
     if match := _ORDINAL.fullmatch(text) or _FOREIGN_SUFFIX.fullmatch(text):
         return match["core"], match["text"]
-    if text.startswith((r"\$", "\\pounds", "£", "€")):
-        rest = re.sub(r"^(?:\\\$|\\pounds ?|£|€)", "", text)
-        return split_unit(rest)[0], "euro" if text[0] == "€" else "pound" if text[0] != "\\" else "dollar"
-    for sign in ("-\\$", "-£", "-€"):
-        if text.startswith(sign):
-            return "-" + split_unit(text[len(sign) :])[0], "dollar"
+    if match := _MONEY.fullmatch(text):
+        core, unit = split_unit((match["sign"] or "") + (match["core"] or match["amount"]))
+        scales = [word for word in (unit or "").split() if word in _SCALES]
+        return core, " ".join([*scales, _CURRENCIES[(match["mark"] or match["behind"]).strip()]])
     if (match := _RATE.fullmatch(text)) and is_measure(match["over"]) and is_measure(match["under"]):
         return match["core"], _one_unit(f"{match['over']}/{match['under']}", match["power"])
     if match := _SUFFIX.fullmatch(text):
@@ -385,6 +377,14 @@ def _one_unit(words: str, power: str | None) -> str:
     return {"2": f"square {name}", "3": f"cubic {name}"}.get(power or "", name)
 
 
+def scale_of(unit: str | None) -> tuple[Fraction, str | None]:
+    """The factor in a unit and what is left of it: of million dollar 1,000,000 and dollar, percent 1/100."""
+    scale, words = Fraction(1), (unit or "").split()
+    while words and words[0] in _SCALES:
+        scale *= _SCALES[words.pop(0)]
+    return scale, "percent" if unit == "percent" else " ".join(words) or None
+
+
 def units_conflict(first: str | None, second: str | None) -> bool:
     """True when known measures differ, as inch and foot, not ways and paths; in other scripts all differ."""
     if first is None or second is None or first == second:
@@ -395,6 +395,6 @@ def units_conflict(first: str | None, second: str | None) -> bool:
 
 
 def is_measure(word: str) -> bool:
-    """True for a unit of measurement in any spelling: `cm`, `hours`, `square feet`."""
+    """True for a unit of measurement in any spelling or a scale: `cm`, `hours`, `square feet`, `million`."""
     spelled = word.lower().rstrip(".").rstrip("23²³^").strip()
-    return any(part in _MEASURES for part in _one_unit(spelled, None).split())
+    return any(part in _MEASURES or part in _SCALES for part in _one_unit(spelled, None).split())

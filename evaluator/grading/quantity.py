@@ -8,7 +8,8 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from evaluator.grading.normal import FOREIGN, FOREIGN_NUMERAL, NUMBER_WORDS, exact_number, is_measure
+from evaluator.grading.normal import FOREIGN, FOREIGN_NUMERAL, exact_number, is_measure
+from evaluator.grading.structure import NUMBER_WORDS
 
 _CHUNK = re.compile(
     r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)"
@@ -25,7 +26,7 @@ _STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)
 _SIGN = r"[-−–+±]?"
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
-    r"|\d{1,2}:\d\d(?!\d)|\d+,\d{1,2}(?![\d.]*,?\d)|\d+(?:\.\d+)?|\.\d+)"
+    r"|[1-9]\d{0,2}(?:\.\d{3})+,\d{1,2}(?![\d.,]*\d)|\d{1,2}:\d\d(?!\d)|\d+,\d{1,2}(?![\d.]*,?\d)|\d+(?:\.\d+)?|\.\d+)"
 )
 _MONEY = r"(?:\\?[$€£]\s?)"
 _POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|!|[₀-₉]+|<su[bp]>[^<]{1,12}</su[bp]>)"

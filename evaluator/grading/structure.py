@@ -3,8 +3,6 @@ r"""Takes tidy answers apart: lists, brackets, unions, matrices, named values, l
 import re
 from dataclasses import dataclass
 
-from evaluator.grading.normal import NUMBER_WORDS
-
 _OPEN, _CLOSE = "([{", ")]}"
 _LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
@@ -243,6 +241,20 @@ def plain_words(text: str) -> str:
     r"""A text without its `\text{}` commands and braces."""
     return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
 
+
+_SMALL_NUMBERS = (
+    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
+    "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
+NUMBER_WORDS = {word: number for number, word in enumerate(_SMALL_NUMBERS)} | {
+    word: 10 * number for number, word in enumerate(_TENS, start=2)
+}
+NUMBER_WORDS |= {
+    f"{tens}-{ones}": NUMBER_WORDS[tens] + number
+    for tens in _TENS
+    for number, ones in enumerate(_SMALL_NUMBERS[1:10], start=1)
+}
 
 _TRUTH = {"yes": "true", "no": "false"}
 _COMPASS = {"n": "north", "s": "south", "e": "east", "w": "west"}

@@ -6,7 +6,7 @@ from evaluator.passk import Comparison, ComparisonPoint
 from evaluator.reports.comparing import BenchmarkComparison, MethodComparison
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import differing_settings
-from evaluator.reports.notes import human_notes, judge_notes
+from evaluator.reports.notes import human_notes, judge_notes, run_notes
 
 CHANGES_SHOWN = 5
 
@@ -112,7 +112,7 @@ def _notes(comparison: MethodComparison) -> list[str]:
         for part in comparison.parts
         for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
     ]
-    notes += human_notes(sides) + judge_notes(sides)
+    notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
     several = len(comparison.parts) > 1
     corrected = (
         f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
@@ -122,6 +122,13 @@ def _notes(comparison: MethodComparison) -> list[str]:
         f"flips (seed {first.seed}){corrected}. The "
         "last three columns are about the same problems with new samples; they say nothing about other ones."
     )
+    if any(
+        point.bounds[0] < point.bounds[1] for part in comparison.parts for point in part.comparison.points
+    ):
+        notes.append(
+            "Where the grader could not tell, or a sample that was asked for is missing, brackets give the "
+            "lowest and the highest difference that these leave open; the intervals span both."
+        )
     notes += warning_notes(comparison)
     for part in comparison.parts:
         compared = part.comparison

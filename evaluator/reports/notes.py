@@ -97,23 +97,32 @@ def _missing(report: Report) -> Iterator[str]:
             )
 
 
-def _runs(report: Report) -> Iterator[str]:
-    results = [result for line in report.lines for result in line.entry.results]
+def run_notes(entries: Sequence[Entry]) -> list[str]:
+    """Return what has to be said of the runs behind a table: unfinished ones, neighbors, older graders."""
+    results = {result.run.id: result for entry in entries for result in entry.results}.values()
+    notes = []
     for result in results:
         if result.run.finished_at is None:
-            yield f"Run {result.run.name} is not finished; the samples drawn so far count."
+            fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
+            uneven = f" ({fewest:,} to {most:,} a problem)" if fewest < most else ""
+            notes.append(f"Run {result.run.name} is not finished; the samples drawn so far count{uneven}.")
         if result.neighbors:
-            yield (
+            notes.append(
                 f"Run {result.run.name} holds {result.neighbors} neighbors; only the original questions "
                 "count here. `tagrpo diagnose` compares them."
             )
     for version in sorted({result.grader_version for result in results}):
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
-            yield (
+            notes.append(
                 f"Graded by {version}; this installation grades by {ours}. `tagrpo eval grade RUN` grades "
                 "again."
             )
+    return notes
+
+
+def _runs(report: Report) -> Iterator[str]:
+    yield from run_notes([line.entry for line in report.lines])
 
 
 def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:

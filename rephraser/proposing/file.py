@@ -1,7 +1,7 @@
 """Candidates that someone already has: a file or Hub data set, matched to questions by id or text."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,32 +29,39 @@ PROBLEMS_SHOWN = 5
 
 @dataclass(frozen=True)
 class FileCandidates:
-    """Candidates by question id, in the order of the file, and a hash that tells one file from another."""
+    """Candidates by question id, in the order of the file, and a hash that tells one file from another.
+
+    Of all questions of a set, however many of them a run has.
+    """
 
     by_question: Mapping[str, tuple[str, ...]]
     source: str
     content: str
     rows: int
-    unmatched: int  # rows whose question is not in the run
+    unmatched: int  # rows whose question is not among the first `limit`
 
 
 def read_candidates(
     source: str,
-    questions: Iterable[Question],
+    questions: Sequence[Question],
     *,
+    limit: int | None = None,
     question_column: str | None = None,
     candidate_column: str | None = None,
 ) -> FileCandidates:
     """Read candidates from a file (JSON Lines, CSV, parquet) or a Hub data set.
 
     A row names its question by id or by the question's text, and holds one candidate or a list of them
-    (texts, or objects with a `text`). Rows of questions that are not among `questions` are counted and left.
+    (texts, or objects with a `text`). Rows of questions that are not among `questions` are left; those of
+    questions behind the first `limit` are counted with them.
 
     Raises:
-        InputError: no such file, no such columns, a row without a text, or no row that fits a question.
+        InputError: no such file, no such columns, a row without a text, or no row that fits one of the first
+            `limit` questions.
     """
     opened = open_source(source, (), None, None)
     question_ids = _index(questions)
+    wanted = {question.id for question in questions[:limit]}
     texts_of: dict[str, list[str]] = defaultdict(list)
     problems: list[str] = []
     rows = unmatched = 0
@@ -69,8 +76,8 @@ def read_candidates(
             unmatched += 1
             continue
         question_id = question_ids.get(_key(row.values.get(chosen[0])))
+        unmatched += question_id != "" and question_id not in wanted
         if question_id is None:
-            unmatched += 1
             continue
         if not question_id:
             problems.append(
@@ -84,11 +91,12 @@ def read_candidates(
     if problems:
         more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
         raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Mend or remove these rows.")
-    if not texts_of:
+    if wanted.isdisjoint(texts_of):
         raise InputError(
-            f"{opened.name}: none of its {rows} rows belongs to a question of this set. Rows name their "
-            "question by id or exact text, in a column question_id, original_question or question; name "
-            "another with --question-column."
+            f"{opened.name}: none of its {rows} rows belongs to "
+            f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows name "
+            "their question by id or exact text, in a column question_id, original_question or question; "
+            "name another with --question-column."
         )
     by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})

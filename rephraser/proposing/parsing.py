@@ -21,6 +21,7 @@ class Outcome(StrEnum):
 
     OK = "ok"
     PARTIAL = "fewer candidates than asked"
+    UNREADABLE = "items that could not be read"
     EMPTY = "empty answer"
     REFUSED = "refused"
     TRUNCATED = "truncated"
@@ -37,6 +38,8 @@ class Parsed:
     outcome: Outcome
 
 
+_NUMBER = re.compile(r"[*_]{0,2}\(?(\d{1,2})[.):][*_]{0,2}[ \t]+(?=\S)")
+_SECOND = re.compile(r"(?:^|\s)[*_]{0,2}\(?2[.):][*_]{0,2}\s")
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 # What stands between two tags where an echo or a model thinking aloud repeats the request's words.
 _MENTION = frozenset({"", "and", "or", "to", "...", "…"})
@@ -66,14 +69,24 @@ _ABOUT_REWRITES = re.compile(
     r"|variation|sentence|\btext\b|paragraph|response|happy to help",
     re.I,
 )
+_SPEAKS = re.compile(r"\b(?:i|i(?:'|’)(?:m|d|ll|ve)|let(?:'|’)?s|here|below|please|you|your)\b", re.I)
 _ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
 _INLINE_CHATTER = re.compile(
     r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
 )
+_REFUSED = (
+    r"(?:help|assist|comply|satisfy|answer|respond|translate|polish|engage|participate|continue|proceed"
+    r"|(?:fulfil|provid|creat|generat|produc|writ|complet|process|chang|modif|reformulat|re-?word|re-?phras"
+    r"|re-?writ|paraphras)\w*|do (?:this|that|it|so)"
+    r"|[^.?!\n]{0,60}\b(?:request|prompt|image|picture|re-?phras\w+|re-?writ\w+|paraphras\w+"
+    r"|th(?:is|at|e) (?:problem|question|text|task)))\b"
+)
+"""What follows "I cannot" in a refusal; a problem may begin "I cannot find 3 of my keys" too."""
 _REFUSAL = re.compile(
-    r"^\W*(?:i(?:'|’)?m (?:very )?sorry|i am sorry|sorry,"
-    r"|i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am unable|am not able)"
-    r"|i(?:'|’)m (?:unable|not able)|as an ai\b|unfortunately, i|i must decline)",
+    r"^\W*(?:i(?:'|’)?m (?:very )?sorry|i am sorry|sorry,|as an ai\b|i must decline"
+    r"|(?:unfortunately, )?i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am (?:unable|not able) to)"
+    rf" (?:\w+ly |be able to )?{_REFUSED}"
+    rf"|(?:unfortunately, )?i(?:'|’)m (?:unable|not able) to (?:\w+ly )?{_REFUSED})",
     re.I,
 )
 _PROMPT_ECHO = (
@@ -93,7 +106,7 @@ _JSON_ARRAY = re.compile(
 )
 _TEXT_KEYS = (
     *("rephrasing", "rephrased_question", "rewritten_question", "rephrased", "rewritten", "rewrite"),
-    *("text", "question", "content"),
+    *("rephrased_problem", "rewritten_problem", "paraphrase", "text", "question", "problem", "content"),
 )
 
 
@@ -111,7 +124,7 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     body = reply.strip()
     if not body:
         return Parsed((), Outcome.EMPTY)
-    items = _read(body, count, truncated)
+    items = _without_numbers(_read(body, count, truncated))
     if not any(items) or (len(items) == 1 and _REFUSAL.match(items[0])):
         if _REFUSAL.match(body):
             return Parsed((), Outcome.REFUSED)
@@ -136,6 +149,8 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
         return Parsed(tuple(usable), Outcome.TRUNCATED)
     if not usable and (echoes or foreign):
         return Parsed((), Outcome.ECHOED if echoes else Outcome.LANGUAGE)
+    if usable and "" in items:
+        return Parsed(tuple(usable), Outcome.UNREADABLE)
     return Parsed(tuple(usable), Outcome.PARTIAL if usable else Outcome.MALFORMED)
 
 
@@ -196,7 +211,7 @@ def _from_json(body: str) -> list[str] | None:
                 return whole
             continue
         strings = _strings(value)
-        if strings or (strings is not None and not piece[:start].strip()):
+        if strings is not None and (any(strings) or not piece[:start].strip()):
             return strings
     return None
 
@@ -210,11 +225,12 @@ def _whole_json_strings(broken: str) -> list[str] | None:
 
 
 def _strings(value: Any) -> list[str] | None:
+    """Return the candidates in a JSON value, "" for an item that cannot be read; None where it has none."""
     if isinstance(value, str):
         return [value]
     if isinstance(value, list):
         items = [_strings(item) for item in value]
-        return [item[0] for item in items if item and len(item) == 1]
+        return [item[0] if item and len(item) == 1 else "" for item in items]
     if isinstance(value, dict):
         for key in _LIST_KEYS:
             if isinstance(value.get(key), list | dict):
@@ -225,7 +241,10 @@ def _strings(value: Any) -> list[str] | None:
         if value and all(isinstance(item, dict) for item in value.values()):
             return _strings(list(value.values()))
         texts = [item for item in value.values() if isinstance(item, str)]
-        return texts if texts and len(texts) == len(value) else None
+        if texts and len(texts) == len(value):
+            return texts
+        sentences = [text for text in texts if " " in text.strip()]
+        return sentences if len(sentences) == 1 else None
     return None
 
 
@@ -262,12 +281,16 @@ def _strip_fences(body: str) -> str:
 
 
 def _without_opening(text: str) -> str:
-    """Return a text without a first line that only announces a rewrite; a problem may begin "Here is" too."""
+    """Return a text without a first line that only announces a rewrite; a problem may begin "Here is" too.
+
+    A whole sentence announces where it speaks of writer or reader; "Sure! It is about 5 pens." does not.
+    """
     first, _, rest = text.partition("\n")
     first = first.rstrip()
     if not rest.strip() or not first.endswith((":", ".", "!")) or not _OPENING.match(first):
         return text
-    return rest.lstrip("\n") if _ABOUT_REWRITES.search(first) or _ONLY_OPENING.fullmatch(first) else text
+    announces = _ABOUT_REWRITES.search(first) and (first.endswith(":") or _SPEAKS.search(first))
+    return rest.lstrip("\n") if announces or _ONLY_OPENING.fullmatch(first) else text
 
 
 def _without_chatter(item: str) -> str:
@@ -284,6 +307,16 @@ def _clean(item: str) -> str:
     return item
 
 
+def _without_numbers(items: list[str]) -> list[str]:
+    """Return items without the numbers 1, 2, ... before them; a list of facts inside of one keeps its own."""
+    starts = [_NUMBER.match(item) for item in items]
+    if not items or _SECOND.search(items[0]):
+        return items
+    if any(start is None or int(start[1]) != place for place, start in enumerate(starts, 1)):
+        return items
+    return [item[start.end() :] if start else item for item, start in zip(items, starts, strict=True)]
+
+
 def _skeleton(text: str) -> str:
     return re.sub(r"[\s.,;:!?$]+", "", text).casefold()
 
@@ -294,32 +327,48 @@ _COMMANDS = frozenset(
     bar beta begin bf big Big bigcap bigcup bigg binom bmod boldsymbol bot bowtie box boxed boxplus
     bullet backslash because bigl bigr Bigl Bigr biggl biggr bigtriangleup flat fbox forall frac frown
     footnotesize nabla natural ne nearrow neg neq newline nexists ngeq ni nleq nmid noindent nonumber
-    not notin nu nparallel nsubseteq nwarrow nolimits nless ngtr normalsize rangle rbrace rbrack rceil
-    Re ref relax rfloor rho right rightarrow Rightarrow rightharpoonup rightleftharpoons rlap rm root
-    rvert rVert rtimes raisebox tan tanh tau tag text textbf textit textrm textstyle textsc texttt tfrac
-    tbinom theta therefore thickspace thinspace tilde times to top triangle triangledown triangleleft
-    triangleq triangleright tiny underbrace underline underset uparrow updownarrow uplus upsilon unit
+    not notin nu nparallel nsubseteq nwarrow nolimits nless ngtr normalsize rangle rbrace rbrack
+    rceil Re ref relax rfloor rho right rightarrow Rightarrow rightharpoonup rightleftharpoons rlap
+    rm root rvert rVert rtimes raisebox tan tanh tau tag text textbf textit textnormal textrm textsf
+    textstyle textsc texttt textup tfrac tbinom theta therefore thickspace thinspace tilde times to
+    top triangle triangledown triangleleft triangleq triangleright tiny underbrace underline
+    underset uparrow updownarrow uplus upsilon unit
     """.split()  # noqa: SIM905
 )
+_LINE_OR_COMMAND = frozenset({"ne", "ni", "nless", "nmid", "nu"})
+"""What is a new line before a name or word as well: "Facts:\ni. ..."."""
 _ESCAPE = re.compile(r"\\(\\|u[0-9a-fA-F]{4}|[A-Za-z]+|.|$)", re.S)
+_DOUBLED = re.compile(r"(?<!\\)\\\\[A-Za-z]")
+_SINGLE = re.compile(r"(?<!\\)\\[ac-eg-mo-qsv-zA-Z]")
 
 
 def double_latex_backslashes(text: str) -> str:
     r"""Return `text`, a JSON document, with single backslashes of LaTeX commands doubled.
 
     JSON reads `"\frac"` as a form feed and "rac", `"\times"` as a tab and "imes": valid JSON, a destroyed
-    formula. What stands after the backslash tells: a known command is LaTeX.
+    formula. What stands after the backslash tells: a known command is LaTeX; "\nu" and the like are only in a
+    formula or behind a space, in a document that does not double its backslashes.
     """
+    doubled = _DOUBLED.search(text) is not None and _SINGLE.search(text) is None
+    pieces: list[str] = []
+    end, in_formula = 0, False
+    for match in _ESCAPE.finditer(text):
+        between, rest = text[end : match.start()], match.group(1)
+        _, quote, string = between.rpartition('"')
+        in_formula = (in_formula and not quote) != (string.count("$") % 2 == 1)
+        in_formula = rest in {"(", "["} or (in_formula and rest not in {")", "]"})
+        is_latex = _is_latex(rest)
+        if rest in _LINE_OR_COMMAND:
+            bare = between.endswith(" ") and text[match.end() : match.end() + 1] not in {".", ")"}
+            is_latex = not doubled and (in_formula or bare)
+        pieces += [between, "\\" if is_latex else "", match.group(0)]
+        end = match.end()
+    return "".join(pieces) + text[end:]
 
-    def mend(match: re.Match[str]) -> str:
-        rest = match.group(1)
-        if rest == "\\" or rest in {'"', "/"}:
-            return match.group(0)
-        if re.fullmatch(r"u[0-9a-fA-F]{4}", rest):
-            return match.group(0)
-        if rest[:1] in "bfnrtu" and rest[:1] and rest not in _COMMANDS:
-            # A real escape, as in "first line\nSecond line"; but \u without four digits can only be LaTeX.
-            return match.group(0) if rest[0] != "u" else "\\" + match.group(0)
-        return "\\" + match.group(0)
 
-    return _ESCAPE.sub(mend, text)
+def _is_latex(rest: str) -> bool:
+    """Say whether what follows a backslash in JSON is no escape."""
+    if rest in {"\\", '"', "/"} or re.fullmatch(r"u[0-9a-fA-F]{4}", rest):
+        return False
+    # A real escape, as in "first line\nSecond line"; but \u without four digits can only be LaTeX.
+    return rest[:1] not in {"b", "f", "n", "r", "t"} or rest in _COMMANDS

@@ -38,11 +38,12 @@ class CandidateFile:
     question_column: str | None = None
     candidate_column: str | None = None
 
-    def read(self, questions: list[Question]) -> FileCandidates:
+    def read(self, questions: list[Question], limit: int | None = None) -> FileCandidates:
         """Return its candidates for these questions; see `read_candidates`."""
         return read_candidates(
             self.source,
             questions,
+            limit=limit,
             question_column=self.question_column,
             candidate_column=self.candidate_column,
         )

@@ -23,7 +23,7 @@ from rephraser.run.check import (
     structure_of,
     verdict_row,
 )
-from rephraser.run.plan import awaiting_answers
+from rephraser.run.plan import awaiting_answers, unreadable_questions
 from rephraser.run.read import read_premises
 from rephraser.run.spec import ANSWER, RunSpec
 from rephraser.tables import VerdictRow
@@ -53,7 +53,8 @@ _LOST = _Lost()
 class Case:
     """A candidate whose answers for the next look are all there, but for those whose request failed for good.
 
-    Answers are None where none was found in the response.
+    Answers are None where none was found in the response. `closed`: too few of the question's own answers can
+    be read, so that none is asked for any more, and those to the candidate may lack.
     """
 
     candidate_id: str
@@ -65,6 +66,7 @@ class Case:
     findings: list[dict[str, str]]  # of the structural checks, and of the premises
     premises: Premises | None = None
     kind: AnswerKind = AnswerKind.LATEX
+    closed: bool = False
 
     @property
     def structure(self) -> Structure:
@@ -123,10 +125,12 @@ def ready_cases(
     findings = _findings(session, run_id, [status.candidate_id for status in batch])
     premises = read_premises(session, spec, [status.candidate_id for status in batch])
     golds = _golds(session, batch)
+    unreadable = unreadable_questions(session, spec, golds)
     cases = []
     for status in batch:
         look, answered = taken[status.candidate_id], premises.get(status.candidate_id)
-        if spec.premises is not None and answered is None:
+        closed = status.question_id in unreadable
+        if spec.premises is not None and answered is None and not closed:
             continue
         noticed = [
             finding for finding in findings[status.candidate_id] if finding["name"] not in _OF_PREMISES
@@ -135,6 +139,8 @@ def ready_cases(
         looks = rule_for(spec.rule, structure_of(finding["name"] for finding in noticed)).looks
         original = _first(answers, spec, status.question_id, spec.rule.original_samples)
         candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
+        if closed and candidate is None:
+            candidate = [[] for _ in spec.solvers]
         if original is None or candidate is None:
             continue
         by_solver = {
@@ -152,6 +158,7 @@ def ready_cases(
                 by_solver=by_solver,
                 findings=noticed,
                 premises=answered,
+                closed=closed,
             )
         )
     return cases
@@ -211,7 +218,7 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
     programs = case.kind is AnswerKind.CODE
     rule = rule_for_programs(spec.rule) if programs and isinstance(spec.rule, OverlapRule) else spec.rule
     judgement = judge(counts, rule, structure)
-    last = case.look + 1 >= len(rule_for(rule, structure).looks)
+    last = case.closed or case.look + 1 >= len(rule_for(rule, structure).looks)
     evidence = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],

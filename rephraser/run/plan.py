@@ -5,11 +5,11 @@ others, their neighbors count.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from sqlalchemy import select
+from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import CandidateStatus, current_statuses, statuses_by_question
@@ -21,7 +21,7 @@ from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.cells import CellPlan, add_cells
 from service.runs.store import find_run, run_question_ids
-from service.runs.tables import EMPTY, FINAL, CellRow, RunCellRow
+from service.runs.tables import EMPTY, FINAL, AnswerRow, CellRow, RunCellRow
 
 PLANS_PER_COMMIT = 10_000
 
@@ -39,7 +39,7 @@ def open_slots(session: Session, run_id: str, spec: RunSpec, *, reach: int | Non
     """Return those of the first `reach` questions whose candidates are all judged and that lack neighbors.
 
     Rounds may be used up: the caller compares `round` with `spec.rounds`. A strategy whose request failed for
-    good is not asked of the same question again.
+    good is not asked of the same question again, and nothing of `unreadable_questions`.
     """
     statuses = statuses_by_question(session, run_id)
     cells = _propose_cells(session, run_id)
@@ -63,7 +63,8 @@ def open_slots(session: Session, run_id: str, spec: RunSpec, *, reach: int | Non
         if any(missing):
             rounds = [cell.round for cell in asked] + [candidate.round for candidate in candidates]
             open_now.append(OpenSlots(question_id, max(rounds, default=-1) + 1, missing))
-    return open_now
+    unreadable = unreadable_questions(session, spec, [slots.question_id for slots in open_now])
+    return [slots for slots in open_now if slots.question_id not in unreadable]
 
 
 def plan_proposals(
@@ -125,6 +126,28 @@ def awaiting_answers(session: Session, run_id: str) -> list[CandidateStatus]:
     ]
 
 
+def unreadable_questions(session: Session, spec: RunSpec, question_ids: Iterable[str]) -> set[str]:
+    """Return those of these questions of whose own answers too few can be read for any verdict.
+
+    No answer to a candidate changes that, so none is asked for.
+    """
+    drawn = [
+        and_(AnswerRow.solver_id == solver.id, AnswerRow.ordinal < share)
+        for solver, share in zip(spec.solvers, spec.shares(spec.rule.original_samples), strict=True)
+    ]
+    most = spec.rule.max_unparsed_share * spec.rule.original_samples
+    unreadable: set[str] = set()
+    for part in in_parts(sorted(set(question_ids))) if drawn else ():
+        query = (
+            select(AnswerRow.subject_id)
+            .where(or_(*drawn), AnswerRow.subject_id.in_(part), AnswerRow.extracted.is_(None))
+            .group_by(AnswerRow.subject_id)
+            .having(func.count() > most)
+        )
+        unreadable.update(session.scalars(query))
+    return unreadable
+
+
 def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]:
     """Return the cells that draw the answers which the next look at each open candidate needs.
 
@@ -138,6 +161,8 @@ def plan_answers(session: Session, run_id: str, spec: RunSpec) -> list[CellPlan]
     plans: list[CellPlan] = []
     planned_questions: set[str] = set()
     waiting = awaiting_answers(session, run_id)
+    unreadable = unreadable_questions(session, spec, [status.question_id for status in waiting])
+    waiting = [status for status in waiting if status.question_id not in unreadable]
     structures = read_structures(session, run_id, spec, [status.candidate_id for status in waiting])
     for status in waiting:
         if spec.premises is not None and status.candidate_id not in asked:

@@ -148,7 +148,9 @@ def _judge(
             )
         judged = judge_cases(run_id, spec, cases, grader)
         rows |= {row["candidate_id"]: {**row, "final": True} for row in judged}
-        undecided = {row["candidate_id"] for row in judged if row["status"] == Verdict.UNDECIDED}
+        undecided = {
+            row["candidate_id"] for row in judged if row["status"] == Verdict.UNDECIDED and not row["final"]
+        }
         open_ = [status for status in open_ if status.candidate_id in undecided]
         look += 1
     return rows

@@ -60,12 +60,15 @@ def choose_output(
 def read_candidate_file(
     db: Database, candidates: CandidateFile | None, questions: str, *, limit: int | None = None
 ) -> FileCandidates | None:
-    """Return a file's candidates for the first `limit` usable questions of a set, None without a file."""
+    """Return a file's candidates for the usable questions of a set, None without a file.
+
+    For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
+    """
     if candidates is None:
         return None
     with db.read() as session:
-        members = load_question_set(session, questions)[:limit]
-    return candidates.read(members)
+        members = load_question_set(session, questions)
+    return candidates.read(members, limit)
 
 
 def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = None) -> Run | None:

@@ -97,10 +97,10 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
 
     Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
     the answers cannot tell. Undecided by both rules, whatever the counts say: fewer candidate answers than
-    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled. A
-    candidate is never rejected where the gold class is not known, since its new answer may be the correct
-    one, nor where an answer is unsettled, which may be shared. Unverified means that no answers were drawn
-    for one of the sides.
+    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled, of
+    the original's whatever there is of the candidate's. A candidate is never rejected where the gold class is
+    not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
+    shared. Unverified means that no answers were drawn for one of the sides.
 
     The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
     at the looks of `rule_for`.
@@ -136,18 +136,14 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
 
 
 def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | None:
-    sides = (
-        ("original", counts.original_drawn, counts.original_unparsed, counts.original_unsettled),
-        ("candidate", counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled),
-    )
-    for side, drawn, _, _ in sides:
+    original = counts.original_drawn, counts.original_unparsed, counts.original_unsettled
+    candidate = counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled
+    for side, numbers, fewest in (("original", original, 1), ("candidate", candidate, rule.looks[0])):
+        drawn, unparsed, unsettled = numbers
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
-    if counts.candidate_drawn < rule.looks[0]:
-        return Verdict.UNDECIDED, (
-            f"Only {counts.candidate_drawn} answers to the candidate; the first look is at {rule.looks[0]}."
-        )
-    for side, drawn, unparsed, unsettled in sides:
+        if drawn < fewest:
+            return Verdict.UNDECIDED, (f"Only {drawn} answers to the {side}; the first look is at {fewest}.")
         if unparsed + unsettled > rule.max_unparsed_share * drawn:
             what = "parsed or compared" if unsettled else "parsed"
             return Verdict.UNDECIDED, (

@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import statuses_by_question
-from rephraser.run.plan import counted_neighbors
+from rephraser.run.plan import counted_neighbors, unreadable_questions
 from rephraser.run.spec import PROPOSE, RunSpec
 from rephraser.run.start import KIND
 from rephraser.tables import ProposalRow
@@ -98,6 +98,7 @@ class RunSummary:
     final_requests: int  # failed for good: not asked again
     errors: dict[str, int]
     suspects: int  # questions whose gold the solvers contradict
+    unreadable_questions: int  # of whose own answers too few can be read for any verdict
     unfinished: tuple[Unfinished, ...]
     ledger: tuple[LedgerLine, ...]
 
@@ -117,12 +118,13 @@ def summarize(session: Session, run: Run) -> RunSummary:
         + sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
         for question_id in question_ids
     }
+    unreadable = unreadable_questions(session, spec, question_ids)
     states = count_states(session, run.id)
     by_status = Counter(
         "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
     )
     unfinished = [
-        Unfinished(question_id, count, _why(statuses.get(question_id, [])))
+        Unfinished(question_id, count, _why(statuses.get(question_id, []), question_id in unreadable))
         for question_id, count in neighbors.items()
         if count < spec.n
     ]
@@ -143,6 +145,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         final_requests=sum(count for (_, state), count in states.items() if state == FINAL),
         errors={each.error: each.cells for each in frequent_errors(session, run.id, limit=ERRORS_SHOWN)},
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
+        unreadable_questions=len(unreadable),
         unfinished=tuple(unfinished),
         ledger=tuple(read_ledger(session, run.id)),
     )
@@ -153,11 +156,10 @@ def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalR
     return {row.run_id: row.number for row in session.execute(counted)}
 
 
-def _why(candidates: list[Any]) -> str:
-    if not candidates:
-        return "no candidate"
+def _why(candidates: list[Any], unreadable: bool) -> str:
     counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
-    return ", ".join(f"{count} {status}" for status, count in sorted(counts.items()))
+    reasons = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no candidate"]
+    return ", ".join(reasons + ["its own answers are unreadable"] * unreadable)
 
 
 def _unreadable(session: Session, run_id: str) -> dict[str, int]:

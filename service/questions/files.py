@@ -75,8 +75,8 @@ class Source:
         return self.read(None)
 
 
-def open_file(path: Path) -> Source:
-    """Open a file of questions by its suffix.
+def open_file(path: Path, or_else: str = "") -> Source:
+    """Open a file of questions by its suffix; `or_else` is what else than a file may be given.
 
     Raises:
         InputError: no such file, a folder, an empty file, an unknown suffix, not readable, or (for parquet)
@@ -87,9 +87,7 @@ def open_file(path: Path) -> Source:
         hint = f"name a file in it: {', '.join(inside[:8])}" if inside else f"name a file ({_suffixes()})"
         raise InputError(f"{path}: is a folder; {hint}.")
     if not path.exists():
-        raise InputError(
-            f"{path}: no such file. Give a file ({_suffixes()}) or a Hub data set id like org/name."
-        )
+        raise InputError(f"{path}: no such file. Give a file ({_suffixes()}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
         raise InputError(f"{path}: unknown kind of file; tagrpo reads {_suffixes()}.")

@@ -173,7 +173,7 @@ def open_source(source: str, configs: Sequence[str], split: str | None, revision
         return hub.open_dataset(source, configs=configs, split=split, revision=revision)
     if configs or split or revision:
         raise InputError(f"{source}: --config, --split and --revision are for data sets of the Hub only.")
-    return open_file(path)
+    return open_file(path, " or a Hub data set id like org/name")
 
 
 def _refuse(bad: Sequence[BadRow], source: str) -> None:

@@ -23,6 +23,7 @@ from evaluator.benchmarks import (
     load_benchmark,
     require_golds,
     source_name,
+    whole_solutions,
 )
 from evaluator.benchmarks.rows import canonical_integer, render_options
 from evaluator.evals.problems import make_problem
@@ -299,3 +300,16 @@ def test_a_choice_needs_its_columns() -> None:
     assert benchmark.columns == BenchmarkColumns(question="Question", options=benchmark.columns.options)
     assert isinstance(benchmark, Benchmark)
     assert len(benchmark.columns.options) == 4
+
+
+def test_a_gold_of_several_lines_with_words_is_a_solution_and_no_answer() -> None:
+    solution = "Each box has 2 * 3 = 6 pens.\nSo all the boxes together have 24 pens.\nA: 24"
+    answers = [
+        solution,
+        "24",
+        "\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}",
+        "x = 1\ny = 2",
+        "a set of all even numbers",
+    ]
+    assert [whole_solutions([make_problem("How many?", answer)]) for answer in answers] == [1, 0, 0, 0, 0]
+    assert whole_solutions([make_problem("Write it.", solution, AnswerKind.CODE)]) == 0

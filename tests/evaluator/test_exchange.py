@@ -216,6 +216,34 @@ def test_questions_are_found_in_a_benchmark(
         )
 
 
+@pytest.mark.parametrize(("by", "around"), [("text", ""), ("inside", "Think. ")])
+def test_copies_of_a_problem_take_its_responses_in_turn(
+    by: By, around: str, db: Database, tmp_path: Path
+) -> None:
+    held = number_copies(
+        [make_problem("1 + 1?", "2"), make_problem("1 + 2?", "3"), make_problem("1 + 1?", "2")]
+    )
+    rows = [{"response": text, "question": f"{around}1 + 1?"} for text in "abcde"]
+    file = open_responses([write_rows(tmp_path / "r.jsonl", *rows)])
+    texts = [row[-1] for row in stored(db, bring(db, file, matcher=InBenchmark("b", held, by)).run)]
+    assert texts == ["a", "c", "e", "b", "d"]
+    again = bring(db, file, matcher=InBenchmark("b", held, by))
+    assert (again.new, again.there) == (0, 5)
+
+
+@pytest.mark.parametrize("by", ["text", "inside"])
+def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: Path) -> None:
+    held = [make_problem("1 + 1?", "2"), make_problem("1 + 2?", "3"), make_problem("1  +  1?", "10")]
+    rows = [{"response": "", "question": text} for text in ("1 + 1?", "1 + 2?", "1 + 3?")]
+    read = survey(
+        open_responses([write_rows(tmp_path / "r.jsonl", *rows)]).read(), InBenchmark("b", held, by)
+    )
+    assert (read.unclear, read.unmatched, read.left_out) == ({"1 + 1?": 1}, {"1 + 3?": 1}, 2)
+    alone = open_responses([write_rows(tmp_path / "alone.jsonl", rows[0])])
+    with pytest.raises(InputError, match="stands several times in the benchmark, with another answer"):
+        survey(alone.read(), InBenchmark("b", held, by))
+
+
 @pytest.mark.parametrize(
     ("lines", "columns", "message"),
     [
@@ -248,6 +276,10 @@ def test_questions_are_found_in_a_benchmark(
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
         ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
         ("", {}, r"the file is empty"),
+        ("\n \n", {}, r"r.jsonl: there are no rows in it"),
+        ('{"text"\n1', {}, r"r.jsonl: 2 of 2 rows cannot be used:\n  r.jsonl:1: not valid JSON"),
+        ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
+        ("[{}]", {}, r"1 of 1 rows cannot be used:\n  r.jsonl: row 0: it has no columns"),
     ],
 )
 def test_what_cannot_be_imported_says_where_and_what_would_fit(

@@ -2,7 +2,7 @@ import time
 
 import pytest
 
-from evaluator.grading.extraction import boxed_answer, find_answer, last_boxed
+from evaluator.grading.extraction import after_thinking, boxed_answer, find_answer, last_boxed
 
 
 def _text(response: str) -> str | None:
@@ -47,7 +47,7 @@ def test_boxes_in_a_row_are_one_answer() -> None:
     ("response", "answer"),
     [
         ("3 + 4 = 7\nA: 7", "7"),
-        ("2 - 5.5 = -3.5\nThe answer is:\n-3.5 million", "-3.5"),
+        ("2 - 5.5 = -3.5\nThe answer is:\n-3.5 million", "-3.5 million"),
         ("The answer is:\n---\n- 7 pens", "7"),
         ("3 + 4 = 7\n#### 7", "7"),
         ("#### 1,000\n", "1,000"),
@@ -75,6 +75,28 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         ("Final answer:\n```text\n42\n```", "42"),
         ("The final answer is: ```\n42\n```", "42"),
         ('Final answer:\n```json\n{"answer": 12}\n```', "12"),
+        (r'{"answer": "\u0033"}', "3"),
+        (r'{"answer": "\frac{3}{4}"}', r"\frac{3}{4}"),
+        (r'{"answer": "3\/4"}', "3/4"),
+        (r'{"answer": "\u00b14, \"x\""}', '±4, "x"'),
+        (r'{"answer": "\\upsilon"}', r"\upsilon"),
+        ("so 9 - 4 = 5</think> <answer>5</answer>", "5"),
+        ("<answer>\n$\\frac{1}{2}$\n</answer>\nUser: And 2 + 5?", r"\frac{1}{2}"),
+        ("<answer> Mia has 9 pens. She sells 2 of them, so 7 are left. </answer>", "7"),
+        ("<answer>5</answer> or rather <answer>7</answer> <answer> </answer>", "7"),
+        ("It goes in <answer> </answer> tags. The answer is 5.", "5"),
+        ("She plants #### 4 12-inch rows of beans.", "4"),
+        ("So they walk #### 18 miles in 3 days.", "18 miles"),
+        ("He needs #### 700 more stamps to reach his goal of 900 stamps.", "700"),
+        ("#### 118 000 people in 3 towns", "118 000"),
+        ("#### 5 + 3 = 8", "8"),
+        ("#### 9 rows in 3 fields = 27", "27"),
+        ("#### 3 1/2", "3 1/2"),
+        ("#### 4 cats and 3 dogs", "4, 3"),
+        ("#### 2 hours 30 minutes", "2 hours 30 minutes"),
+        ("Sie zahlt 1.234,50 Euro.", "1.234,50 Euro"),
+        ("The town has 3 million people.", "3 million"),
+        (r"It earns \$2.5 million in 3 years.", r"\$2.5 \text{million}"),
     ],
 )
 def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
@@ -149,3 +171,35 @@ def test_thinking_is_no_answer() -> None:
     assert _text(r"<Thinking>maybe \boxed{5}") is None
     assert _text(r"<think>maybe \boxed{5}</think> I do not know") is None
     assert _text(r"<think>maybe \boxed{5}, let me check") is None
+
+
+@pytest.mark.parametrize("start", ["<|channel|>analysis<|message|>", "analysis", "assistantanalysis", ""])
+@pytest.mark.parametrize(
+    "turn",
+    [
+        "<|end|><|start|>assistant<|channel|>final<|message|>",
+        "<|end|><|start|>assistant<|channel|>final <|constrain|>json<|message|>",
+        "\n\nassistantfinal",
+        "assistantcommentary to=functions.sum json{}assistantanalysisGood.assistantfinal",
+    ],
+)
+def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
+    assert after_thinking(f"{start}We add: \\boxed{{5}}.{turn}So 6.") == "So 6."
+    assert after_thinking(f"{start}We add.{turn}5?{turn}So 6.") == "So 6."
+
+
+def test_channels_that_never_come_to_the_final_one_have_no_reply() -> None:
+    for start in ("<|channel|>analysis<|message|>", "analysis", "assistantanalysis", " commentary"):
+        assert after_thinking(f"{start}We add: \\boxed{{5}}.") is None
+
+
+def test_nothing_behind_the_final_message_counts() -> None:
+    final = "<|start|>assistant<|channel|>final<|message|>"
+    assert after_thinking(f"<|channel|>analysis<|message|>5<|end|>{final}6<|return|><|start|>user") == "6"
+
+
+@pytest.mark.parametrize(
+    "text", ["analysis of a sum: 5", "Analysis\nWe add.", "analysis: 5", "An AssistantFinal is 5"]
+)
+def test_words_that_channels_have_in_their_names_are_text(text: str) -> None:
+    assert after_thinking(text) == text

@@ -102,6 +102,17 @@ def test_a_run_on_both_sides_is_said(db: Database) -> None:
     assert not any("on both sides" in note for note in comparison_document(compared(db, "a", "b")).notes)
 
 
+def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
+    add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
+    add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
+    notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
+    assert "Run a is not finished; the samples drawn so far count (5 to 8 a problem)." in notes
+    assert any("brackets give the lowest and the highest difference" in note for note in notes)
+    assert not any("Run b" in note for note in notes)
+    level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes
+    assert not any("not finished" in note for note in level)
+
+
 def test_rows_hold_both_questions(db: Database) -> None:
     runs(db, "a", one=[(8, 6, 1), *HIGH[1:]])
     runs(db, "b", one=LOW)

@@ -32,6 +32,10 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"Rephrasing it: {ONE}",
         f"Sure! Here is the rephrased question:\n\n{ONE}",
         f"Certainly!\n\n{ONE}",
+        f"1. {ONE}",
+        f"Here is one rewrite:\n\n**1.** {ONE}",
+        json.dumps({"rephrasings": [f"1) {ONE}"]}),
+        json.dumps([{"id": 1, "reworded_problem": ONE, "tags": ["x"]}]),
         f"```\n{ONE}\n```",
         f"```text\n{ONE}\n```",
         f'"{ONE}"',
@@ -120,6 +124,8 @@ def test_surplus_is_cut_to_what_was_asked() -> None:
         (f"[THINK]<rephrasing>{ONE}</rephrasing>", Outcome.TRUNCATED),
         ("I'm sorry, but I can't help with that.", Outcome.REFUSED),
         ("I cannot rephrase this question.", Outcome.REFUSED),
+        ("I won't be able to fulfil that.", Outcome.REFUSED),
+        ("Unfortunately, I am not able to see the image.", Outcome.REFUSED),
         ("As an AI language model, I must not.", Outcome.REFUSED),
         (QUESTION, Outcome.ECHOED),
         (QUESTION.replace(" ", "  ") + "\n", Outcome.ECHOED),
@@ -136,6 +142,20 @@ def test_unusable_answers_are_named(text: str, outcome: Outcome) -> None:
 
 def test_fewer_than_asked_is_partial() -> None:
     assert parse(json.dumps({"rephrasings": [ONE]}), 2) == ((ONE,), Outcome.PARTIAL)
+
+
+def test_items_that_cannot_be_read_are_told() -> None:
+    odd = json.dumps({"rephrasings": [ONE, {"id": 7}]})
+    assert parse(odd, 2) == ((ONE,), Outcome.UNREADABLE)
+    assert parse(odd, 1) == ((ONE,), Outcome.OK)
+
+
+@pytest.mark.parametrize(
+    "text", ["I can't find $2$ of my $x$ pens, and hold $5$.", "I cannot carry $5$ bags."]
+)
+def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
+    asked = f"{text} What is a third of $x$?"
+    assert parse(tagged(asked)) == ((asked,), Outcome.OK)
 
 
 @pytest.mark.parametrize(
@@ -169,14 +189,20 @@ def test_a_first_line_that_announces_a_rewrite_goes(first: str) -> None:
     )
 
 
+def test_a_first_line_that_tells_of_the_problem_stays() -> None:
+    asked = "This question is about a number $x$.\nWhat is a third of it, if $x + 2 = 5$?"
+    assert parse(f"Sure! {asked}") == ((asked,), Outcome.OK)
+
+
 def test_numbers_in_brackets_are_no_json() -> None:
     asked = "What is the sum of the numbers in $[[3, 1], [2, 4]]$?"
     assert parse(asked) == ((asked,), Outcome.OK)
 
 
 def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
-    listed = "Consider these facts.\n1. Ann has $3$ pens.\n2. Bob has $4$ pens.\nHow many pens are there?"
-    assert parse(listed) == ((listed,), Outcome.OK)
+    facts = "1. Ann has $3$ pens.\n2. Bob has $4$ pens.\nHow many pens are there?"
+    for listed in (f"Consider these facts.\n{facts}", facts):
+        assert parse(listed) == ((listed,), Outcome.OK)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +212,8 @@ def test_a_question_that_is_a_list_of_facts_stays_whole() -> None:
         (r'"first\nSecond \\frac{1}{2}"', "first\nSecond \\frac{1}{2}"),
         (r'"a\tb \u00e9 \"x\" \{1\} \, \% \$5"', 'a\tb é "x" \\{1\\} \\, \\% \\$5'),
         (r'"\underline{x} \upsilon"', r"\underline{x} \upsilon"),
+        (r'"If $\nu \ne 2$:\ni. find \(\nu\)\nu is $1$"', "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nu is $1$"),
+        (r'"$$\\begin{cases}\nu = 1\ne = 2$$"', "$$\\begin{cases}\nu = 1\ne = 2$$"),
     ],
 )
 def test_latex_survives_json(written: str, read: str) -> None:

@@ -14,7 +14,7 @@ from service.questions import make_question
 FIRST, SECOND = make_question("What is $1+1$?", "2"), make_question("What is $2+2$?", "4")
 
 
-def read(folder: Path, rows: Sequence[Any], **options: str) -> FileCandidates:
+def read(folder: Path, rows: Sequence[Any], **options: Any) -> FileCandidates:
     path = folder / "c.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
     return read_candidates(str(path), [FIRST, SECOND], **options)
@@ -70,6 +70,15 @@ def test_the_content_hash_covers_what_is_taken_and_its_order(tmp_path: Path) -> 
     assert read(tmp_path, [*rows, {"question_id": "q_0", "candidates": ["z"]}]).content == base
     assert read(tmp_path, [{"question_id": FIRST.id, "candidates": ["b", "a"]}]).content != base
     assert read(tmp_path, [{"question_id": SECOND.id, "candidates": ["a", "b"]}]).content != base
+
+
+def test_a_trial_of_fewer_questions_reads_the_same_candidates(tmp_path: Path) -> None:
+    rows = [{"question_id": SECOND.id, "candidate": "b"}, {"question_id": FIRST.id, "candidate": "a"}]
+    whole, trial = read(tmp_path, rows), read(tmp_path, rows, limit=1)
+    assert (trial.content, trial.by_question) == (whole.content, whole.by_question)
+    assert (trial.unmatched, whole.unmatched) == (1, 0)
+    with pytest.raises(InputError, match="none of its 1 rows belongs to the first 1 questions"):
+        read(tmp_path, rows[:1], limit=1)
 
 
 def test_named_columns_win(tmp_path: Path) -> None:

@@ -52,6 +52,12 @@ def test_an_answer_with_its_receipt(model: str) -> None:
     assert "top_p" not in body
 
 
+def test_an_answer_cut_inside_of_a_character_is_not_paid_again() -> None:
+    found = answered(ask(OpenAIServer(answer=lambda *_: ["Seven \ud83d"] * 2)))
+    assert [choice.text for choice in found.choices] == ["Seven \ufffd"] * 2
+    assert (found.attempts, json.loads(found.raw)["choices"][0]["message"]["content"]) == (1, "Seven \ufffd")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 @pytest.mark.parametrize(

@@ -217,6 +217,30 @@ def test_whole_batches_are_halved_too(monkeypatch: pytest.MonkeyPatch) -> None:
         draw(decoder, [(9, 10)], 1)
 
 
+def test_a_halved_whole_batch_grows_again_and_tries_less_often_where_that_fails(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model, prompt = random_model("lfm2"), (9, 10, 11)
+    generate, limit, sizes = model.generate, [2], []
+
+    def small(**arguments: Any) -> Any:
+        sizes.append(arguments["input_ids"].shape[0])
+        if sizes[-1] > limit[0]:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return generate(**arguments)
+
+    monkeypatch.setattr(model, "generate", small)
+    decoder = WholeBatches(model, choosing(), 4)
+    decoder.add([Row(prompt, 2, seed=seed) for seed in range(160)])
+    for _ in range(27):
+        decoder.step()
+    assert sizes == [4] + [2] * 8 + [4] + [2] * 16 + [4]
+    limit[0] = 4  # another process has gone
+    while decoder.waiting:
+        decoder.step()
+    assert sizes[27:] == [2] * 32 + [4] * 12
+
+
 def test_not_even_one_row_in_memory_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def never(**arguments: Any) -> Any:

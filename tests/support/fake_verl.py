@@ -54,7 +54,8 @@ for step in range(begin + 1, steps + 1):
         file.write(json.dumps({"step": step, "data": data}).encode() + b"\\n")
     saved = os.path.join(folder, f"global_step_{step}")
     os.makedirs(os.path.join(saved, "actor"), exist_ok=True)
-    for part in ("actor/model_world_size_1_rank_0.pt", "data.pt"):
+    of_rank = [f"actor/{what}_world_size_1_rank_0.pt" for what in ("model", "optim", "extra_state")]
+    for part in (*of_rank, "data.pt"):
         with zipfile.ZipFile(os.path.join(saved, part), "w") as file:
             file.writestr("data.pkl", b"state")
     open(tracker, "w").write(str(step))

@@ -6,16 +6,27 @@ from pathlib import Path
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.runs.resuming import TRACKER, is_whole, mend, tracked_step, whole_steps
+from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs import resuming
+from trainer_adapter.runs.assignments import assign
+from trainer_adapter.runs.resuming import TRACKER, loaded_parts, tracked_step
+
+PARTS = ("model", "optim", "extra_state")
+
+
+def fault_of(folder: Path, step: int, *, gpus: int = 2) -> str | None:
+    return resuming.fault_of(folder, step, gpus=gpus, parts=PARTS)
+
+
+def mend(folder: Path) -> str | None:
+    return resuming.mend(folder, gpus=2, parts=PARTS)
 
 
 def save(folder: Path, step: int, *, ranks: int = 2) -> Path:
     """Write files as verl's FSDP engine does, as small as can be."""
     actor = folder / f"global_step_{step}" / "actor"
     actor.mkdir(parents=True)
-    names = [
-        f"{what}_world_size_{ranks}_rank_{rank}.pt" for what in ("model", "optim") for rank in range(ranks)
-    ]
+    names = [f"{part}_world_size_{ranks}_rank_{rank}.pt" for part in PARTS for rank in range(ranks)]
     for path in [*(actor / name for name in names), actor.parent / "data.pt"]:
         with zipfile.ZipFile(path, "w") as file:
             file.writestr("data.pkl", b"state" * 100)
@@ -33,34 +44,56 @@ def test_a_tracker_that_names_a_whole_checkpoint_is_left_alone(tmp_path: Path) -
     save(tmp_path, 2)
     save(tmp_path, 10)
     assert mend(tmp_path) is None
-    assert (tracked_step(tmp_path), whole_steps(tmp_path)) == (10, [2, 10])
+    assert tracked_step(tmp_path) == 10
 
 
-@pytest.mark.parametrize("part", ["model_world_size_2_rank_1.pt", "optim_world_size_2_rank_0.pt"])
-def test_a_checkpoint_is_whole_with_the_parts_of_this_nodes_ranks(tmp_path: Path, part: str) -> None:
+@pytest.mark.parametrize(
+    "part",
+    ["model_world_size_2_rank_1.pt", "optim_world_size_2_rank_0.pt", "extra_state_world_size_2_rank_1.pt"],
+)
+def test_a_part_that_is_damaged_or_missing_is_named(tmp_path: Path, part: str) -> None:
     place = save(tmp_path, 2)
-    assert is_whole(tmp_path, 2)
+    assert fault_of(tmp_path, 2) is None
     cut(place / "actor" / part)
-    assert not is_whole(tmp_path, 2)
-    (place / "actor" / part).unlink()  # it lies on another node
-    assert is_whole(tmp_path, 2)
+    assert fault_of(tmp_path, 2) == f"has a damaged actor/{part}"
+    (place / "actor" / part).unlink()
+    assert fault_of(tmp_path, 2) == f"has no actor/{part}"
+
+
+def test_the_parts_of_other_nodes_may_lie_there(tmp_path: Path) -> None:
+    place = save(tmp_path, 2, ranks=4)
+    for part in PARTS:
+        for rank in (0, 1):
+            (place / "actor" / f"{part}_world_size_4_rank_{rank}.pt").unlink()
+    assert fault_of(tmp_path, 2, gpus=2) is None
+    assert fault_of(tmp_path, 2, gpus=4) == "has no actor/model_world_size_4_rank_0.pt"
+    (place / "actor" / "optim_world_size_4_rank_3.pt").unlink()
+    assert fault_of(tmp_path, 2, gpus=2) == "has no actor/optim_world_size_4_rank_0.pt"
+
+
+def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.actor.checkpoint"
+
+    def parts(*texts: str) -> tuple[str, ...]:
+        return loaded_parts(assign(RECIPES["grpo"], texts).overrides)
+
+    assert parts() == parts(f"{key}.save_contents=[model,optimizer,extra,hf_model]") == PARTS
+    assert parts(f"{key}.save_contents=[model]") == ("model",)
+    assert parts(f"{key}.save_contents=[hf_model]") == ()
+    assert parts(f"{key}.load_contents=[model,extra]") == ("model", "extra_state")
+    place = save(tmp_path, 2)
+    for path in (place / "actor").glob("optim*"):
+        path.unlink()
+    assert fault_of(tmp_path, 2) == "has no actor/optim_world_size_*.pt"
+    assert resuming.fault_of(tmp_path, 2, gpus=2, parts=("model",)) is None
 
 
 def test_a_checkpoint_is_whole_once_the_loaders_state_is_written(tmp_path: Path) -> None:
     place = save(tmp_path, 2)
     cut(place / "data.pt")
-    assert not is_whole(tmp_path, 2)
+    assert fault_of(tmp_path, 2) == "has a damaged data.pt"
     (place / "data.pt").unlink()
-    assert not is_whole(tmp_path, 2)
-
-
-def test_files_of_other_engines_are_not_looked_into(tmp_path: Path) -> None:
-    place = save(tmp_path, 2)
-    for path in (place / "actor").glob("*.pt"):
-        path.unlink()
-    assert is_whole(tmp_path, 2)
-    (place / "actor" / "fsdp_config.json").unlink()
-    assert not is_whole(tmp_path, 2)
+    assert fault_of(tmp_path, 2) == "has no data.pt"
 
 
 def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> None:
@@ -75,15 +108,20 @@ def test_a_checkpoint_that_is_gone_gives_way_to_the_one_before(tmp_path: Path) -
     save(tmp_path, 2)
     cut(save(tmp_path, 4) / "actor" / "model_world_size_2_rank_0.pt")
     assert mend(tmp_path) == (
-        f"{TRACKER} names step 4, which is not whole; training goes on from the checkpoint of step 2"
+        f"{TRACKER} names step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training goes on "
+        "from the checkpoint of step 2"
     )
     assert tracked_step(tmp_path) == 2
+    (tmp_path / TRACKER).write_text("6")
+    assert mend(tmp_path) == (
+        f"{TRACKER} names step 6, which is not there; training goes on from the checkpoint of step 2"
+    )
 
 
 def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path: Path) -> None:
     cut(save(tmp_path, 4) / "data.pt")
     with pytest.raises(
-        InputError, match=r"names step 4, which is not whole, and no other .* put the files back"
+        InputError, match=r"names step 4, which has a damaged data.pt, and no other .* put the files back"
     ):
         mend(tmp_path)
     assert tracked_step(tmp_path) == 4

@@ -83,6 +83,14 @@ def test_a_gpu_that_is_too_small_is_named_with_the_way_out() -> None:
     assert memory_note(composed(model="no name of a model"), 16 * GIB) is None
 
 
+def test_the_queue_has_room_for_a_large_step() -> None:
+    """verl's own takes 100,000 responses, and fails with more."""
+    key = "transfer_queue.backend.SimpleStorage.total_storage_size"
+    assert composed().value(key) is None
+    assert composed("data.train_batch_size=2048").value(key) == 4 * 2048 * 32
+    assert composed("data.train_batch_size=2048", f"{key}=70000").value(key) == 70_000
+
+
 def test_without_flash_attention_pytorchs_is_taken() -> None:
     model = "actor_rollout_ref.model"
     with_it, without = composed(), composed(flash_attention=False)
@@ -103,6 +111,14 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
         for each in (with_it, without)
     ]
     assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
+    assert [plan_memory(each, MODELS["Qwen3-4B"].shape, 80).packed for each in (with_it, without)] == [
+        True,
+        False,
+    ]
+    # A plan for a machine without it can be made on any.
+    asked = composed(f"{model}.use_remove_padding=false")
+    assert asked.value(tokens) == 4096
+    assert not plan_memory(asked, MODELS["Qwen3-4B"].shape, 80).packed
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
 

@@ -79,9 +79,17 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
         ("algorithm.filter_groups.max_num_gen_batches=5", r"say tagrpo_run\.max_gen_batches"),
         ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter decides"),
+        ("+trainer.v1.sync.parameter_sync_step=2", "are read as one batch"),
         ("distillation.enabled=true", "learns from a teacher"),
         ("actor_rollout_ref.rollout.multi_turn.enable=true", "of one turn"),
         (f"{ACTOR}.checkpoint.async_save=true", "names no last checkpoint"),
+        # what verl has, and takes with its own value alone
+        (f"{ACTOR}.shuffle=true", "an update has whole questions"),
+        (f"{ACTOR}.grad_clip=0.5", r"reads actor_rollout_ref\.actor\.optim\.clip_grad"),
+        (f"{ACTOR}.freeze_vision_tower=true", "trains the whole model"),
+        ("algorithm.gamma=0.99", "without a discount"),
+        ("trainer.balance_batch=false", "always balanced"),
+        ("trainer.critic_warmup=5", "would train nothing"),
         ("model_engine=megatron", "FSDP alone"),
         (f"{ACTOR}.strategy=megatron", "say fsdp2 or fsdp"),
         ("actor_rollout_ref.model.lora.rank=32", r"say actor_rollout_ref\.model\.lora_rank"),
@@ -118,6 +126,17 @@ def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) 
     overrides = assign(RECIPES["ta_grpo"], [text]).overrides
     with pytest.raises(InputError, match=f"{text}: give {said}"):
         compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+
+
+def test_verls_own_values_may_be_said_where_no_others_are_taken() -> None:
+    texts = [
+        f"{ACTOR}.shuffle=false",
+        f"{ACTOR}.grad_clip=1.0",
+        "algorithm.gamma=1",
+        "trainer.critic_warmup=0",
+    ]
+    overrides = assign(RECIPES["ta_grpo"], texts).overrides
+    compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
 
 
 def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:

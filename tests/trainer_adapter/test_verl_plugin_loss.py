@@ -170,24 +170,20 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
     one_rank = scale_rows(mask, kl, mini_batch=4, ranks=1)
     assert one_rank[:, 0].tolist() == [3, 3, 3, 3, 3, 3, 3, 3]
     assert one_rank[:, 3].tolist() == [4, 4, 4, 4, 3, 3, 3, 3]
-    shuffled = scale_rows(mask[:4], kl[:4], mini_batch=2, ranks=1, shuffled=True)
-    assert shuffled[:, 0].tolist() == [1.5] * 4
     with pytest.raises(ValueError, match="8 rows do not make whole mini-batches of 3"):
         scale_rows(mask, kl, mini_batch=3, ranks=1)
 
 
 def test_the_estimator_hands_out_what_the_trainer_left() -> None:
-    import verl.trainer.ppo.v1  # noqa: F401  (loads the trainer of the plug-in, as in a training)
-
-    from trainer_adapter.verl.plugin import trainer
+    from trainer_adapter.verl.plugin.steps.advantages import computed_advantages, hand_over
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
     with pytest.raises(RuntimeError, match="trainer_mode=tagrpo"):
-        trainer.computed_advantages(rewards, mask)
-    trainer._computed[:] = [torch.arange(6.0).reshape(2, 3)]
-    advantages, returns = trainer.computed_advantages(rewards, mask, index=["a", "b"], config=None)
+        computed_advantages(rewards, mask)
+    hand_over(torch.arange(6.0).reshape(2, 3))
+    advantages, returns = computed_advantages(rewards, mask, index=["a", "b"], config=None)
     assert torch.equal(advantages, torch.arange(6.0).reshape(2, 3))
     assert torch.equal(returns, advantages)
-    trainer._computed[:] = [torch.zeros(2, 2)]
+    hand_over(torch.zeros(2, 2))
     with pytest.raises(RuntimeError, match=r"shape \(2, 2\)"):
-        trainer.computed_advantages(rewards, mask)
+        computed_advantages(rewards, mask)

@@ -9,9 +9,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
@@ -81,6 +82,8 @@ ACTOR, ROLLOUT, CORRECTION = (
         ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
         ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
         ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
+        ("ta_grpo", f"{ACTOR}.shuffle", True, "shuffle scatters the responses to a question"),
+        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup leaves out the first updates"),
         ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8 where the recipe has 32"),
         ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false where the recipe has true"),
         ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true where"),
@@ -363,3 +366,31 @@ def test_a_response_is_described_from_grouped_and_flat_rows() -> None:
     assert _described({}, 0) == {"variant": 0, "neighbor_id": None, "strategy": None}
     flat = {"extra_info": {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}}
     assert _described(flat, 0) == {"variant": 2, "neighbor_id": "c_2", "strategy": "rules"}
+
+
+def test_a_question_whose_responses_all_failed_counts_as_short(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """verl takes such a group into the step, where it has no rows."""
+    import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
+
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    class Batch:
+        keys = ("1-000000000_1_0", "1-000000000_0_0", "1-000000001_0_0")
+
+        def reorder(self, order: list[int]) -> None:
+            self.keys = tuple(self.keys[place] for place in order)
+
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer.recipe = compose(RECIPES["grpo"], {"responses": 2})
+    trainer.config = OmegaConf.create({"data": {"train_batch_size": 4}})
+    trainer.global_steps = 1
+    monkeypatch.setattr(NeighborTrainer, "_make_updates", lambda self, batch, keys, metrics: batch)
+    metrics: dict[str, Any] = {}
+    assert trainer._balance_batch(Batch(), metrics).keys[0] == "1-000000000_0_0"
+    assert metrics == {"tagrpo/groups/short": 3, "tagrpo/groups/missing_responses": 5}
+    assert "step 1: 2 of 4 questions have no response" in caplog.text
+    metrics = {"tagrpo/filter/missing": 2}  # left out at the limit of dynamic sampling
+    trainer._balance_batch(Batch(), metrics)
+    assert metrics["tagrpo/groups/short"] == 1

@@ -144,6 +144,27 @@ sys.stdin.read()
 """
 
 
+CONNECTS = """
+import sys
+import ray
+import transfer_queue
+import transfer_queue.interface as queues
+from service.errors import PrerequisiteError
+from trainer_adapter.verl.plugin.checks import check_connection
+
+check_connection()
+ray.init(address=sys.argv[1], log_to_driver=False)
+queues._TQ_CONTROLLER = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+try:
+    check_connection()
+except PrerequisiteError as error:
+    print(error)
+transfer_queue.close()  # as verl does at its end
+queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
+ray.get(queue.__ray_ready__.remote(), timeout=60)
+"""
+
+
 @pytest.mark.slow
 def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
     from ray.cluster_utils import Cluster
@@ -159,6 +180,12 @@ def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
             second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
             assert second.returncode == 1
             assert "another training runs on this Ray cluster" in second.stderr
+            # It had looked before the first one had its queue, and is connected to it.
+            late = subprocess.run(
+                [sys.executable, "-c", CONNECTS, made.address], capture_output=True, text=True, check=False
+            )
+            assert late.stdout.startswith("another training runs on this Ray cluster"), late.stderr
+            assert late.returncode == 0, late.stderr
             first.communicate("")
         third = subprocess.run(command, input="", capture_output=True, text=True, check=False)
         assert (third.returncode, third.stdout) == (0, "has a queue\n")

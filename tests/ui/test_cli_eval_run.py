@@ -94,6 +94,20 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
 
 
 @pytest.mark.slow
+def test_fewer_samples_than_a_run_has_or_has_begun_are_noted(cli: CommandLine, server: str) -> None:
+    assert cli(*evaluate(server, "--max-requests", 11, n=12)).code == 3  # of 12: 8 and 4 samples a problem
+    fewer = cli(*evaluate(server, n=8))
+    assert fewer.code == 0
+    noted = words(fewer.err)
+    assert "run test-model.sums has up to 12 samples a problem; those beyond --n 8 count too" in noted
+    assert "run test-model.sums: 1 request beyond --n 8 open; a larger --n goes on" in noted
+    assert "batch job" not in noted
+    assert json.loads(cli("runs", "show", "test-model.sums", "--json").out)["finished_at"] is None
+    assert "Run test-model.sums is not finished" in words(cli("eval", "report", "test-model.sums").out)
+    assert cli(*evaluate(server, n=12)).code == 0
+    assert "not finished" not in words(cli("eval", "report", "test-model.sums").out)
+
+
 def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
         done = cli(*evaluate(server, "--samples-per-request", 1))

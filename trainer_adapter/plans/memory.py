@@ -43,10 +43,12 @@ class MemoryPlan:
         gpu_gib: what a GPU has.
         host_gib: held by the machine, all ranks together: what is offloaded, a reference policy, and vLLM's
             weights while it sleeps where adapters alone are sent to it.
-        checkpoint_gib: a checkpoint on the disk, weights and optimizer, and an hf_model where one is saved.
+        checkpoint_gib: a checkpoint on the disk: what `save_contents` names, and of weights an adapter's
+            alone with `save_lora_only`.
         cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
         concurrent: responses of full length that it holds at a time.
         adapter_parameters: of the adapter that is trained (LoRA); 0 where the whole model is.
+        packed: whether flash-attn packs the rows of a micro-batch.
     """
 
     parts: tuple[Part, ...]
@@ -56,6 +58,7 @@ class MemoryPlan:
     cache_tokens: int
     concurrent: float
     adapter_parameters: int
+    packed: bool
 
     def total(self, phase: Phase) -> float:
         """Return the sum of a phase, GiB."""
@@ -101,11 +104,11 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     parameters, n, rank = shape.parameters, composition.machine.devices, composition.lora_rank
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
-    if composition.value("actor_rollout_ref.model.use_remove_padding") is False:
+    packed = composition.value("actor_rollout_ref.model.use_remove_padding") is not False
+    if not packed:
         tokens *= PADDED
     parallel = int(composition.value(f"{rollout}.tensor_model_parallel_size"))
     share = float(composition.value(f"{rollout}.gpu_memory_utilization"))
-    saved_contents = str(composition.value(f"{actor}.checkpoint.save_contents"))
     weights_away = bool(composition.value(f"{actor}.fsdp_config.param_offload"))
     optimizer_away = bool(composition.value(f"{actor}.fsdp_config.optimizer_offload"))
     modules = str(composition.value("actor_rollout_ref.model.target_modules"))
@@ -156,8 +159,20 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
         tuple(parts),
         gpu_gib,
         away / GIB,
-        (4 * held + 8 * trained + 4 * parameters * ("hf_model" in saved_contents)) / GIB,
+        _checkpoint(composition, parameters, held, trained) / GIB,
         cache,
         cache / longest,
         adapter,
+        packed,
+    )
+
+
+def _checkpoint(composition: Composition, parameters: int, held: int, trained: int) -> int:
+    key = "actor_rollout_ref.actor.checkpoint"
+    saved = set(re.findall(r"\w+", str(composition.value(f"{key}.save_contents", "model,optimizer,extra"))))
+    of_adapter_alone = composition.value(f"{key}.save_lora_only") is True
+    return (
+        4 * (trained if of_adapter_alone else held) * ("model" in saved)
+        + 8 * trained * ("optimizer" in saved)
+        + 4 * parameters * ("hf_model" in saved)
     )

@@ -47,6 +47,7 @@ _UNREAD_KEYS = {
     f"{_CORRECTION}.rollout_is_batch_normalize": "importance weights are truncated, never normalised",
     "algorithm.filter_groups.max_num_gen_batches": f"say {SETTINGS_KEY}.max_gen_batches",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
+    "trainer.v1.sync.parameter_sync_step": "a step's responses are of one policy, and are read as one batch",
     "distillation.enabled": "no recipe learns from a teacher",
     _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
     **{
@@ -57,6 +58,22 @@ _UNREAD_KEYS = {
     "reward_model": "this is verl's old name; say reward.num_workers, reward.reward_manager.name and so on",
 }
 """What verl would take and a recipe's training not look at, with the way out."""
+
+_AS_VERL_HAS_THEM: dict[str, tuple[Any, str]] = {
+    f"{_ACTOR}.shuffle": (
+        False,
+        "an update has whole questions, which this would scatter; data.shuffle changes their order",
+    ),
+    f"{_ACTOR}.grad_clip": (1.0, f"verl's engine reads {_ACTOR}.optim.clip_grad; say that"),
+    f"{_ACTOR}.freeze_vision_tower": (False, "verl's engine reads it nowhere, and trains the whole model"),
+    f"{_ROLLOUT}.over_sample_rate": (0, "verl reads it nowhere"),
+    "algorithm.gamma": (1, "an advantage is of a whole response, without a discount"),
+    "algorithm.lam": (1, "an advantage is of a whole response, without a discount"),
+    "algorithm.use_pf_ppo": (False, "a step trains on the responses that it drew, each once"),
+    "trainer.balance_batch": (True, "updates are always balanced over the GPUs"),
+    "trainer.critic_warmup": (0, "recipes have no critic, and the first steps would train nothing"),
+}
+"""Keys that may have verl's own value alone, with the reason."""
 
 _ABOVE_0 = {
     "trainer.total_training_steps": int,
@@ -242,6 +259,8 @@ def check_overrides(
             )
         if name == f"{_ACTOR}.strategy" and override.value not in ("fsdp", "fsdp2"):
             raise InputError(f"{override.text}: {refused[_ENGINE]}; say fsdp2 or fsdp.")
+        if name in _AS_VERL_HAS_THEM and override.value != _AS_VERL_HAS_THEM[name][0]:
+            raise InputError(f"{override.text}: {_AS_VERL_HAS_THEM[name][1]}.")
         _check_number(override)
     values = {override.name: override.value for override in overrides}
     _check_lora(values, on_cpu=on_cpu)

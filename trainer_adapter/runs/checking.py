@@ -129,9 +129,8 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
             f"{prefix}.use_remove_padding=true and attn_implementation=flash_attention_2 take flash-attn, "
             "which is not installed here; pip install flash-attn --no-build-isolation, or leave both out."
         )
-    notes = [] if packed else ["flash-attn is not used: training takes PyTorch's attention, which is slower"]
     if machine.ray_address:
-        return notes
+        return []
     import torch
 
     gpus = torch.cuda.device_count()
@@ -142,7 +141,7 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
             else "no GPU is here; pass --cpu for a try with a tiny model, or start this on a GPU machine."
         )
     note = memory_note(composition, torch.cuda.get_device_properties(0).total_memory)
-    return notes if note is None else [*notes, note]
+    return [] if note is None else [note]
 
 
 def check_fit(composition: Composition, data: TrainingData) -> list[str]:
@@ -188,6 +187,10 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
 
 def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     recipe, notes = composition.recipe, []
+    packing = composition.setting("actor_rollout_ref.model.use_remove_padding")
+    if packing is not None and packing.value is False and not composition.machine.cpu:
+        where = "installed here" if packing.source == "machine" else "used"
+        notes.append(f"flash-attn is not {where}: training takes PyTorch's attention, which is slower")
     asked = composition.preset.prompt()
     if composition.preset.name != DEFAULT and (data.instruction, data.system) != (
         asked.instruction,

@@ -86,10 +86,12 @@ class Composition:
 
     def value(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, `default` where nothing sets it."""
-        for setting in reversed(self.values):
-            if setting.name == key:
-                return setting.value
-        return default
+        setting = self.setting(key)
+        return default if setting is None else setting.value
+
+    def setting(self, key: str) -> Setting | None:
+        """Return what sets a key; None where nothing does."""
+        return next((setting for setting in reversed(self.values) if setting.name == key), None)
 
     @property
     def lora_rank(self) -> int:
@@ -215,6 +217,8 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
+    _count_rates_from_one(values)
+    _hold_a_step(values, recipe)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -240,6 +244,29 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     if _EPOCHS not in given and isinstance(steps, int) and steps > epochs:
         settings.append(Setting(_EPOCHS, steps, "ours", f"as many as {steps} steps may need"))
     return settings
+
+
+def _count_rates_from_one(values: dict[str, Setting]) -> None:
+    """Have the first step of a warm-up train: where verl counts a cosine's steps from 0, its rate is 0."""
+    optimizer = "actor_rollout_ref.actor.optim"
+    schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
+    if schedule is not None and schedule.value == "cosine" and key not in values:
+        values[key] = Setting(key, False, "ours", "else the first step of the warm-up has a rate of 0")
+
+
+_QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000
+"""How many responses verl's queue takes, and its default."""
+
+_STEPS_AT_ONCE = 4
+"""A step's responses, again on the prompts that were asked, and two steps' of dynamic sampling under way."""
+
+
+def _hold_a_step(values: dict[str, Setting], recipe: Recipe) -> None:
+    """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
+    questions = values["data.train_batch_size"].value
+    rows = _STEPS_AT_ONCE * questions * recipe.rollouts if isinstance(questions, int) else 0
+    if rows > _QUEUE_ROWS and _QUEUE not in values:
+        values[_QUEUE] = Setting(_QUEUE, rows, "ours", "room for the responses of a step")
 
 
 def _fit_lengths(values: dict[str, Setting]) -> None:

@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ from evaluator.grading.workers.own import own_version
 from service.errors import InputError
 from service.writing import write_file
 from trainer_adapter.methods.registry import own_sources
+from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, leaves
 from trainer_adapter.runs.data import TrainingData
 
@@ -145,42 +146,80 @@ def tracked_step(folder: Path) -> int | None:
         return None
 
 
-def is_whole(folder: Path, step: int) -> bool:
-    """Return whether the checkpoint of a step was written to its end.
+_PART = re.compile(r"(\w+)_world_size_(\d+)_rank_(\d+)\.pt")
+_FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
+"""What verl's FSDP engine calls the files of what it saves, one of each for every rank."""
+
+
+def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
+    """Return the parts of a checkpoint that verl loads, by the names of their files."""
+    values = {override.name: str(override.value) for override in overrides}
+    key = "actor_rollout_ref.actor.checkpoint"
+    saved = values.get(f"{key}.save_contents", ",".join(_FILES))
+    loaded = values.get(f"{key}.load_contents", saved)
+    contents = re.findall(r"\w+", saved if "${" in loaded else loaded)
+    return tuple(file for content, file in _FILES.items() if content in contents)
+
+
+def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> str | None:
+    """Return what the checkpoint of a step lacks; None where it is whole.
 
     verl writes the parts of all ranks first and the state of the data loader after them; the parts of ranks
     on other nodes may lie there.
+
+    Args:
+        gpus: of a node.
+        parts: see `loaded_parts`.
     """
     place = folder / f"global_step_{step}"
-    written = [place / "data.pt", *place.glob("*/*_world_size_*_rank_*.pt")]
-    has_actor = next((place / "actor").glob("*"), None) is not None
-    return has_actor and all(zipfile.is_zipfile(path) for path in written)
+    if not place.is_dir():
+        return "is not there"
+    ranks: dict[str, dict[int, set[int]]] = {}
+    for path in (place / "actor").glob("*.pt"):
+        if match := _PART.fullmatch(path.name):
+            ranks.setdefault(match[1], {}).setdefault(int(match[2]), set()).add(int(match[3]))
+    for part in parts:
+        if part not in ranks:
+            return f"has no actor/{part}_world_size_*.pt"
+        for world, present in ranks[part].items():
+            if len(present) not in (world, gpus):
+                missing = min({*range(world)} - present)
+                return f"has no actor/{part}_world_size_{world}_rank_{missing}.pt"
+    for path in (*sorted((place / "actor").glob("*_world_size_*.pt")), place / "data.pt"):
+        if not path.exists():
+            return f"has no {path.name}"
+        if not zipfile.is_zipfile(path):
+            return f"has a damaged {path.relative_to(place)}"
+    return None
 
 
-def whole_steps(folder: Path) -> list[int]:
-    """Return the steps whose checkpoints are whole, in order."""
-    matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
-    steps = sorted(int(match[1]) for match in matches if match)
-    return [step for step in steps if is_whole(folder, step)]
-
-
-def mend(folder: Path) -> str | None:
+def mend(folder: Path, *, gpus: int, parts: Collection[str]) -> str | None:
     """Let verl's tracker name the last whole checkpoint; return what had to be done, None where nothing had.
 
-    verl stops at a tracker that a kill left empty, and begins at step 1 without a word where the checkpoint
-    it names is gone.
+    verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
+    a word where the checkpoint it names is gone.
+
+    Args:
+        gpus, parts: see `fault_of`.
 
     Raises:
         InputError: a checkpoint was saved, and none is whole.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
-    if not tracker.exists() or (step is not None and is_whole(folder, step)):
+    if not tracker.exists():
         return None
-    fault = "does not say which" if step is None else f"names step {step}, which is not whole"
-    steps = whole_steps(folder)
-    if steps:
-        write_file(tracker, lambda place: place.write_text(str(steps[-1]), encoding="utf-8"), overwrite=True)
-        return f"{tracker.name} {fault}; training goes on from the checkpoint of step {steps[-1]}"
+    fault = "does not say which"
+    if step is not None:
+        lack = fault_of(folder, step, gpus=gpus, parts=parts)
+        if lack is None:
+            return None
+        fault = f"names step {step}, which {lack}"
+    matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
+    steps = sorted((int(match[1]) for match in matches if match), reverse=True)
+    whole = (other for other in steps if fault_of(folder, other, gpus=gpus, parts=parts) is None)
+    if (last := next(whole, None)) is not None:
+        write_file(tracker, lambda place: place.write_text(str(last), encoding="utf-8"), overwrite=True)
+        return f"{tracker.name} {fault}; training goes on from the checkpoint of step {last}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()
         return f"{tracker.name} {fault}, and no checkpoint is whole; training begins at step 1 again"

@@ -39,7 +39,7 @@ from trainer_adapter.runs.launching import (
 )
 from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
-from trainer_adapter.runs.resuming import differences, make_spec, mend
+from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
@@ -170,19 +170,19 @@ def train(
     if folder.exists() != resume:
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
-        ended = folder.end_leftovers()
-        mended = mend(folder.checkpoints) if resume else None
+        notes = []
+        if ended := folder.end_leftovers():
+            notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+        parts, gpus = loaded_parts(wanted.overrides), wanted.machine.gpus
+        if resume and (mended := mend(folder.checkpoints, gpus=gpus, parts=parts)):
+            notes.append(mended)
         try:
             data = _data(wanted, open_database, folder.data, resume=resume)
             prepared = _prepare(wanted, name, folder, data, resume=resume)
-            notes = [mended] if mended else []
-            if ended:
-                notes.append(f"{ended} processes were left of a start that was killed; they were ended")
-            prepared = replace(prepared, notes=(*prepared.notes, *notes))
             if resume and (ended_well := _finished(prepared)) is not None:
                 return ended_well
-            of_machine = checking.check_machine(prepared.composition, data)
-            prepared = replace(prepared, notes=(*prepared.notes, *of_machine))
+            notes += checking.check_machine(prepared.composition, data)
+            prepared = replace(prepared, notes=(*prepared.notes, *notes))
             _keep(prepared, open_database)
         except TagrpoError:
             folder.forget_refused()

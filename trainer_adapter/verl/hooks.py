@@ -145,6 +145,8 @@ PLUGIN: tuple[Hook, ...] = (
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
+    *_line(_BASE, "plugin/trainer.py", "actor.optim.total_training_steps = "),
+    *_line(ENGINE, "plugin/trainer.py", "zero_indexed_step=zero_indexed_step"),
     *_verl(
         _TENSORDICTS,
         "plugin/trainer.py",
@@ -293,6 +295,7 @@ OTHERS: tuple[Hook, ...] = (
     _hook("ray", "__init__.py", "plugin/checks.py", "get_actor"),
     Hook("ray", "actor.py", "_actor_id", "plugin/checks.py", "line"),
     Hook("transfer_queue", "interface.py", "TransferQueueController", "plugin/checks.py", "line"),
+    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "plugin/checks.py", "line"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "cpu/grouped_agent_loop.py", "NonTensorData"),

@@ -79,12 +79,16 @@ def checked(
         else:
             if not bad:
                 yield from read
-    if not number:
-        raise InputError(f"{source.name}: there are no rows in it.")
-    if bad:
-        more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
-        raise InputError(
-            f"{source.name}: {len(bad)} of {number} rows cannot be used:\n  "
-            + "\n  ".join(bad[:_BAD_NAMED])
-            + f"{more}\nA file is taken whole; mend these rows."
-        )
+    if bad or not number:
+        raise unusable(source.name, bad, f"{len(bad)} of {number} rows")
+
+
+def unusable(name: str, bad: Sequence[str], which: str) -> InputError:
+    """Return the error of a file with rows that cannot be used, or with none; `which` rows these are."""
+    if not bad:
+        return InputError(f"{name}: there are no rows in it.")
+    more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
+    listed = "\n  ".join(bad[:_BAD_NAMED])
+    return InputError(
+        f"{name}: {which} cannot be used:\n  {listed}{more}\nA file is taken whole; mend these rows."
+    )

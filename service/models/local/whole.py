@@ -11,11 +11,15 @@ from service.errors import PrerequisiteError
 from service.models.local.choosing import choose_tokens
 from service.models.local.rows import TOO_LARGE, Choosing, Row, halved
 
+_CALM = 8
+"""Batches that have to fit before a larger one is tried again; twice as many after each try that failed."""
+
 
 class WholeBatches:
     """Decodes batches of rows with prompts of one length; the longest response holds up its batch.
 
-    A model may get the images of several prompts one after the other.
+    Where memory ran out a batch has half the rows, and grows again: other prompts are shorter, and what else
+    took memory may have ended. A model may get the images of several prompts one after the other.
 
     Tokens are chosen as in `MovingBatch`, each row by its own seed, so that the samples are the same.
     """
@@ -25,7 +29,8 @@ class WholeBatches:
     ) -> None:
         self._model = model
         self._choosing = choosing
-        self._most = rows
+        self._asked = self._most = rows
+        self._calm, self._patience, self._grown = 0, _CALM, False
         self._is_stopped = is_stopped
         self._waiting: list[Row] = []
         name = type(model).__name__
@@ -85,14 +90,30 @@ class WholeBatches:
         except torch.OutOfMemoryError as error:
             if len(rows) == 1:
                 raise PrerequisiteError(TOO_LARGE) from error
-            self._most = len(rows) // 2
-            self.notices.append(halved(len(rows), self._most))
+            self._halve(len(rows))
+        else:
+            self._grow(len(rows))
         finished = [row for row in rows if row.stop_reason is not None]
         for row in rows:
             if row.stop_reason is None:
                 row.tokens.clear()
                 self.add([Row(row.prompt, row.max_tokens, row.seed, row.owner, row.place, row.images)])
         return finished
+
+    def _halve(self, rows: int) -> None:
+        if self._grown:
+            self._patience *= 2
+        self._most, self._calm, self._grown = rows // 2, 0, False
+        self.notices.append(halved(rows, self._most))
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _grow(self, rows: int) -> None:
+        if rows < self._most or self._most == self._asked:
+            return
+        self._calm += 1
+        if self._calm == self._patience:
+            self._most, self._calm, self._grown = min(2 * self._most, self._asked), 0, True
 
     def _seen(self, rows: Sequence[Row]) -> dict[str, torch.Tensor]:
         """Return what the model is given of the rows' images; those of one prompt are read once."""

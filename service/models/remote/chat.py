@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
 from service.errors import InputError
+from service.hashing import whole_characters
 from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -264,10 +265,15 @@ class Answer:
 def read_answer(response: Any) -> Answer:
     """Return the content of litellm's `ModelResponse` or `TextCompletionResponse`.
 
+    Halves of characters, where a server cut an answer inside of one, become U+FFFD.
+
     Raises:
         InvalidAnswerError: see `read_body`.
     """
-    raw = response.model_dump_json()
+    try:
+        raw = response.model_dump_json()
+    except ValueError:  # such a half, which pydantic cannot write
+        raw = whole_characters(json.dumps(response.model_dump(), ensure_ascii=False))
     return read_body(json.loads(raw), raw)
 
 

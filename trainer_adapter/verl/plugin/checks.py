@@ -18,6 +18,11 @@ from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 _ENDING_S = 10.0
 """How long Ray may take to clear away a training that was killed."""
 
+_ANOTHER = (
+    "another training runs on this Ray cluster, and verl would keep the responses of both in one place; wait "
+    "for its end, or start a cluster for each."
+)
+
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
@@ -83,14 +88,32 @@ def check_queue() -> None:
             queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
         except ValueError:
             return
-        if queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id():
+        if _is_own(queue):
             return
         if time.monotonic() > ends:
-            raise PrerequisiteError(
-                "another training runs on this Ray cluster, and verl would keep the responses of both in one "
-                "place; wait for its end, or start a cluster for each."
-            )
+            raise PrerequisiteError(_ANOTHER)
         time.sleep(1)
+
+
+def check_connection() -> None:
+    """Raise where verl has connected to the queue of a training that was started in the same seconds.
+
+    The other's queue is forgotten first: verl would end it on its way out.
+
+    Raises:
+        PrerequisiteError: it is another's.
+    """
+    import transfer_queue.interface as queues
+
+    if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
+        queues._TQ_CONTROLLER = None
+        raise PrerequisiteError(_ANOTHER)
+
+
+def _is_own(queue: Any) -> bool:
+    import ray
+
+    return bool(queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id())
 
 
 def check_registrations() -> None:
@@ -173,6 +196,10 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         setting = value_at(config, key)
         if setting != value:
             yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
+    if value_at(config, f"{actor}.shuffle"):
+        yield f"{actor}.shuffle scatters the responses to a question over a step's updates; set false"
+    if value_at(config, "trainer.critic_warmup"):
+        yield "trainer.critic_warmup leaves out the first updates, for a critic that no recipe has; set 0"
     if recipe.group == "prompt" and recipe.filter != "none":
         yield "a filter drops a row, which the groups of several prompts share; use the flat export"
 

@@ -104,9 +104,7 @@ def _share(values_BT: Tensor, mask_BT: Tensor, ranks: int, tokens: float) -> Ten
     return (values_BT.to(mask_BT.dtype).where(mask_BT > 0, 0.0)).sum() * ranks / tokens
 
 
-def scale_rows(
-    mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int, shuffled: bool = False
-) -> Tensor:
+def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) -> Tensor:
     """Return what `SCALE_FIELD` holds for each row of verl's batch, shape [B, 4], float64.
 
     Args:
@@ -114,7 +112,6 @@ def scale_rows(
         kl_B: whether the KL penalty looks at a response.
         mini_batch: rows of a mini-batch on all ranks together.
         ranks: data-parallel ranks; each takes an even part of the rows, and its mini-batches in order.
-        shuffled: whether mini-batches are drawn at random; each then gets the average of all.
     """
     real_B = mask_BT.sum(-1) > 0
     kl_B = kl_B.to(torch.bool) & real_B
@@ -126,7 +123,5 @@ def scale_rows(
     count = part // (mini_batch // ranks)
     counted = (real_B.double(), kl_B.double(), mask_BT.sum(-1).double() * kl_B)
     sums = [torch.zeros(count, dtype=torch.float64).index_add_(0, index_B, each) for each in counted]
-    if shuffled:
-        sums = [each.mean().expand(count) for each in sums]
     responses, kl_responses, kl_tokens = (each[index_B] for each in sums)
     return torch.stack([responses, kl_B.double(), kl_responses, kl_tokens], dim=-1)

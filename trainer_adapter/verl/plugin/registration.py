@@ -60,7 +60,8 @@ def register_trainer() -> None:
     from verl.trainer.ppo.core_algos import register_adv_est
     from verl.trainer.ppo.v1 import trainer_base
 
-    from trainer_adapter.verl.plugin.trainer import NeighborTrainer, computed_advantages
+    from trainer_adapter.verl.plugin.steps.advantages import computed_advantages
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
 
     register_adv_est(NAME)(computed_advantages)
     trainer_base.register_trainer(NAME)(NeighborTrainer)

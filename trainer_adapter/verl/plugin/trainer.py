@@ -25,6 +25,7 @@ from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import (
     check_columns,
     check_config,
+    check_connection,
     check_registrations,
     check_version,
 )
@@ -32,6 +33,7 @@ from trainer_adapter.verl.plugin.importance import Importance, importance, log_p
 from trainer_adapter.verl.plugin.loss import SCALE_FIELD, LossTerms, recipe_loss, scale_rows
 from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.steps.replaying import Replaying
 from trainer_adapter.verl.plugin.steps.skipping import Skipping
@@ -41,26 +43,29 @@ from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
+_LOST = (
+    "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout "
+    "(trainer.v1.sampler.sync_refill_failed_groups=true draws others for them)"
+)
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
 """What the workers of a text model read."""
-
-_computed: list[Tensor] = []
-"""Advantages of every row of verl's batch, padding rows included, for its next call of the estimator."""
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Trains the recipe that the configuration carries.
 
     Raises:
-        PrerequisiteError: another verl, or one that does not know what belongs to this trainer.
+        PrerequisiteError: another verl, or one that does not know what belongs to this trainer; another
+            training on the Ray cluster.
         InputError: a configuration that would train something else than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
         check_version()
         check_registrations()
+        check_connection()
         plain: Any = OmegaConf.to_container(config, resolve=True)
         self.recipe, self.settings = recipe_of(plain), settings_of(plain)
         check_config(plain, self.recipe)
@@ -93,6 +98,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         held = getattr(self.train_dataset, "dataframe", None)
         if held is not None:
             check_columns(held.column_names, self.recipe)
+        schedule = self.config.actor_rollout_ref.actor.optim
+        if not schedule.get("zero_indexed_step", True):
+            schedule.total_training_steps += 1  # counted from 1, the last step would have a cosine's end, 0
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
@@ -168,8 +176,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             metrics["tagrpo/filter/skipped"] = self._skipping.skipped
         whole = self.recipe.rollouts
         short = {uid: size for uid, size in sizes.items() if size < whole}
-        metrics["tagrpo/groups/short"] = len(short)
-        metrics["tagrpo/groups/missing_responses"] = sum(whole - size for size in short.values())
+        drawn = self.config.data.train_batch_size - int(metrics.get("tagrpo/filter/missing", 0))
+        lost = max(0, drawn - len(sizes))
+        metrics["tagrpo/groups/short"] = len(short) + lost
+        metrics["tagrpo/groups/missing_responses"] = sum(
+            whole - size for size in (*short.values(), *[0] * lost)
+        )
+        if lost:
+            _LOG.warning(_LOST, self.global_steps, lost, drawn)
         for uid, size in sorted(short.items()):
             _LOG.warning(_SHORT, self.global_steps, uid, size, whole)
         return self._make_updates(batch, list(batch.keys), metrics, **kwargs)
@@ -212,7 +226,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         )
         advantages_AT = torch.zeros(responses.mask_AT.shape, dtype=torch.float32)
         advantages_AT[responses.real_A] = made.advantages_BT.float()
-        _computed[:] = [advantages_AT]
+        hand_over(advantages_AT)
         batch = super()._compute_advantage(batch, metrics)
         staged = self.recipe.rollouts // 2 if self.recipe.sampling == "rescue" else None
         step = step_batch(self.global_steps, responses, groups_B, made, weighed, first_stage=staged)
@@ -335,17 +349,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return int(max(self.actor_rollout_wg._dispatch_info["actor"])) + 1
 
     def _write_for_loss(self, batch: Any, responses: StepResponses, weights_BT: Tensor | None) -> Any:
-        actor = self.config.actor_rollout_ref.actor
         kl_A = responses.real_A.clone()
         if self.settings.kl_on == "question":
             kl_A[responses.real_A] = responses.numbers("variant") == 0
-        scales_A4 = scale_rows(
-            responses.mask_AT,
-            kl_A,
-            mini_batch=self._mini_batch,
-            ranks=self._ranks,
-            shuffled=actor.shuffle,
-        )
+        scales_A4 = scale_rows(responses.mask_AT, kl_A, mini_batch=self._mini_batch, ranks=self._ranks)
         fields = TensorDict({SCALE_FIELD: scales_A4}, batch_size=len(batch))
         where = {"keys": batch.keys, "partition_id": batch.partition_id}
         if weights_BT is not None:
@@ -375,26 +382,3 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
                     share=self.settings.record_share,
                     image_ids=image_tokens(getattr(self.processor, "config", None)),
                 )
-
-
-def computed_advantages(
-    token_level_rewards: Tensor, response_mask: Tensor, **_: Any
-) -> tuple[Tensor, Tensor]:
-    """Return the advantages that the trainer computed, and the same as returns: verl's advantage estimator.
-
-    verl calls an estimator with rewards and group names alone; token weights need log-probs, filters and
-    reward shaping need correctness. So the trainer computes them and verl writes them.
-
-    Raises:
-        RuntimeError: none are there, or for another batch: it works with tagrpo's trainer only.
-    """
-    if not _computed:
-        raise RuntimeError(
-            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer: set trainer.v1.trainer_mode=tagrpo"
-        )
-    advantages_BT = _computed.pop().to(token_level_rewards.dtype)
-    if advantages_BT.shape != response_mask.shape:
-        raise RuntimeError(
-            f"advantages of shape {tuple(advantages_BT.shape)} for a batch of {tuple(response_mask.shape)}"
-        )
-    return advantages_BT, advantages_BT

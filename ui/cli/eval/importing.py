@@ -11,6 +11,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
+from ui.cli.eval.problems import note_golds
 from ui.cli.eval.settings import (
     AllowChanged,
     AnswersTaken,
@@ -23,6 +24,8 @@ from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
+    from collections import Counter
+
     from evaluator.evals.problems import PlacedProblem
     from evaluator.exchange.agreement import Agreement
     from evaluator.exchange.matching import Matcher, Survey
@@ -183,7 +186,8 @@ def import_(
         "imported": stored.new,
         "there_before": stored.there,
         "graded": graded.samples,
-        "unmatched": _unmatched(read, problems),
+        "unmatched": _unmatched(read.unmatched, problems),
+        "unclear": _unmatched(read.unclear, problems),
         "without_response": read.lost.total(),
         "agreement": agreement and agreement_json(agreement),
     }
@@ -257,43 +261,43 @@ def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader")
     from evaluator.benchmarks import LoadedBenchmark, check_golds
 
     loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
-    failures = len(check_golds(loaded, grader))
-    if failures:
-        output.note(
-            f"{label}: {failures:,} of {plural(len(placed), 'gold')} are not correct when graded against "
-            "themselves; their problems count as wrong"
-        )
+    note_golds(loaded, len(check_golds(loaded, grader)))
 
 
-def _unmatched(read: "Survey", benchmark: _Benchmark | None) -> dict[str, Any]:
+def _unmatched(counts: "Counter[str]", benchmark: _Benchmark | None) -> dict[str, Any]:
     secret = benchmark is not None and benchmark.gated
-    listed = (
-        [] if secret else [{"question": text, "responses": n} for text, n in read.unmatched.most_common()]
-    )
+    listed = [] if secret else [{"question": text, "responses": n} for text, n in counts.most_common()]
     return {
-        "responses": read.unmatched.total(),
-        "questions": len(read.unmatched),
+        "responses": counts.total(),
+        "questions": len(counts),
         "listed": listed,
     }
 
 
 def _needed(read: "Survey", benchmark: _Benchmark | None) -> str:
     parts = []
-    if read.unmatched and benchmark is not None:
-        most = read.unmatched.most_common(UNMATCHED_LISTED)
-        listed = "" if benchmark.gated else "; ".join(f"{text!r} ({count:,})" for text, count in most)
-        more = len(read.unmatched) - UNMATCHED_LISTED
-        listed += f"; and {plural(more, 'question')} more (--json lists all)" if listed and more > 0 else ""
-        parts.append(
-            f"{plural(read.unmatched.total(), 'response')} to {plural(len(read.unmatched), 'question')} that "
-            f"{benchmark.name} does not hold were left out" + (f": {listed}" if listed else "")
-        )
+    if benchmark is not None:
+        why = {
+            f"that {benchmark.name} does not hold": read.unmatched,
+            f"that {benchmark.name} holds several times, with another answer or image, so that only ids tell "
+            "them apart,": read.unclear,
+        }
+        parts += [_left_out(which, counts, benchmark) for which, counts in why.items() if counts]
     if read.lost:
         parts.append(
             f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k counts them "
             "wrong to right"
         )
     return "; ".join(parts) + "." if parts else ""
+
+
+def _left_out(which: str, counts: "Counter[str]", benchmark: _Benchmark) -> str:
+    most = counts.most_common(UNMATCHED_LISTED)
+    listed = "" if benchmark.gated else "; ".join(f"{text!r} ({count:,})" for text, count in most)
+    more = len(counts) - UNMATCHED_LISTED
+    listed += f"; and {plural(more, 'question')} more (--json lists all)" if listed and more > 0 else ""
+    left_out = f"{plural(counts.total(), 'response')} to {plural(len(counts), 'question')} {which}"
+    return f"{left_out} were left out" + (f": {listed}" if listed else "")
 
 
 def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:

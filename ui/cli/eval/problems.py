@@ -9,7 +9,7 @@ import typer
 
 from ui.cli import output
 from ui.cli.neighbors.estimates import print_estimates
-from ui.cli.output import Terminal
+from ui.cli.output import Terminal, plural
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
@@ -59,7 +59,7 @@ def load_benchmarks(
             name, source=files.get(name), options_seed=options_seed, allow_changed=allow_changed
         )
         failures = require_golds(loaded, grader, allow_bad_golds)
-        _note_failures(loaded, len(failures))
+        note_golds(loaded, len(failures))
         placed = [PlacedProblem(problem) for problem in loaded.problems]
         problem_sets.append(
             ProblemSet(
@@ -110,7 +110,7 @@ def load_neighbors(
         make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
     loaded = LoadedBenchmark(header.ref, header.ref, originals[:limit], {}, None)
-    _note_failures(loaded, len(require_golds(loaded, grader, allow_bad_golds)))
+    note_golds(loaded, len(require_golds(loaded, grader, allow_bad_golds)))
     placed = []
     for entry, original in zip(entries, originals, strict=True):
         question = entry.question
@@ -136,11 +136,20 @@ def load_neighbors(
     )
 
 
-def _note_failures(loaded: "LoadedBenchmark", failures: int) -> None:
+def note_golds(loaded: "LoadedBenchmark", failures: int) -> None:
+    """Say how many golds no response may equal: those that fail against themselves, and whole solutions."""
+    from evaluator.benchmarks import whole_solutions
+
     if failures:
         output.note(
             f"{loaded.name}: {failures:,} of {len(loaded.problems):,} golds are not correct when graded "
             "against themselves; their problems count as wrong"
+        )
+    if solutions := whole_solutions(loaded.problems):
+        output.note(
+            f"{loaded.name}: {solutions:,} of {plural(len(loaded.problems), 'gold')} are solutions of "
+            "several lines, which hardly any response equals. Name the column of the answer alone; of a "
+            "solution what is boxed or stands behind #### is taken"
         )
     if loaded.content == "changed":
         output.note(f"{loaded.name}: not the content it is known by; scores cannot be compared with others")

@@ -204,7 +204,7 @@ def print_numbers(numbers: RunNumbers) -> None:
         output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
     print_errors(numbers.errors)
     if numbers.result is None or numbers.curve is None:
-        output.say(numbers.why or "no problem has a sample of each")
+        output.say(numbers.why or "pass@k needs a sample of each problem")
         return
     result, curve = numbers.result, numbers.curve
     unknown = bool(curve.unknown)

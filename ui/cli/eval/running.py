@@ -334,6 +334,7 @@ def carry_out(
             records.append({**numbers.to_json(), **eval_reports.outcome_json(outcome)})
         else:
             eval_reports.print_numbers(numbers)
+        _note_beyond(numbers, outcome)
         problems += complaints(run, outcome, numbers)
         reasons |= {outcome.stopped} if outcome.stopped else set()
         if outcome.stopped in FATAL and run is not runs[-1]:
@@ -350,6 +351,19 @@ def _note(sampler: "Sampler", noted: set[str]) -> None:
         if notice not in noted:
             output.note(notice)
             noted.add(notice)
+
+
+def _note_beyond(numbers: "RunNumbers", outcome: "EvalOutcome") -> None:
+    """Say what a run has or has begun beyond the samples that were asked for now."""
+    name, asked = numbers.run.name, f"beyond --n {numbers.n:,}"
+    if numbers.most > numbers.n:
+        output.note(
+            f"run {name} has up to {plural(numbers.most, 'sample')} a problem; those {asked} count too"
+        )
+    if numbers.open_requests and outcome.missing == outcome.lost:
+        output.note(
+            f"run {name}: {plural(numbers.open_requests, 'request')} {asked} open; a larger --n goes on"
+        )
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> list[str]:
@@ -378,7 +392,7 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
             + (f" (failed requests: {failed})" if failed else "")
             + f"; the same command{more} draws them"
         )
-    if numbers.open_requests and not outcome.stopped:
+    if numbers.open_requests and coming and not outcome.stopped:
         problems.append(
             f"{run.name}: {plural(numbers.open_requests, 'request')} wait in a batch job; --batch collects it"
         )

@@ -107,6 +107,13 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
             f"{plural(summary.suspects, 'question')} with a suspect gold, which the solvers contradict: "
             f"`tagrpo questions suspects --run {summary.run}`"
         )
+    if summary.unreadable_questions:
+        output.say()
+        output.say(
+            f"{plural(summary.unreadable_questions, 'question')} of whose own answers too few could be read: "
+            "candidates stay undecided, and nothing more is asked. Solvers that were cut off need more "
+            "--solver-max-tokens."
+        )
     if not summary.compared_answers:
         output.say()
         output.say(

@@ -158,7 +158,14 @@ def print_plan(plan: Plan) -> None:
     )
     if memory.host_gib:
         output.say(f"memory of the machine for what is kept off the GPUs: {memory.host_gib:.0f} GiB")
-    output.say(f"disk: {memory.checkpoint_gib:.0f} GiB a checkpoint")
+    size = memory.checkpoint_gib
+    output.say(f"disk: {size:.0f} GiB a checkpoint" if size >= 1 else f"disk: {size:.2g} GiB a checkpoint")
+    output.say(
+        "assumed: flash-attn, which packs rows; for a machine without it add "
+        "actor_rollout_ref.model.use_remove_padding=false"
+        if memory.packed
+        else "assumed: no flash-attn; the rows of a micro-batch are padded"
+    )
 
 
 def plan_record(plan: Plan) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from evaluator.reports.contrast import Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes, human_notes
+from evaluator.reports.notes import contamination_notes, human_notes, run_notes
 from evaluator.reports.records import curve_rows, records
 from evaluator.reports.report import Majority, build_report
 from evaluator.reports.scores import INTERVALS, Metric
@@ -27,8 +27,8 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 @dataclass(frozen=True)
 class Reported:
     """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
-    found, `graded` says how many grades are people's and how another tool's agree, `error` why there is
-    none."""
+    found, `notes` say which runs are unfinished, how many grades are people's and how another tool's agree,
+    `error` why there is none."""
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
@@ -37,7 +37,7 @@ class Reported:
     specs: tuple[tuple[str, dict[str, Any]], ...] = ()
     sources: Table | None = None
     sources_notes: tuple[str, ...] = ()
-    graded: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     error: str | None = None
 
 
@@ -87,6 +87,7 @@ def make_report(
             source_table(report),
             tuple(source_notes(report)),
             (
+                *run_notes([line.entry for line in report.lines]),
                 *human_notes([(line.label, line.entry) for line in report.lines]),
                 *agreement_notes(session, runs),
             ),

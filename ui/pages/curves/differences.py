@@ -6,6 +6,7 @@ import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
 from evaluator.reports.comparison_layout import warning_notes
+from evaluator.reports.notes import run_notes
 from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import METRICS, Choice, choose_pair
 from ui.pages.curves.data import compared
@@ -65,7 +66,8 @@ def show_differences(choice: Choice) -> None:
         "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
         "Better and worse count problems."
     )
-    for note in filter(None, (*warning_notes(comparison), comparison.chosen)):
+    sides = [entry for part in comparison.parts for entry in (part.a, part.b)]
+    for note in filter(None, (*run_notes(sides), *warning_notes(comparison), comparison.chosen)):
         st.caption(escaped(note))
 
 

@@ -20,7 +20,7 @@ def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
     meaning = MEANINGS.get(choice.metric, "share of problems of whose k samples at least half are right")
     st.caption(escaped(f"{choice.metric}: {meaning}. A click on a point shows its problems."))
-    for note in report.graded:
+    for note in report.notes:
         st.caption(with_commands(note))  # safe
     layout.hand_over()
     columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
