@@ -140,7 +140,7 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
 
 
 def judge_run(
-    db: Database, run: Run, judging: Run, spec: JudgeSpec, *, base: str, sampler: Sampler, report: Report
+    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, sampler: Sampler, report: Report
 ) -> Judged:
     """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
 

@@ -315,13 +315,12 @@ class SettingsFile:
     ] = None
 
 
-RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
-OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
-
 Reviewer = Annotated[
     str | None,
     Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name."),
 ]
+RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
+OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
 def reviewer_name(option: str | None) -> str:
