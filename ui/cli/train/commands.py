@@ -143,7 +143,7 @@ def plan(
     doubts = warnings(composition, works[0])
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)
-    plan = reports.Plan(
+    estimate = reports.Estimate(
         composition=composition,
         shape=shape,
         memory=memory,
@@ -152,7 +152,7 @@ def plan(
         pilot=forecast,
         warnings=doubts,
     )
-    terminal.emit(reports.plan_record(plan), reports.print_plan, plan)
+    terminal.emit(reports.plan_record(estimate), reports.print_plan, estimate)
     if doubts:
         raise exits.needs_attention("; ".join(doubts))
 

@@ -89,7 +89,7 @@ def composition_record(composition: "Composition") -> dict[str, Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class Estimate:
     """A training before it starts: the work of its methods, and what speaks against it."""
 
     composition: "Composition"
@@ -101,13 +101,13 @@ class Plan:
     warnings: Sequence[str]
 
 
-def print_plan(plan: Plan) -> None:
-    composition, memory, works, pilot = plan.composition, plan.memory, plan.works, plan.pilot
+def print_plan(estimate: Estimate) -> None:
+    composition, memory, works, pilot = estimate.composition, estimate.memory, estimate.works, estimate.pilot
     model = composition.value("actor_rollout_ref.model.path")
     adapter = memory.adapter_parameters
     also = f", A = {adapter / 1e9:.3g}B of an adapter" if adapter else ""
     output.heading(
-        f"{composition.recipe.name}, {model} ({plan.shape.parameters / 1e9:.2f}B parameters{also}), "
+        f"{composition.recipe.name}, {model} ({estimate.shape.parameters / 1e9:.2f}B parameters{also}), "
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
@@ -139,8 +139,8 @@ def print_plan(plan: Plan) -> None:
             f"[{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
-        (plan.speed.tokens_per_second, "--tokens-per-second"),
-        (plan.speed.training_tflops, "--training-tflops"),
+        (estimate.speed.tokens_per_second, "--tokens-per-second"),
+        (estimate.speed.training_tflops, "--training-tflops"),
     ):
         if missing is None:
             output.say(f"time is not known in full: give {option}")
@@ -168,17 +168,17 @@ def print_plan(plan: Plan) -> None:
     )
 
 
-def plan_record(plan: Plan) -> dict[str, Any]:
+def plan_record(estimate: Estimate) -> dict[str, Any]:
     """Return the machine-readable form of `train plan`."""
-    composition, memory, pilot = plan.composition, plan.memory, plan.pilot
+    composition, memory, pilot = estimate.composition, estimate.memory, estimate.pilot
     return {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "model": composition.value("actor_rollout_ref.model.path"),
-        "parameters": plan.shape.parameters,
+        "parameters": estimate.shape.parameters,
         "machine": asdict(composition.machine),
-        "speed": asdict(plan.speed),
-        "methods": [{**asdict(work), "hours": work.hours} for work in plan.works],
+        "speed": asdict(estimate.speed),
+        "methods": [{**asdict(work), "hours": work.hours} for work in estimate.works],
         "memory": {
             **asdict(memory),
             "rollout_gib": memory.total("rollout"),
@@ -188,7 +188,7 @@ def plan_record(plan: Plan) -> dict[str, Any]:
         "pilot": None
         if pilot is None
         else {"run": pilot.run, "interval": pilot.interval, "mean_tokens": pilot.mean_tokens},
-        "warnings": list(plan.warnings),
+        "warnings": list(estimate.warnings),
     }
 
 
