@@ -18,7 +18,7 @@ FEW_DIFFERENCES = 10  # fewer problems that differ: the paired t interval is too
 _FLIPS_AT_ONCE = 512
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ComparisonPoint:
     """A minus B at one k; unknown grades count as wrong in both, except in `bounds`.
 
@@ -52,7 +52,7 @@ class ComparisonPoint:
     warning: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Comparison:
     """Rows by k, all over the same problems.
 
@@ -157,23 +157,36 @@ def compare(
         unknown = bool(a.unknown.any() or b.unknown.any())
         points.append(
             ComparisonPoint(
-                k,
-                float(low_a[row].mean()),
-                float(low_b[row].mean()),
-                mean,
-                bounds,
-                Interval(*ends, NEW_PROBLEMS, confidence),
-                float(p_values[row]),
-                Interval(max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS, confidence),
-                same_z,
-                same_p,
-                int((evened[row] > 0).sum()),
-                int((evened[row] < 0).sum()),
-                int((evened[row] == 0).sum()),
-                _warning(here, evened[row], float(p_values[row]), skewness, bounds if unknown else None),
+                k=k,
+                value_a=float(low_a[row].mean()),
+                value_b=float(low_b[row].mean()),
+                difference=mean,
+                bounds=bounds,
+                interval=Interval(*ends, NEW_PROBLEMS, confidence),
+                p_value=float(p_values[row]),
+                same_interval=Interval(
+                    max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS, confidence
+                ),
+                same_z=same_z,
+                same_p_value=same_p,
+                wins=int((evened[row] > 0).sum()),
+                losses=int((evened[row] < 0).sum()),
+                ties=int((evened[row] == 0).sum()),
+                warning=_warning(
+                    here, evened[row], float(p_values[row]), skewness, bounds if unknown else None
+                ),
             )
         )
-    return Comparison(tuple(points), tuple(shared), only_a, only_b, left_out, thinned, flips, seed)
+    return Comparison(
+        points=tuple(points),
+        problem_ids=tuple(shared),
+        only_a=only_a,
+        only_b=only_b,
+        left_out=left_out,
+        thinned=thinned,
+        flips=flips,
+        seed=seed,
+    )
 
 
 def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:

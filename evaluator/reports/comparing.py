@@ -43,7 +43,7 @@ class BenchmarkComparison:
     changes: tuple[ProblemChange, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class MethodComparison:
     """A and B on every benchmark that both have.
 
@@ -117,7 +117,16 @@ def compare_methods(
         for part, p in zip(parts, holm([part.comparison.at(k).p_value for part in parts]), strict=True)
     }
     only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
-    return MethodComparison(a.label, b.label, wanted, tuple(parts), adjusted, only_a, only_b, chosen)
+    return MethodComparison(
+        label_a=a.label,
+        label_b=b.label,
+        ks=wanted,
+        parts=tuple(parts),
+        adjusted=adjusted,
+        only_a=only_a,
+        only_b=only_b,
+        chosen=chosen,
+    )
 
 
 def comparison_records(comparison: MethodComparison) -> list[dict[str, Any]]:

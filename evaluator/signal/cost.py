@@ -178,7 +178,7 @@ class TokenCosts:
     usd_per_token: float | None = None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class CostRow:
     """What one way of sampling costs.
 
@@ -339,19 +339,19 @@ def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts, *, name: st
     of_question = _question_tokens(predicted, shape, tokens)
     spent = None if of_question is None or mixed <= 0 else of_question / mixed
     return CostRow(
-        name or shape.name,
-        shape.n,
-        shape.g,
-        question,
-        mixed,
-        low,
-        high,
-        1 / mixed if mixed > 0 else None,
-        question / mixed if mixed > 0 else None,
-        question / high if high > 0 else None,
-        question / low if low > 0 else None,
-        spent,
-        None if spent is None or tokens.usd_per_token is None else spent * tokens.usd_per_token,
+        method=name or shape.name,
+        n=shape.n,
+        g=shape.g,
+        per_question=question,
+        mixed=mixed,
+        mixed_low=low,
+        mixed_high=high,
+        drawn_groups=1 / mixed if mixed > 0 else None,
+        responses=question / mixed if mixed > 0 else None,
+        responses_low=question / high if high > 0 else None,
+        responses_high=question / low if low > 0 else None,
+        tokens=spent,
+        usd=None if spent is None or tokens.usd_per_token is None else spent * tokens.usd_per_token,
     )
 
 

@@ -87,7 +87,7 @@ class Choices:
     rows: tuple[ChoiceRow, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diagnosis:
     """The parts that were asked for, each with a result a checkpoint.
 
@@ -171,20 +171,20 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
     remarks: list[str | None] = [None]
     diversities = results("diversity", lambda: _diversities(source, g, n, settings, notes, remarks))
     return Diagnosis(
-        source.name,
-        tuple(parts),
-        g,
-        n,
-        settings.seed,
-        tuple(notes),
-        shares,
-        predictions,
-        choices,
-        audits,
-        diversities,
-        costs,
-        left_out,
-        remarks[-1],
+        source=source.name,
+        parts=tuple(parts),
+        g=g,
+        n=n,
+        seed=settings.seed,
+        notes=tuple(notes),
+        shares=shares,
+        predictions=predictions,
+        choices=choices,
+        audits=audits,
+        diversities=diversities,
+        costs=costs,
+        left_out=left_out,
+        embedding=remarks[-1],
     )
 
 

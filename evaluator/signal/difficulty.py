@@ -26,7 +26,7 @@ Direction = Literal["too easy", "too hard"]
 FDR = 0.05
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class NeighborRow:
     """A neighbor beside its original. Rates are of known grades; `shrunken` is the empirical-Bayes estimate.
 
@@ -147,20 +147,20 @@ def _rows(
             direction: Direction = "too easy" if easy else "too hard"
             rows.append(
                 NeighborRow(
-                    group.group_id,
-                    prompt.variant,
-                    prompt.source_id,
-                    prompt.strategy,
-                    prompt.correct,
-                    prompt.known,
-                    prompt.unknown,
-                    original.correct,
-                    original.known,
-                    float(shrunken[place, prompt.variant]),
-                    float(shrunken[place, 0]),
-                    value,
-                    corrected,
-                    direction if corrected <= fdr else None,
+                    group_id=group.group_id,
+                    variant=prompt.variant,
+                    source_id=prompt.source_id,
+                    strategy=prompt.strategy,
+                    correct=prompt.correct,
+                    known=prompt.known,
+                    unknown=prompt.unknown,
+                    original_correct=original.correct,
+                    original_known=original.known,
+                    shrunken=float(shrunken[place, prompt.variant]),
+                    shrunken_original=float(shrunken[place, 0]),
+                    p_value=value,
+                    adjusted=corrected,
+                    flag=direction if corrected <= fdr else None,
                 )
             )
     return rows

@@ -91,7 +91,7 @@ def _ratios(correct: Ints, known: Ints) -> Floats:
     return ratios
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StrategyShift:
     """How neighbors of a strategy differ from their originals; above 0: they are easier.
 
@@ -170,16 +170,16 @@ def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> StrategyShi
     if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
         shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
     return StrategyShift(
-        strategy or EVERY_STRATEGY,
-        neighbors,
-        len(blocks),
-        int(telling.sum()),
-        shift,
-        low,
-        high,
-        p_value,
-        None,
-        difference_estimate(np.array(differences)),
+        strategy=strategy or EVERY_STRATEGY,
+        neighbors=neighbors,
+        questions=len(blocks),
+        informative=int(telling.sum()),
+        logit_shift=shift,
+        low=low,
+        high=high,
+        p_value=p_value,
+        adjusted=None,
+        rate=difference_estimate(np.array(differences)),
     )
 
 

@@ -56,7 +56,7 @@ class DensityRow:
     density: float
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Diversity:
     """The distances of one checkpoint, their means by series and paired differences to the original."""
 
@@ -104,15 +104,17 @@ def diversity(
     values = {name: _values(rows, name) for name in SERIES if n or name == ORIGINAL_PAIRS}
     own = values[ORIGINAL_PAIRS]
     return Diversity(
-        checkpoint,
-        embedder.name,
-        g,
-        n,
-        tuple(rows),
-        {name: mean_estimate(series, bounds=(0.0, 2.0)) for name, series in values.items()},
-        {name: mean_estimate(series - own) for name, series in values.items() if name != ORIGINAL_PAIRS},
-        left_out,
-        empty,
+        checkpoint=checkpoint,
+        embedding=embedder.name,
+        g=g,
+        n=n,
+        rows=tuple(rows),
+        means={name: mean_estimate(series, bounds=(0.0, 2.0)) for name, series in values.items()},
+        differences={
+            name: mean_estimate(series - own) for name, series in values.items() if name != ORIGINAL_PAIRS
+        },
+        left_out=left_out,
+        without_vector=empty,
     )
 
 

@@ -107,7 +107,7 @@ def pooled_equal(all_ends: Ends, n: int, *, with_original: bool) -> Floats:
     return np.minimum(1.0, right + wrong)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ShareRow:
     """The share of questions whose group has equal rewards, at one checkpoint.
 
@@ -271,18 +271,18 @@ def _share_row(
     unknown = int(counts.unknown[:, figure.columns].sum())
     bounds = [_bound(counts, bound) for bound in figure.bounds] if unknown else [None, None]
     row = ShareRow(
-        label,
-        figure.name,
-        figure.variant,
-        figure.responses,
-        estimate.value,
-        estimate.low,
-        estimate.high,
-        estimate.questions,
-        counts.questions - estimate.questions,
-        unknown,
-        bounds[0],
-        bounds[1],
+        checkpoint=label,
+        group=figure.name,
+        variant=figure.variant,
+        responses=figure.responses,
+        share=estimate.value,
+        low=estimate.low,
+        high=estimate.high,
+        questions=estimate.questions,
+        left_out=counts.questions - estimate.questions,
+        unknown=unknown,
+        bound_low=bounds[0],
+        bound_high=bounds[1],
     )
     return row, values
 

@@ -67,7 +67,7 @@ def opened() -> Database:
 def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> Wanted:
     assigned = assign(RECIPES[recipe], [*SMALL, *texts])
     given: dict[str, Any] = {"set_ref": "math", "name": "x", "machine": Machine(cpu=True)} | changes
-    return Wanted(assigned.recipe, assigned.settings, assigned.overrides, str(model), **given)
+    return Wanted(model=str(model), **vars(assigned), **given)
 
 
 def trained(asked: Wanted, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:

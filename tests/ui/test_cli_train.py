@@ -26,7 +26,7 @@ from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.tables import RolloutRow
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.presets import PRESETS
-from ui.cli.train.settings import PresetOption
+from ui.cli.train.settings import PresetName
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "recipes.md"
@@ -377,7 +377,7 @@ class TestRuns:
 
 
 def test_every_preset_can_be_named() -> None:
-    assert get_args(get_args(PresetOption)[0]) == tuple(PRESETS)
+    assert get_args(PresetName) == tuple(PRESETS)
 
 
 def test_the_page_of_recipes_names_every_axis_and_setting() -> None:

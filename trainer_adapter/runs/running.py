@@ -48,7 +48,7 @@ from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Wanted:
     """What is to be trained.
 
@@ -81,7 +81,7 @@ class Wanted:
     answers: AnswerForm = LATEX
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Prepared:
     """A run that can be started: nothing about it is open any more."""
 
@@ -289,15 +289,15 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
             notes.append("no checkpoint was saved yet; training begins at step 1 again")
     environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
-        name,
-        folder,
-        composition,
-        data,
-        spec,
-        checking.versions(),
-        tuple(command(composition, folder.path, worker_environment(environment))),
-        environment,
-        tuple(notes),
+        name=name,
+        folder=folder,
+        composition=composition,
+        data=data,
+        spec=spec,
+        versions=checking.versions(),
+        command=tuple(command(composition, folder.path, worker_environment(environment))),
+        environment=environment,
+        notes=tuple(notes),
     )
 
 

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from sandbox.scoring import Group, Score, Share
 
 
+NewFolder = Annotated[Path, Argument(help="Folder to write; it must be empty.")]
 World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
 
 
 def questions(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: World = "A",
     seed: Seed = 0,
     train: Annotated[int, Option(help="Questions to train on.")] = 256,
@@ -113,7 +114,7 @@ def score(
 
 
 def pretrain(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
@@ -154,7 +155,7 @@ def pretrain(
 
 
 def policy(
-    folder: Annotated[Path, Argument(help="Folder to write; it must be empty.")],
+    folder: NewFolder,
     world: Annotated[str, Option(help="A, or the control C; pretrain makes others.")] = "A",
     *,
     terminal: Terminal,

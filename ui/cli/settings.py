@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
-from typer import Option
+from typer import Argument, Option
 from typer.core import TyperCommand
 from typer.models import OptionInfo
 
@@ -322,6 +322,8 @@ Reviewer = Annotated[
     str | None,
     Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name."),
 ]
+RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
+OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
 def reviewer_name(option: str | None) -> str:

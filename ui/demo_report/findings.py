@@ -55,7 +55,7 @@ class Trained:
         return max(1, len(self.steps) // 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Findings:
     """What came out.
 
@@ -111,17 +111,17 @@ def read_findings(plan: DemoPlan) -> Findings:
         foreseen, audited = (diagnose(pilot, [part], settings) for part in _OF_PILOT)
         shares, diversities, costs = (diagnose(every, [part], settings) for part in _OF_MODELS)
     return Findings(
-        score,
-        header,
-        foreseen.predictions[0].rows,
-        audited.audits[0],
-        trained,
-        report,
-        compared,
-        shares.shares,
-        diversities.diversities,
-        costs.costs,
-        (BASE, *measured[1:]),
+        score=score,
+        neighbor_set=header,
+        forecast=foreseen.predictions[0].rows,
+        audit=audited.audits[0],
+        trained=trained,
+        report=report,
+        comparisons=compared,
+        shares=shares.shares,
+        diversities=diversities.diversities,
+        costs=costs.costs,
+        labels=(BASE, *measured[1:]),
     )
 
 

@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
+from ui.cli.eval.settings import EvalRun
 from ui.cli.output import Terminal, plural
 from ui.cli.rows import RowsFile
 from ui.cli.settings import Db
@@ -138,7 +139,7 @@ def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:
 
 
 def export(
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    run: EvalRun,
     *,
     out: Annotated[Path, Option(help="File to write, or folder for hf.")],
     form: Annotated[

@@ -9,6 +9,7 @@ from typer import Argument, Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output
 from ui.cli.eval.runs import find_problem
+from ui.cli.eval.settings import EvalRun, ProblemPlace
 from ui.cli.output import Terminal
 from ui.cli.rows import RowsFile
 from ui.cli.settings import Db, Reviewer, reviewer_name
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 
 def human_grade(
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
-    problem: Annotated[str, Argument(help="Its place in the run, from 0, or its id.")],
+    run: EvalRun,
+    problem: ProblemPlace,
     sample: Annotated[int, Argument(help="The response's number, as `eval samples` shows it.", min=0)],
     correct: Annotated[bool, Option(help="The response is right.")] = False,
     wrong: Annotated[bool, Option(help="It is not.")] = False,
@@ -90,7 +91,7 @@ def human_grade(
 
 
 def human_grades(
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    run: EvalRun,
     *,
     file: RowsFile,
     db: Db,

@@ -12,7 +12,14 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.eval.problems import note_golds
-from ui.cli.eval.settings import AnswersName, OwnGrader, check_grader
+from ui.cli.eval.settings import (
+    AllowChanged,
+    AnswersTaken,
+    OptionsSeed,
+    OwnGrader,
+    Workers,
+    check_grader,
+)
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -72,10 +79,8 @@ class Questions:
         Option(help="How its problems are found: same text, inside a prompt, or ids that count its rows."),
     ] = "text"
     source: Annotated[str | None, Option("--from", help="File with the benchmark's rows.")] = None
-    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0
-    allow_changed: Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")] = (
-        False
-    )
+    options_seed: OptionsSeed = 0
+    allow_changed: AllowChanged = False
     kind: Annotated[
         Literal["latex", "integer", "choice", "tolerance", "code"],
         Option(help="Of the answers, where problems are the file's own and it does not say."),
@@ -89,13 +94,9 @@ def import_(
     name: Annotated[
         str | None, Option(help="The run is named NAME.BENCHMARK; by default after the model.")
     ] = None,
-    answers: Annotated[
-        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
-    ] = "all",
+    answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
-    ] = None,
+    workers: Workers = None,
     questions: Questions,
     columns: Columns,
     db: Db,

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import (
@@ -13,7 +13,9 @@ from ui.cli.eval.settings import (
     AnswersName,
     Engine,
     EvalRequests,
+    EvalRun,
     OwnGrader,
+    Workers,
     check_grader,
     open_sampler,
 )
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 
 def judge(
     context: typer.Context,
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    run: EvalRun,
     *,
     model: Annotated[str, Option(help="The judge, as litellm spells it (gpt-4o, hosted_vllm/NAME).")],
     about: Annotated[
@@ -52,9 +54,7 @@ def judge(
     ] = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Grading processes; default: one per CPU, at most 8.")
-    ] = None,
+    workers: Workers = None,
     requests: EvalRequests,
     settings: SettingsFile,
     db: Db,
@@ -123,7 +123,9 @@ def judge(
                 judging = open_judge_run(session, chosen, spec, base)
             hold_cap(database, [judging], requests.max_usd)
             keep(context, database, [judging])
-            judged = judge_run(database, chosen, judging, spec, base, sampler, output.stages(bar))
+            judged = judge_run(
+                database, chosen, judging, spec, base=base, sampler=sampler, report=output.stages(bar)
+            )
         if judged.stopped == INTERRUPTED:
             deliver_signal()
         with database.read() as session:

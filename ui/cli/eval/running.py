@@ -12,10 +12,13 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors, show_estimates
 from ui.cli.eval.settings import (
+    AllowChanged,
     AnswersName,
+    AnswersTaken,
     Drawing,
     Engine,
     EvalRequests,
+    OptionsSeed,
     OwnGrader,
     SamplerName,
     check_grader,
@@ -76,10 +79,8 @@ def run(
         list[str] | None,
         Option("--from", help="File with the rows, in place of the Hub; NAME=FILE for several benchmarks."),
     ] = None,
-    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0,
-    allow_changed: Annotated[
-        bool, Option(help="Accept a benchmark whose content is not the known one.")
-    ] = False,
+    options_seed: OptionsSeed = 0,
+    allow_changed: AllowChanged = False,
     allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
     sampler: Annotated[
         SamplerName,
@@ -91,9 +92,7 @@ def run(
     preset: Annotated[
         str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
     ] = "default",
-    answers: Annotated[
-        AnswersName, Option(help="Which answers count: any that is found, or only boxed ones.")
-    ] = "all",
+    answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
     drawing: Drawing,
     requests: EvalRequests,

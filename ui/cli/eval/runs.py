@@ -3,11 +3,11 @@
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice, OwnGrader, check_grader
+from ui.cli.eval.settings import AnswersChoice, EvalRun, OwnGrader, ProblemPlace, check_grader
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def grade(
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
+    run: EvalRun,
     changes: Annotated[
         bool, Option(help="List the samples that another version graded differently.")
     ] = False,
@@ -78,8 +78,8 @@ def grade(
 
 
 def samples(
-    run: Annotated[str, Argument(help="Name or id of an eval run.")],
-    problem: Annotated[str, Argument(help="Its place in the run, from 0, or its id.")],
+    run: EvalRun,
+    problem: ProblemPlace,
     grade: Annotated[
         str | None, Option(help="Only correct, wrong, unknown, ungraded or human ones (graded by a person).")
     ] = None,

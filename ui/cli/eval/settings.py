@@ -1,20 +1,32 @@
 """Settings of `tagrpo eval run`: what shapes the responses (in the run's key), and how they are drawn."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from typer import Option
+from typer import Argument, Option
 
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
+    from sqlalchemy.orm import Session
+
+    from evaluator.reports.methods import Method
     from service.models.drawing import Sampler
     from service.models.prompts import Overrides
 
 AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 
+EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
+ProblemPlace = Annotated[str, Argument(help="Its place in the run, from 0, or its id.")]
+OptionsSeed = Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")]
+AllowChanged = Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")]
+
+AnswersTaken = Annotated[
+    AnswersName, Option("--answers", help="Which answers count: any that is found, or only boxed ones.")
+]
 AnswersChoice = Annotated[
     AnswersName | None,
     Option(
@@ -39,19 +51,45 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
 OwnGrader = Annotated[
     str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
 ]
-
-JudgeChoice = Annotated[
-    str | None,
-    Option("--judge", help="Count the grades of this judge model too, which `eval judge` asked."),
+Workers = Annotated[
+    int | None, Option("--workers", min=1, help="Grading processes; default: one per CPU, at most 8.")
 ]
 
-GradesChoice = Annotated[
-    Literal["human", "grader"],
-    Option(
-        "--grades",
-        help="human: a person's grade counts in place of the grader's; grader: the grader's alone.",
-    ),
-]
+
+@dataclass(frozen=True)
+class Counted:
+    """Which grades count in reports."""
+
+    answers: AnswersChoice = None
+    grades: Annotated[
+        Literal["human", "grader"],
+        Option(help="human: a person's grade counts in place of the grader's; grader: the grader's alone."),
+    ] = "human"
+    own_grader: OwnGrader = None
+    judge: Annotated[
+        str | None, Option(help="Count the grades of this judge model too, which `eval judge` asked.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        check_grader(self.own_grader, self.answers)
+
+    def load(
+        self, session: "Session", references: Sequence[str], *, pool_anyway: bool
+    ) -> "tuple[list[Method], list[str]]":
+        """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.methods import load_methods
+        from evaluator.reports.notes import contamination_notes
+
+        methods = load_methods(
+            session,
+            references,
+            pool_anyway=pool_anyway,
+            answers=self.answers,
+            grades=self.grades,
+            own=self.own_grader,
+            judge=self.judge,
+        )
+        return methods, contamination_notes(session, methods)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice, GradesChoice, JudgeChoice, OwnGrader, check_grader
+from ui.cli.eval.settings import Counted
 from ui.cli.output import Terminal
 from ui.cli.rows import check_chart
 from ui.cli.settings import Db
@@ -106,6 +106,7 @@ class ReportFile:
 
 def report(
     references: References,
+    *,
     k: Ks = None,
     metric: Annotated[
         Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
@@ -122,10 +123,7 @@ def report(
             "or none; by default the runs' model."
         ),
     ] = None,
-    answers: AnswersChoice = None,
-    grades: GradesChoice = "human",
-    own_grader: OwnGrader = None,
-    judge: JudgeChoice = None,
+    counted: Counted,
     chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
@@ -133,7 +131,6 @@ def report(
         str | None,
         Option(help="Log it too: wandb:PROJECT, mlflow:URI or tensorboard:FOLDER (extra `tracking`)."),
     ] = None,
-    *,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -145,13 +142,10 @@ def report(
     from evaluator.exchange.trackers import Tracker, log_report
     from evaluator.reports.documents.rendering import render_markdown
     from evaluator.reports.layout import report_document
-    from evaluator.reports.methods import load_methods
-    from evaluator.reports.notes import contamination_notes
     from evaluator.reports.records import records
     from evaluator.reports.report import build_report
     from evaluator.reports.scores import INTERVALS, Metric, check_interval
 
-    check_grader(own_grader, answers)
     form = file.choose(terminal)
     tracker = None if log_to is None else Tracker.parse(log_to)
     if chart is not None:
@@ -160,16 +154,7 @@ def report(
     check_interval(measured, question)
     with db.open() as database:
         with database.read() as session:
-            methods = load_methods(
-                session,
-                references,
-                pool_anyway=pool_anyway,
-                answers=answers,
-                grades=grades,
-                own=own_grader,
-                judge=judge,
-            )
-            warnings = contamination_notes(session, methods)
+            methods, warnings = counted.load(session, references, pool_anyway=pool_anyway)
         built = build_report(
             methods,
             ks=_whole_numbers(k),
@@ -186,8 +171,8 @@ def report(
         "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
         "interval": built.interval,
         "k": list(built.ks),
-        "grades": grades,
-        "judge": judge,
+        "grades": counted.grades,
+        "judge": counted.judge,
         "paper": built.paper,
         "scores": rows,
         "notes": list(document.notes),
@@ -203,6 +188,7 @@ def report(
 def compare(
     a: Annotated[str, Argument(help="A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
     b: Annotated[str, Argument(help="B, with problems of the same benchmarks.")],
+    *,
     k: Ks = None,
     flips: Annotated[int, Option(help="Number of sign flips in the test.", min=1)] = 10_000,
     seed: Annotated[int, Option(help="Seed of the sign flips.")] = 0,
@@ -210,13 +196,9 @@ def compare(
     common_only: Annotated[
         bool, Option(help="If the problems differ, compare those that both have.")
     ] = False,
-    answers: AnswersChoice = None,
-    grades: GradesChoice = "human",
-    own_grader: OwnGrader = None,
-    judge: JudgeChoice = None,
+    counted: Counted,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
-    *,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
@@ -227,25 +209,13 @@ def compare(
     """
     from evaluator.reports.comparing import change_records, compare_methods, comparison_records
     from evaluator.reports.comparison_layout import comparison_document
-    from evaluator.reports.methods import load_methods
-    from evaluator.reports.notes import contamination_notes
 
-    check_grader(own_grader, answers)
     form = file.choose(terminal)
     with (
         db.open() as database,
         database.read() as session,
     ):
-        methods = load_methods(
-            session,
-            [a, b],
-            pool_anyway=pool_anyway,
-            answers=answers,
-            grades=grades,
-            own=own_grader,
-            judge=judge,
-        )
-        warnings = contamination_notes(session, methods)
+        methods, warnings = counted.load(session, [a, b], pool_anyway=pool_anyway)
     if len(methods) != 2:
         raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
     comparison = compare_methods(
@@ -262,8 +232,8 @@ def compare(
         "a": comparison.label_a,
         "b": comparison.label_b,
         "k": list(comparison.ks),
-        "grades": grades,
-        "judge": judge,
+        "grades": counted.grades,
+        "judge": counted.judge,
         "differences": rows,
         "problems": change_records(comparison),
         "notes": list(document.notes),

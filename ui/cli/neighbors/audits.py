@@ -4,11 +4,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def audit(
-    run: Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")] = None,
+    run: OnlyRun = None,
     sample: Annotated[int, Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
     groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
     seed: Annotated[int, Option(help="Seed of the draw.")] = 0,

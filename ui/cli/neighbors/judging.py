@@ -5,11 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
-from typer import Argument, Option
+from typer import Option
 
 from ui.cli import output
 from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.settings import Db, RunArgument
 
 if TYPE_CHECKING:
     from rephraser.run.rejudge import Rejudged
@@ -119,7 +119,7 @@ def _count(option: str, value: float | None) -> int | None:
 
 
 def judge(
-    run: Annotated[str, Argument(help="Name or id of the run.")],
+    run: RunArgument,
     dry_run: Annotated[bool, Option(help="Show what would change and store nothing.")] = False,
     *,
     rule: VerdictRule,

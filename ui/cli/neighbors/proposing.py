@@ -14,7 +14,7 @@ from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import cap_in_force
 from ui.cli.runs.resuming import keep
-from ui.cli.settings import Db, SettingsFile
+from ui.cli.settings import Db, RunArgument, SettingsFile
 
 if TYPE_CHECKING:
     from rephraser.proposing.file import FileCandidates
@@ -202,7 +202,7 @@ def _estimate(
 
 def go_on(
     context: typer.Context,
-    run: Annotated[str, Argument(help="Name or id of the run.")],
+    run: RunArgument,
     *,
     requests: RunRequests,
     engine: EngineUse,

@@ -4,13 +4,12 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
-from typer import Argument
 
 from service.errors import InputError, NotFoundError
-from ui.cli.settings import Db, with_settings
+from ui.cli.settings import Db, RunArgument, with_settings
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -54,7 +53,7 @@ def keep(context: typer.Context, database: "Database", runs: "Sequence[Run]") ->
 
 def resume(
     context: typer.Context,
-    run: Annotated[str, Argument(help="Name or id of the run.")],
+    run: RunArgument,
     *,
     db: Db,
 ) -> None:

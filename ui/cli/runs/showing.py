@@ -1,13 +1,11 @@
 """`tagrpo runs show`: where a run of any kind stands."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
-
-from typer import Argument
+from typing import TYPE_CHECKING
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -16,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    run: Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")] = None,
+    run: OnlyRun = None,
     *,
     db: Db,
     terminal: Terminal,

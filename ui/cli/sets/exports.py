@@ -108,7 +108,7 @@ def export(
     """
     _refuse_foreign_options(context, form)
     if form == "verl":
-        _export_verl(reference, out, verl, answers, overwrite, db, terminal)
+        _export_verl(reference, out, verl, answers, overwrite=overwrite, db=db, terminal=terminal)
         return
     from rephraser import sets
 
@@ -174,6 +174,7 @@ def _export_verl(
     target: Path,
     verl: VerlExport,
     answers: AnswerSettings,
+    *,
     overwrite: bool,
     db: Db,
     terminal: Terminal,

@@ -16,12 +16,12 @@ from ui.cli.settings import Db
 from ui.cli.train import reports
 from ui.cli.train.settings import (
     AnswerSettings,
-    ChangesArgument,
+    Changes,
+    Cluster,
     DataOption,
     MachineSettings,
-    PresetOption,
+    ModelOption,
     RecipeArgument,
-    assigned,
 )
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
 
 def plan(
     recipe: RecipeArgument,
-    model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
-    changes: ChangesArgument = None,
-    preset: PresetOption = "ta",
+    model: ModelOption,
+    *,
+    changes: Changes,
     data: DataOption = None,
     questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1,
-    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1,
+    cluster: Cluster,
     gpu_memory_gib: Annotated[float, Option(min=1, help="Memory of a GPU.")] = 80.0,
     tokens_per_second: Annotated[
         float | None, Option(help="Response tokens that a GPU generates per second.")
@@ -67,7 +66,6 @@ def plan(
         ),
     ] = None,
     seed: Annotated[int, Option(min=0, help="Seed of the forecast.")] = 0,
-    *,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -89,7 +87,6 @@ def plan(
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
-    from trainer_adapter.runs.presets import find_preset
     from ui.cli.train.pilot import read_pilot
     from ui.cli.train.script import comparison_script, write_script
 
@@ -97,17 +94,14 @@ def plan(
         raise typer.BadParameter("name the export with --data, or give the number of --questions")
     if script is not None and (data is None or compare is None):
         raise typer.BadParameter("--script goes with --data and --compare: what is trained, and beside what")
-    chosen = find_preset(preset)
-    changed = assigned(recipe, changes, chosen)
+    changed, preset = changes.made(recipe)
     export = None if data is None else read_data(data)
     composition = compose_run(
-        changed.recipe,
-        Machine(gpus, nodes, ray_address="auto" if nodes > 1 else None),
-        settings=changed.settings,
+        machine=Machine(**vars(cluster), ray_address="auto" if cluster.nodes > 1 else None),
         model=model,
         data=export,
-        overrides=changed.overrides,
-        preset=chosen,
+        preset=preset,
+        **vars(changed),
     )
     if script is not None and composition.lora_rank:
         raise InputError("--script evaluates whole models; merge those of adapters by hand (docs/train.md).")
@@ -127,7 +121,7 @@ def plan(
         asked or 0,
         speed,
         None if forecast is None else forecast.no_gradient,
-        compare=[chosen.applied(find_recipe(name)) for name in beside],
+        compare=[preset.applied(find_recipe(name)) for name in beside],
         responses=responses,
     )
     memory = plan_memory(composition, shape, gpu_memory_gib)
@@ -137,7 +131,7 @@ def plan(
             composition,
             works,
             [recipe, *beside],
-            changes or [],
+            changes.changes,
             model=model,
             data=data,
             questions=asked or 0,
@@ -149,16 +143,16 @@ def plan(
     doubts = warnings(composition, works[0])
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)
-    terminal.emit(
-        reports.plan_record(composition, shape, memory, works, speed, forecast, doubts),
-        reports.print_plan,
-        composition,
-        shape,
-        memory,
-        works,
-        speed,
-        forecast,
+    estimate = reports.Estimate(
+        composition=composition,
+        shape=shape,
+        memory=memory,
+        works=works,
+        speed=speed,
+        pilot=forecast,
+        warnings=doubts,
     )
+    terminal.emit(reports.plan_record(estimate), reports.print_plan, estimate)
     if doubts:
         raise exits.needs_attention("; ".join(doubts))
 
@@ -166,13 +160,13 @@ def plan(
 def run(
     context: typer.Context,
     recipe: RecipeArgument,
-    model: Annotated[str, Option(help="Policy: a folder, or a name on the Hub.")],
-    changes: ChangesArgument = None,
+    model: ModelOption,
+    *,
     set_ref: Annotated[
         str | None, Option("--set", help="Neighbor set NAME@VERSION, exported for this run.")
     ] = None,
     data: DataOption = None,
-    preset: PresetOption = "ta",
+    changes: Changes,
     prompt_file: Annotated[
         Path | None,
         Option(
@@ -200,7 +194,6 @@ def run(
     hide_log: Annotated[
         bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
     ] = False,
-    *,
     answers: AnswerSettings,
     machine: MachineSettings,
     db: Db,
@@ -222,7 +215,6 @@ def run(
     from service.runs.store import find_run
     from trainer_adapter.record.importing import ImportMeanwhile
     from trainer_adapter.runs import running
-    from trainer_adapter.runs.presets import find_preset
     from trainer_adapter.runs.run_folder import COMMAND
     from trainer_adapter.verl.prompts import read_words
 
@@ -234,24 +226,20 @@ def run(
             "--prompt-file, --answer-kind and --tolerance go with --set; an export has its prompts and "
             "answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
         )
-    chosen = find_preset(preset)
-    if record_share is not None:
-        changes = [*(changes or []), f"tagrpo_run.record_share={record_share:g}"]
-    changed = assigned(recipe, changes, chosen)
+    share = [] if record_share is None else [f"tagrpo_run.record_share={record_share:g}"]
+    changed, preset = changes.made(recipe, *share)
     wanted = running.Wanted(
-        changed.recipe,
-        changed.settings,
-        changed.overrides,
-        model,
-        machine.machine(),
-        name,
-        folder,
-        set_ref,
-        data,
-        validation_share,
-        chosen,
-        None if prompt_file is None else read_words(prompt_file),
-        form,
+        model=model,
+        machine=machine.machine(),
+        name=name,
+        folder=folder,
+        set_ref=set_ref,
+        data=data,
+        validation_share=validation_share,
+        preset=preset,
+        prompt_words=None if prompt_file is None else read_words(prompt_file),
+        answers=form,
+        **vars(changed),
     )
 
     def opened() -> "Database":

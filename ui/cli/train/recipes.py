@@ -6,14 +6,7 @@ from typer import Option
 
 from ui.cli.output import Terminal
 from ui.cli.train import reports
-from ui.cli.train.settings import (
-    ChangesArgument,
-    DataOption,
-    MachineSettings,
-    PresetOption,
-    RecipeArgument,
-    assigned,
-)
+from ui.cli.train.settings import Changes, DataOption, MachineSettings, RecipeArgument
 
 
 def list_(*, terminal: Terminal) -> None:
@@ -32,11 +25,10 @@ def list_(*, terminal: Terminal) -> None:
 
 def show(
     recipe: RecipeArgument,
-    changes: ChangesArgument = None,
+    *,
     data: DataOption = None,
     model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
-    preset: PresetOption = "ta",
-    *,
+    changes: Changes,
     machine: MachineSettings,
     terminal: Terminal,
 ) -> None:
@@ -49,18 +41,14 @@ def show(
     from trainer_adapter.runs.checking import check_formulas
     from trainer_adapter.runs.composing import compose_run
     from trainer_adapter.runs.data import read_data
-    from trainer_adapter.runs.presets import find_preset
 
-    chosen = find_preset(preset)
-    changed = assigned(recipe, changes, chosen)
+    changed, preset = changes.made(recipe)
     check_formulas(changed.recipe)
     composition = compose_run(
-        changed.recipe,
-        machine.machine(),
-        settings=changed.settings,
+        machine=machine.machine(),
         model=model,
         data=None if data is None else read_data(data),
-        overrides=changed.overrides,
-        preset=chosen,
+        preset=preset,
+        **vars(changed),
     )
     terminal.emit(reports.composition_record(composition), reports.print_composition, composition)

@@ -3,7 +3,7 @@
 import shlex
 import signal
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from ui.cli import output
@@ -88,19 +88,26 @@ def composition_record(composition: "Composition") -> dict[str, Any]:
     }
 
 
-def print_plan(
-    composition: "Composition",
-    shape: "ModelShape",
-    memory: "MemoryPlan",
-    works: Sequence["Work"],
-    speed: "Speed",
-    pilot: "Pilot | None",
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A training before it starts: the work of its methods, and what speaks against it."""
+
+    composition: "Composition"
+    shape: "ModelShape"
+    memory: "MemoryPlan"
+    works: Sequence["Work"]
+    speed: "Speed"
+    pilot: "Pilot | None"
+    warnings: Sequence[str]
+
+
+def print_plan(estimate: Estimate) -> None:
+    composition, memory, works, pilot = estimate.composition, estimate.memory, estimate.works, estimate.pilot
     model = composition.value("actor_rollout_ref.model.path")
     adapter = memory.adapter_parameters
     also = f", A = {adapter / 1e9:.3g}B of an adapter" if adapter else ""
     output.heading(
-        f"{composition.recipe.name}, {model} ({shape.parameters / 1e9:.2f}B parameters{also}), "
+        f"{composition.recipe.name}, {model} ({estimate.shape.parameters / 1e9:.2f}B parameters{also}), "
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
@@ -132,8 +139,8 @@ def print_plan(
             f"[{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
-        (speed.tokens_per_second, "--tokens-per-second"),
-        (speed.training_tflops, "--training-tflops"),
+        (estimate.speed.tokens_per_second, "--tokens-per-second"),
+        (estimate.speed.training_tflops, "--training-tflops"),
     ):
         if missing is None:
             output.say(f"time is not known in full: give {option}")
@@ -161,24 +168,17 @@ def print_plan(
     )
 
 
-def plan_record(
-    composition: "Composition",
-    shape: "ModelShape",
-    memory: "MemoryPlan",
-    works: Sequence["Work"],
-    speed: "Speed",
-    pilot: "Pilot | None",
-    warnings: Sequence[str],
-) -> dict[str, Any]:
+def plan_record(estimate: Estimate) -> dict[str, Any]:
     """Return the machine-readable form of `train plan`."""
+    composition, memory, pilot = estimate.composition, estimate.memory, estimate.pilot
     return {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "model": composition.value("actor_rollout_ref.model.path"),
-        "parameters": shape.parameters,
+        "parameters": estimate.shape.parameters,
         "machine": asdict(composition.machine),
-        "speed": asdict(speed),
-        "methods": [{**asdict(work), "hours": work.hours} for work in works],
+        "speed": asdict(estimate.speed),
+        "methods": [{**asdict(work), "hours": work.hours} for work in estimate.works],
         "memory": {
             **asdict(memory),
             "rollout_gib": memory.total("rollout"),
@@ -188,7 +188,7 @@ def plan_record(
         "pilot": None
         if pilot is None
         else {"run": pilot.run, "interval": pilot.interval, "mean_tokens": pilot.mean_tokens},
-        "warnings": list(warnings),
+        "warnings": list(estimate.warnings),
     }
 
 

@@ -7,8 +7,7 @@ from typer import Option
 
 from ui.cli import output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
-from ui.cli.train.rollouts import RunArgument
+from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def rescued(
-    run: RunArgument = None,
+    run: OnlyRun = None,
     outcome: Annotated[str | None, Option(help='Only "rescued" questions, or those "never rescued".')] = None,
     after: Annotated[str | None, Option(help="Continue behind this place in the list.")] = None,
     limit: Annotated[int, Option(min=1, help="Questions to show.")] = 25,

@@ -1,7 +1,7 @@
 """`tagrpo rollouts`: import, watch, prune, steps, list, show."""
 
 import threading
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,7 +11,7 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,7 +42,6 @@ TextsOption = Annotated[
         "then be handed on without them."
     ),
 ]
-RunArgument = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
 
 
 def import_(
@@ -205,7 +204,7 @@ def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
 
 
 def steps(
-    run: RunArgument = None,
+    run: OnlyRun = None,
     metric: Annotated[
         list[str] | None,
         Option(
@@ -245,26 +244,33 @@ def steps(
     )
 
 
-def list_(
-    run: RunArgument = None,
-    step: Annotated[int | None, Option(help="Only of this step.")] = None,
-    question: Annotated[
-        str | None, Option(help="Only of this question: its id or the beginning of it.")
-    ] = None,
+@dataclass(frozen=True)
+class Filters:
+    """Which rollouts are listed."""
+
+    step: Annotated[int | None, Option(help="Only of this step.")] = None
+    question_id: Annotated[
+        str | None, Option("--question", help="Only of this question: its id or the beginning of it.")
+    ] = None
     variant: Annotated[
         int | None, Option(min=0, help="0: the question's own prompt; k: its k-th neighbor.")
-    ] = None,
-    grade: Annotated[str | None, Option(help="correct, wrong or unknown.")] = None,
-    least_reward: Annotated[float | None, Option(help="Only rewards of at least this.")] = None,
-    most_reward: Annotated[float | None, Option(help="Only rewards of at most this.")] = None,
+    ] = None
+    grade: Annotated[str | None, Option(help="correct, wrong or unknown.")] = None
+    least_reward: Annotated[float | None, Option(help="Only rewards of at least this.")] = None
+    most_reward: Annotated[float | None, Option(help="Only rewards of at most this.")] = None
     truncated: Annotated[
         bool | None,
         Option("--truncated/--ended", help="Only those cut at the longest length, or only the others."),
-    ] = None,
-    text: Annotated[str | None, Option(help="Only those whose response holds this text.")] = None,
+    ] = None
+    text: Annotated[str | None, Option(help="Only those whose response holds this text.")] = None
+
+
+def list_(
+    run: OnlyRun = None,
+    *,
+    filters: Filters,
     after: Annotated[int | None, Option(help="Continue after the rollout with this number.")] = None,
     limit: Annotated[int, Option(min=1, help="Rollouts to show.")] = 25,
-    *,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -274,10 +280,9 @@ def list_(
     """
     from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, search_rollouts
 
-    filters = RolloutFilters(step, question, variant, grade, least_reward, most_reward, truncated, text)
     with db.reading() as session:
         chosen = choose_train_run(session, run)
-        page = search_rollouts(session, chosen.id, filters, after=after, limit=limit)
+        page = search_rollouts(session, chosen.id, RolloutFilters(**vars(filters)), after=after, limit=limit)
     record = {
         "run": chosen.name,
         "rollouts": [asdict(header) for header in page.rollouts],

@@ -13,28 +13,53 @@ if TYPE_CHECKING:
     from trainer_adapter.verl.export_rows import AnswerForm
 
 RecipeArgument = Annotated[str, Argument(help="Name of `tagrpo recipes list`, or a TOML file.")]
-ChangesArgument = Annotated[
-    list[str] | None,
-    Argument(
-        help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in (tagrpo_run.seed=7), "
-        "or an override of verl's configuration (trainer.save_freq=5)."
-    ),
-]
-PresetOption = Annotated[
-    Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"],
-    Option(help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO; what you say yourself wins."),
-]
+PresetName = Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"]
+ModelOption = Annotated[str, Option("--model", help="Policy: a folder, or a name on the Hub.")]
 DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --format verl`.")]
 
 
 @dataclass(frozen=True)
-class MachineSettings:
+class Changes:
+    """What is changed about a recipe."""
+
+    changes: Annotated[
+        tuple[str, ...],
+        Argument(
+            help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in "
+            "(tagrpo_run.seed=7), or an override of verl's configuration (trainer.save_freq=5)."
+        ),
+    ] = ()
+    preset: Annotated[
+        PresetName,
+        Option(
+            help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO; what you say yourself wins."
+        ),
+    ] = "ta"
+
+    def made(self, recipe: str, *more: str) -> "tuple[Assigned, Preset]":
+        """Return the recipe of that name or file with these changes and more, and the preset."""
+        from trainer_adapter.methods.recipes import find_recipe
+        from trainer_adapter.runs.assignments import assign
+        from trainer_adapter.runs.presets import find_preset
+
+        preset = find_preset(self.preset)
+        return assign(find_recipe(recipe), [*self.changes, *more], preset=preset), preset
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """How many GPUs there are."""
+
+    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
+    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
+
+
+@dataclass(frozen=True)
+class MachineSettings(Cluster):
     """Where training runs."""
 
     panel: ClassVar[str] = "The machines"
 
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
-    nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
     cpu: Annotated[bool, Option(help="Without a GPU: for trials with tiny models, in float32.")] = False
     ray_address: Annotated[
         str | None,
@@ -67,11 +92,3 @@ class AnswerSettings:
         from trainer_adapter.verl.export_rows import AnswerForm
 
         return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
-
-
-def assigned(recipe: str, changes: list[str] | None, preset: "Preset") -> "Assigned":
-    """Return the recipe of that name or file with the preset's axes and these changes."""
-    from trainer_adapter.methods.recipes import find_recipe
-    from trainer_adapter.runs.assignments import assign
-
-    return assign(find_recipe(recipe), changes or [], preset=preset)
