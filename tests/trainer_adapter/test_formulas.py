@@ -1,5 +1,6 @@
 """Identities of the formulas, their degenerate cases, and their gradients."""
 
+import inspect
 import itertools
 import math
 from typing import Any
@@ -22,7 +23,7 @@ from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import Recipe, takes_alpha
 from trainer_adapter.methods.registry import ADVANTAGES, find_formula
 from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
@@ -50,6 +51,12 @@ def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -
         assert hard == pytest.approx(size * math.sqrt(1 - p), rel=1e-12)
         easy = float(easy_focused_advantages(rewards, ids).abs().sum())
         assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
+
+
+def test_an_advantage_takes_alpha_where_its_function_does() -> None:
+    for name in ADVANTAGES:
+        taken = inspect.signature(find_formula("advantage", name)).parameters
+        assert takes_alpha(name) == ("alpha" in taken)
 
 
 @given(BATCHES)

@@ -185,4 +185,5 @@ def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name: str
     other = composed(name, "a_grae", "reward=accuracy_90_format_10")
     assert other.recipe.name == "a_grae[reward=accuracy_90_format_10]"
     assert composed(name, "grpo").recipe.alpha == 1.0
+    assert composed(name, "a_grae", "advantage=grpo").recipe.alpha == 1.0
     assert "look exchanged" in str(composition.preset.oddity)

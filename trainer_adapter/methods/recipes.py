@@ -1,6 +1,7 @@
 """Recipes: a training method as one choice on each of nine axes, by name or composed by the user."""
 
 import dataclasses
+import inspect
 import math
 import tomllib
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import FORMULAS, ways_out
+from trainer_adapter.methods.registry import FORMULAS, find_formula, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -70,7 +71,7 @@ class Recipe:
             wrong, else for the question too.
         group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
-        alpha: where A-GRAE's suppression of positive advantages ends.
+        alpha: where A-GRAE's suppression of positive advantages ends; others take none (`takes_alpha`).
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
@@ -368,7 +369,8 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return `base` with other choices on some axes; `loss` takes a mapping of its own.
 
     Raises:
-        InputError: an unknown axis or choice, a value of another type, or a combination that makes no sense.
+        InputError: an unknown axis or choice, a value of another type, a combination that makes no sense, or
+            an alpha that the advantage does not take.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})
@@ -376,7 +378,24 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
         raise InputError(f"loss is a table: {', '.join(each.name for each in fields(Loss))}.")
     checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
-    return dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
+    composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
+    if "alpha" in checked and not takes_alpha(composed.advantage):
+        raise InputError(
+            f"recipe {composed.name}: advantage {composed.advantage} takes no alpha; leave it out, or take "
+            f"one that does: {', '.join(_A_GRAE)}."
+        )
+    return composed
+
+
+def takes_alpha(advantage: str) -> bool:
+    """Return whether an advantage, a name or a `module:function`, looks at a recipe's `alpha`.
+
+    Raises:
+        InputError: a function of the user's own that cannot be imported.
+    """
+    if not is_own(advantage):
+        return advantage in _A_GRAE
+    return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:

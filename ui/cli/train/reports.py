@@ -36,9 +36,11 @@ def print_recipes(recipes: Sequence["Recipe"]) -> None:
 
 
 def print_composition(composition: "Composition") -> None:
+    from trainer_adapter.methods.recipes import takes_alpha
     from trainer_adapter.runs.settings import SOURCES
 
     recipe = composition.recipe
+    alpha = f" (alpha {recipe.alpha:g})" if takes_alpha(recipe.advantage) else ""
     output.heading(f"{recipe.name}: {recipe.summary}")
     output.say(_preset(composition))
     output.table(
@@ -50,7 +52,7 @@ def print_composition(composition: "Composition") -> None:
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
-            ["advantage", f"{recipe.advantage} (alpha {recipe.alpha:g})"],
+            ["advantage", recipe.advantage + alpha],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],
