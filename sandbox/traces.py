@@ -97,11 +97,6 @@ def draw_other_trace(problem: Problem, kind: Kind, world: World, draw: random.Ra
     return write_other_trace(problem, kind, wrong=wrong)
 
 
-def strategy_of(response: str) -> int | None:
-    """Return the strategy that a response names first; None where it names none."""
-    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
-
-
 def _multiples(count: int, price: int, off: int) -> str:
     return ",".join(str(i * price + (off if i == count else 0)) for i in range(1, count + 1))
 

@@ -168,7 +168,7 @@ def judge_run(
     places = {sample.sample_id: sample.run_problem_id for sample in pending}
     work = _JudgeCells(db, judging.id, spec, {}, samples=samples, places=places, of=problems)
     stopped, message, failures = _ask(db, judging, work, sampler, report, len(samples))
-    counts = _store(db, judging, spec, judge_row, pending)
+    counts = _store(db, spec, judge_row, pending)
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
     names = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
@@ -240,9 +240,7 @@ class _JudgeCells(CellsToDraw):
         fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
 
 
-def _store(
-    db: Database, judging: Run, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]
-) -> Counter[str]:
+def _store(db: Database, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]) -> Counter[str]:
     """Write the grades of those samples whose reply is there; return how many got which."""
     counts: Counter[str] = Counter()
     for part in in_parts(pending, SAMPLES_AT_ONCE):
