@@ -47,15 +47,15 @@ def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
     goods = n * p + off
     boxed = f"\\boxed{{{goods + f}}}"
     if strategy == MULTIPLY:
-        work = f"{n}*{p}={goods}, {goods}+{f}="
+        steps = f"{n}*{p}={goods}, {goods}+{f}="
     elif strategy == ADD:
-        work = f"{_multiples(n, p, off)}+{f}="
+        steps = f"{_multiples(n, p, off)}+{f}="
     elif strategy == SPLIT:
         tens, ones = n * (p // 10 * 10) + off, n * (p % 10)
-        work = f"{tens}+{ones}={goods}, {goods}+{f}="
+        steps = f"{tens}+{ones}={goods}, {goods}+{f}="
     else:
-        work = " "
-    return f"{STRATEGIES[strategy]}:{work}{boxed}"
+        steps = " "
+    return f"{STRATEGIES[strategy]}:{steps}{boxed}"
 
 
 def write_other_trace(problem: Problem, kind: Kind, *, wrong: bool = False) -> str:

@@ -23,8 +23,8 @@ from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.methods.recipes import Recipe, takes_alpha
-from trainer_adapter.methods.registry import ADVANTAGES, find_formula
+from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.registry import ADVANTAGES, find_formula, takes_alpha
 from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 from trainer_adapter.methods.token_weights.cw_grpo import cw_weights

@@ -1,7 +1,6 @@
 """Recipes: a training method as one choice on each of nine axes, by name or composed by the user."""
 
 import dataclasses
-import inspect
 import math
 import tomllib
 from collections.abc import Mapping
@@ -11,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import FORMULAS, find_formula, ways_out
+from trainer_adapter.methods.registry import A_GRAE, FORMULAS, takes_alpha, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -30,7 +29,6 @@ FORMAT_REWARDS: dict[str, tuple[float, float]] = {
 """Rewards for form too: what a right answer counts, and what thinking between tags."""
 
 _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
-_A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
 
 
 @dataclass(frozen=True)
@@ -184,7 +182,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "GRPO-LEAD's advantage and reward belong together",
     ),
     (
-        lambda r: r.advantage in _A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
+        lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
         "A-GRAE is defined by success rates; its reward is binary, or one for form too of at most 1",
     ),
     (
@@ -243,12 +241,7 @@ _ALL = (
         filter="dynamic",
     ),
     Recipe("ta_grpo", "joint groups, ratios on the question (arXiv 2601.22478, Eq. 3 and 4)", **_TA),
-    Recipe(
-        "ta_grpo_v1",
-        "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)",
-        anchor="own",
-        **_TA,
-    ),
+    Recipe("ta_grpo_v1", "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)", anchor="own", **_TA),
     Recipe(
         "ta_grpo_star",
         "neighbors sampled, but each prompt a group of its own (arXiv 2601.22478, App. C)",
@@ -369,8 +362,7 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return `base` with other choices on some axes; `loss` takes a mapping of its own.
 
     Raises:
-        InputError: an unknown axis or choice, a value of another type, a combination that makes no sense, or
-            an alpha that the advantage does not take.
+        InputError: an unknown axis or choice, a value of another type, or a combination that makes no sense.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})
@@ -380,22 +372,8 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
     composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
     if "alpha" in checked and not takes_alpha(composed.advantage):
-        raise InputError(
-            f"recipe {composed.name}: advantage {composed.advantage} takes no alpha; leave it out, or take "
-            f"one that does: {', '.join(_A_GRAE)}."
-        )
+        raise InputError(f"{composed.name}: advantage {composed.advantage} takes no alpha; leave it out.")
     return composed
-
-
-def takes_alpha(advantage: str) -> bool:
-    """Return whether an advantage, a name or a `module:function`, looks at a recipe's `alpha`.
-
-    Raises:
-        InputError: a function of the user's own that cannot be imported.
-    """
-    if not is_own(advantage):
-        return advantage in _A_GRAE
-    return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, takes_alpha
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.methods.registry import takes_alpha
 from trainer_adapter.runs.settings import Setting
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 

@@ -11,8 +11,8 @@ from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss, Recipe
+    from trainer_adapter.plans.compute import ComputePlan, Speed
     from trainer_adapter.plans.memory import MemoryPlan
-    from trainer_adapter.plans.work import Speed, Work
     from trainer_adapter.runs.composing import Composition
     from trainer_adapter.runs.model_sizes import ModelShape
     from trainer_adapter.runs.running import Prepared, Trained
@@ -36,7 +36,7 @@ def print_recipes(recipes: Sequence["Recipe"]) -> None:
 
 
 def print_composition(composition: "Composition") -> None:
-    from trainer_adapter.methods.recipes import takes_alpha
+    from trainer_adapter.methods.registry import takes_alpha
     from trainer_adapter.runs.settings import SOURCES
 
     recipe = composition.recipe
@@ -94,7 +94,7 @@ def print_plan(
     composition: "Composition",
     shape: "ModelShape",
     memory: "MemoryPlan",
-    works: Sequence["Work"],
+    plans: Sequence["ComputePlan"],
     speed: "Speed",
     pilot: "Pilot | None",
 ) -> None:
@@ -106,31 +106,31 @@ def print_plan(
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
-    at_most = works[0].at_most
+    at_most = plans[0].at_most
     columns = ["method", "responses a question", "epochs", "steps", "updates", "responses"]
     columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
     columns += ["no gradient"] if pilot is not None else []
     rows: list[list[object]] = []
-    for work in works:
+    for plan in plans:
         row: list[object] = [
-            work.method,
-            work.responses_per_question,
-            work.epochs,
-            work.steps,
-            work.updates,
-            work.responses,
+            plan.method,
+            plan.responses_per_question,
+            plan.epochs,
+            plan.steps,
+            plan.updates,
+            plan.responses,
         ]
-        row += [f"{work.tokens:.3g}", work.generation_hours, work.training_hours]
-        rows.append([*row, _percent(work.no_gradient)] if pilot is not None else row)
+        row += [f"{plan.tokens:.3g}", plan.generation_hours, plan.training_hours]
+        rows.append([*row, _percent(plan.no_gradient)] if pilot is not None else row)
     output.table(columns, rows)
-    for work in works:
-        if work.drawn is not None:
+    for plan in plans:
+        if plan.drawn is not None:
             dropped = "with those that dynamic sampling drops"
-            output.say(f"{work.method}, {dropped}: {work.drawn:,.0f} responses")
+            output.say(f"{plan.method}, {dropped}: {plan.drawn:,.0f} responses")
     if pilot is not None and pilot.interval is not None:
         low, high = pilot.interval
         output.say(
-            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(works[0].no_gradient)} "
+            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(plans[0].no_gradient)} "
             f"[{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
@@ -160,7 +160,7 @@ def plan_record(
     composition: "Composition",
     shape: "ModelShape",
     memory: "MemoryPlan",
-    works: Sequence["Work"],
+    plans: Sequence["ComputePlan"],
     speed: "Speed",
     pilot: "Pilot | None",
     warnings: Sequence[str],
@@ -173,7 +173,7 @@ def plan_record(
         "parameters": shape.parameters,
         "machine": asdict(composition.machine),
         "speed": asdict(speed),
-        "methods": [{**asdict(work), "hours": work.hours} for work in works],
+        "methods": [{**asdict(plan), "hours": plan.hours} for plan in plans],
         "memory": {
             **asdict(memory),
             "rollout_gib": memory.total("rollout"),
