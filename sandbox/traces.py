@@ -47,15 +47,15 @@ def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
     goods = n * p + off
     boxed = f"\\boxed{{{goods + f}}}"
     if strategy == MULTIPLY:
-        work = f"{n}*{p}={goods}, {goods}+{f}="
+        steps = f"{n}*{p}={goods}, {goods}+{f}="
     elif strategy == ADD:
-        work = f"{_multiples(n, p, off)}+{f}="
+        steps = f"{_multiples(n, p, off)}+{f}="
     elif strategy == SPLIT:
         tens, ones = n * (p // 10 * 10) + off, n * (p % 10)
-        work = f"{tens}+{ones}={goods}, {goods}+{f}="
+        steps = f"{tens}+{ones}={goods}, {goods}+{f}="
     else:
-        work = " "
-    return f"{STRATEGIES[strategy]}:{work}{boxed}"
+        steps = " "
+    return f"{STRATEGIES[strategy]}:{steps}{boxed}"
 
 
 def write_other_trace(problem: Problem, kind: Kind, *, wrong: bool = False) -> str:
@@ -95,11 +95,6 @@ def draw_other_trace(problem: Problem, kind: Kind, world: World, draw: random.Ra
     """Draw one trace of the world for a broken kind of problem: multiplication fails where it always does."""
     wrong = has_mistake(problem, MULTIPLY) and draw.random() < world.wrong_share
     return write_other_trace(problem, kind, wrong=wrong)
-
-
-def strategy_of(response: str) -> int | None:
-    """Return the strategy that a response names first; None where it names none."""
-    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
 
 
 def _multiples(count: int, price: int, off: int) -> str:

@@ -14,13 +14,13 @@ from service.errors import PrerequisiteError, first_line
 _CONNECT_S = 10.0
 
 
-def join_cluster(address: str | None, work: str, **options: Any) -> Any:
+def join_cluster(address: str | None, purpose: str, **options: Any) -> Any:
     """Return the module `ray`, connected to a cluster until `leave_cluster`.
 
     Args:
         address: `auto`, or HOST:PORT of its head; None starts one of this machine, which ends with this
             process.
-        work: what it is for, as messages put it.
+        purpose: what it is for, as messages put it.
         options: of `ray.init`.
 
     Raises:
@@ -29,7 +29,7 @@ def join_cluster(address: str | None, work: str, **options: Any) -> Any:
     try:
         import ray
     except ImportError:
-        raise PrerequisiteError(f"{work} needs Ray: pip install 'ray>=2.54'.") from None
+        raise PrerequisiteError(f"{purpose} needs Ray: pip install 'ray>=2.54'.") from None
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     options |= {"logging_level": logging.ERROR, "log_to_driver": False}
@@ -43,7 +43,7 @@ def join_cluster(address: str | None, work: str, **options: Any) -> Any:
     except (OSError, ValueError, RuntimeError) as error:
         reason = first_line(error)
         if address is None:
-            raise PrerequisiteError(f"{work}: Ray does not start on this machine ({reason}).") from None
+            raise PrerequisiteError(f"{purpose}: Ray does not start on this machine ({reason}).") from None
         raise PrerequisiteError(
             f"--ray-address {address}: no Ray cluster can be reached ({reason}). On its first node start "
             "one by `ray start --head`, on the others `ray start --address HOST:PORT`."

@@ -19,6 +19,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_TAKEN_BY = {
+    "scale": ("make",),
+    "seed": ("make",),
+    "pages": ("browser",),
+    "repeats": ("queries", "browser"),
+}
+"""Options that only some measurements look at."""
+
 
 def main() -> int:
     """Do what was asked for; return 1 where something is over its target."""
@@ -26,20 +34,24 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--make", type=Path, metavar="FILE", help="write the database into a new file")
-    parser.add_argument("--scale", type=float, default=1.0, help="share of the full size")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--scale", type=float, help="share of the full size of --make; 1 without it")
+    parser.add_argument("--seed", type=int, help="of --make; 0 without it")
     parser.add_argument("--queries", type=Path, metavar="FILE", help="measure the pages' queries on it")
     parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
     parser.add_argument("--pages", help="those of --browser, with commas; all without it")
     parser.add_argument("--repeats", type=int, help="40 of --queries, 20 of --browser")
     options = parser.parse_args()
+    for name, takers in _TAKEN_BY.items():
+        if getattr(options, name) is not None and all(getattr(options, taker) is None for taker in takers):
+            parser.error(f"--{name} is for {' and '.join(f'--{taker}' for taker in takers)}; name one")
     report: dict[str, Any] = {}
     if options.make is not None:
         if options.make.exists():
             parser.error(f"{options.make} exists; name a new file or remove it")
         from benchmarks.pages.database import make_database
 
-        report["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
+        scale = 1.0 if options.scale is None else options.scale
+        report["make_s"] = make_database(options.make, scale=scale, seed=options.seed or 0)
         report["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.queries is not None:
         from benchmarks.pages.query_times import measure, print_table

@@ -171,7 +171,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: TellStage) -
         finish_run(session, run.id, finished=False)
         problems = run_problems(session, run.id)
         missing, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
-    work = EvalCells(db, run.id, spec, {problem.id: problem for problem in problems})
+    cells = EvalCells(db, run.id, spec, {problem.id: problem for problem in problems})
     begun, total = missing, n * len(problems)
     stopped = message = None
     failures: Counter[str] = Counter()
@@ -179,7 +179,7 @@ def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: TellStage) -
         with db.write() as session:
             release_dead_leases(session, run.id)
         plan_run(db, run.id, problems, n, spec.sampling.samples_per_request)
-        filled = sampler.fill(work, _Progress(report, total - missing, total))
+        filled = sampler.fill(cells, _Progress(report, total - missing, total))
         failures.update(filled.failures)
         before = missing
         with db.read() as session:

@@ -163,9 +163,9 @@ def judge_run(
     with db.write() as session:
         add_cells(session, judging.id, [CellPlan(spec.id, JUDGE, asked, 0, 0, 0) for asked in samples])
     places = {sample.sample_id: sample.run_problem_id for sample in pending}
-    work = _JudgeCells(db, judging.id, spec, {}, samples=samples, places=places, of=problems)
-    stopped, message, failures = _ask(db, judging, work, sampler, report, len(samples))
-    counts = _store(db, judging, spec, judge_row, pending)
+    cells = _JudgeCells(db, judging.id, spec, {}, samples=samples, places=places, of=problems)
+    stopped, message, failures = _ask(db, judging, cells, sampler, report, len(samples))
+    counts = _store(db, spec, judge_row, pending)
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
     names = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
@@ -180,7 +180,7 @@ def judge_run(
 
 
 def _ask(
-    db: Database, judging: Run, work: "_JudgeCells", sampler: Sampler, report: TellStage, total: int
+    db: Database, judging: Run, cells: "_JudgeCells", sampler: Sampler, report: TellStage, total: int
 ) -> tuple[str | None, str | None, dict[str, int]]:
     failures: Counter[str] = Counter()
     done = 0
@@ -191,7 +191,7 @@ def _ask(
         report("asking the judge", min(done, total), total, words)
 
     while True:
-        filled = sampler.fill(work, came)
+        filled = sampler.fill(cells, came)
         failures.update(filled.failures)
         if filled.stopped is not None:
             return filled.stopped, filled.message, dict(failures)
@@ -237,9 +237,7 @@ class _JudgeCells(CellsToDraw):
         fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
 
 
-def _store(
-    db: Database, judging: Run, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]
-) -> Counter[str]:
+def _store(db: Database, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]) -> Counter[str]:
     """Write the grades of those samples whose reply is there; return how many got which."""
     counts: Counter[str] = Counter()
     for part in in_parts(pending, SAMPLES_AT_ONCE):

@@ -87,31 +87,28 @@ def new_problems_bounds(values: Floats, confidence: float = 0.95) -> tuple[Float
     return np.clip(np.minimum(low, mean), 0, 1), np.clip(np.maximum(high, mean), 0, 1)
 
 
-def same_problems_interval(
-    n: Integers, c: Integers, k: int, *, rerun: bool = False, confidence: float = 0.95
-) -> Interval:
-    """Return the interval of mean pass@k over exactly these problems; only the samples are random.
+def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
+    """Return the 95% interval of mean pass@k over exactly these problems; only the samples are random.
 
-    The estimate +- z standard errors, cut to 0..1, with the error of `same_problems_errors`. rerun widens it
-    by sqrt(2): the interval of the value that another run with as many samples would show.
+    The estimate +- z standard errors, cut to 0..1, with the error of `same_problems_errors`.
 
     Args:
         n, c: samples and correct samples of each problem [M]; scalars are one problem.
         k: draws, the same for all problems.
 
     Raises:
-        ValueError: as `pass_at_k`, no problem, or a confidence outside (0, 1).
+        ValueError: as `pass_at_k`, or no problem.
     """
     n, c = (np.atleast_1d(part) for part in np.broadcast_arrays(whole_numbers("n", n), whole_numbers("c", c)))
     if n.ndim != 1 or n.size == 0:
         raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
     value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    low, high = around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun, confidence)
-    return Interval(low, high, RERUN if rerun else SAME_PROBLEMS, confidence)
+    low, high = around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95)
+    return Interval(low, high, SAME_PROBLEMS, 0.95)
 
 
 def around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
-    """Return value +- z errors, times sqrt(2) for a rerun, cut to 0..1."""
+    """Return value +- z errors, cut to 0..1; times sqrt(2) for what another run of that size would show."""
     from scipy.special import ndtri
 
     half = float(ndtri(upper_tail(confidence))) * error * (2**0.5 if rerun else 1.0)

@@ -57,9 +57,9 @@ class Desk:
         if len(grades) == len(cases):
             return [grades[place] for place in range(len(cases))]
 
-        async def fill(work: Callable[..., list[Grade]], waiting: Mapping[int, object]) -> None:
+        async def fill(compare: Callable[..., list[Grade]], waiting: Mapping[int, object]) -> None:
             if waiting:
-                call = partial(work, list(waiting.values()), deadline)
+                call = partial(compare, list(waiting.values()), deadline)
                 compared = await loop.run_in_executor(self._waiters, call)
                 grades.update(zip(waiting, compared, strict=True))
 

@@ -91,13 +91,13 @@ def _proposed_already(session: Session, run_id: str, candidate_ids: Sequence[str
     return there
 
 
-def collect_proposals(session: Session, run_id: str, spec: RunSpec, *, limit: int = _GROUPS_PER_READ) -> int:
-    """Read the filled proposing cells of up to `limit` questions and rounds; return how many cells were read.
+def collect_proposals(session: Session, run_id: str, spec: RunSpec) -> int:
+    """Read the filled proposing cells of some questions and rounds; return how many cells were read.
 
     The cells of a question and round are read together, in order, once none of them is empty: which of two
     equal candidates counts must not depend on which answer came first.
     """
-    groups = _ready_groups(session, run_id, limit)
+    groups = _ready_groups(session, run_id, _GROUPS_PER_READ)
     if not groups:
         return 0
     cells = read_cells(

@@ -108,19 +108,19 @@ class Database:
         with self._transaction(write=True) as session:
             yield session
 
-    def write_again(self, work: Callable[[Session], R]) -> R:
-        """Do `work` in one transaction that writes; anew where a server ended the connection within it.
+    def write_again(self, writing: Callable[[Session], R]) -> R:
+        """Do `writing` in one transaction that writes; anew where a server ended the connection within it.
 
-        A transaction that was cut off has written nothing, so `work` may write all of it twice.
+        A transaction that was cut off has written nothing, so `writing` may write all of it twice.
         """
         for _ in range(_TRIES - 1):
             try:
                 with self.write() as session:
-                    return work(session)
+                    return writing(session)
             except ConnectionLostError:
                 continue
         with self.write() as session:
-            return work(session)
+            return writing(session)
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Session]:

@@ -203,7 +203,7 @@ class Sampler(Protocol):
         """What the user should know of the responses so far: raw text for want of a chat template, ..."""
         ...
 
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell of the run is empty or it has to stop; see `Filled.stopped`."""
         ...
 

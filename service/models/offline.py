@@ -114,7 +114,7 @@ class CheckpointSampler(ABC):
         """Return what shapes its responses: see `service.models.drawing.Sampler.describe`."""
 
     @abstractmethod
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw all empty cells; see `service.models.drawing.Sampler.fill`."""
 
     @abstractmethod
@@ -125,14 +125,14 @@ class CheckpointSampler(ABC):
     def _open(self) -> Checkpoint:
         """Return the checkpoint, opened once."""
 
-    def _plan(self, work: CellsToDraw, context: int | None) -> PlannedPrompts:
+    def _plan(self, cells: CellsToDraw, context: int | None) -> PlannedPrompts:
         return plan_prompts(
             self._open().renderer,
-            work.prompt_of,
-            work.problems.values(),
-            max_tokens=work.spec.sampling.max_tokens,
+            cells.prompt_of,
+            cells.problems.values(),
+            max_tokens=cells.spec.sampling.max_tokens,
             context=context,
-            files=_files(work.db),
+            files=_files(cells.db),
         )
 
 
@@ -208,11 +208,11 @@ class OfflineFilling:
     """
 
     def __init__(
-        self, work: CellsToDraw, engine: OfflineEngine, prompts: PlannedPrompts, report: ReportSamples
+        self, cells: CellsToDraw, engine: OfflineEngine, prompts: PlannedPrompts, report: ReportSamples
     ) -> None:
-        self._work, self._engine = work, engine
+        self._cells, self._engine = cells, engine
         self._prompts, self._report = prompts, report
-        self._sampling = work.spec.sampling
+        self._sampling = cells.spec.sampling
         self._is_greedy = self._sampling.temperature == 0
         self._samples_per_order = 1 if self._is_greedy else self._sampling.samples_per_request
         self._in_flight: dict[int, _InFlight] = {}
@@ -240,7 +240,7 @@ class OfflineFilling:
 
     def _lease(self, limit: int) -> bool:
         orders: list[Order] = []
-        for leased in self._work.lease(limit):
+        for leased in self._cells.lease(limit):
             planned = self._prompts.by_problem[leased.problem.id]
             seeds = leased.seeds[:1] if self._is_greedy else leased.seeds
             prompt = planned.prompt
@@ -256,13 +256,13 @@ class OfflineFilling:
         for ended in finished:
             asked = self._in_flight.pop(ended.number)
             if ended.failure is not None:
-                self._work.fail(asked.leased, f"{self._engine.name} ended the request: {ended.failure}")
+                self._cells.fail(asked.leased, f"{self._engine.name} ended the request: {ended.failure}")
                 self.filled.failed += 1
                 self.filled.failures[ended.failure] = self.filled.failures.get(ended.failure, 0) + 1
             else:
                 drawn.append(self._drawn(asked, ended))
         if drawn:
-            self._work.store(drawn)
+            self._cells.store(drawn)
             self.filled.answered += len(drawn)
             self._stored_samples += sum(len(cell.responses) for cell in drawn)
         now = time.monotonic()
@@ -277,7 +277,7 @@ class OfflineFilling:
         tokens = sum(response.completion_tokens or 0 for response in responses)
         self._speed.add(len(responses), tokens)
         receipt = Receipt(
-            model=self._work.spec.model,
+            model=self._cells.spec.model,
             prompt_tokens=len(asked.order.prompt),
             completion_tokens=tokens,
             cost_usd=0.0,

@@ -55,15 +55,15 @@ async def fill_by_batch(
     case. Returns when no cell is left to send, or when nothing is under way and the caps leave no room; jobs
     that other processes wait for are theirs.
     """
-    work = _Jobs(cells, client, report, poll_s)
+    jobs = _Jobs(cells, client, report, poll_s)
     running: dict[asyncio.Task[None], str] = {}
     with keep_leases(cells.db, cells.owner):
         try:
             while True:
-                while (job := work.next_job(running.values())) is not None:
-                    running[asyncio.create_task(work.carry_out(job))] = job.tag
+                while (job := jobs.next_job(running.values())) is not None:
+                    running[asyncio.create_task(jobs.carry_out(job))] = job.tag
                 if not running:
-                    return work.result
+                    return jobs.result
                 ended, _ = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
                 for task in ended:
                     del running[task]

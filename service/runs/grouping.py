@@ -9,16 +9,16 @@ Result = TypeVar("Result")
 
 
 class Grouped(Generic[Item, Result]):
-    """Does `work` on all items that have come meanwhile, each time the last work is done; one event loop."""
+    """Hands `handle` all items that came while it was busy with the last ones; one event loop."""
 
-    def __init__(self, work: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]]) -> None:
-        """Take the work, which returns a result for each item."""
-        self._work = work
+    def __init__(self, handle: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]]) -> None:
+        """Take the function, which returns a result for each item."""
+        self._handle = handle
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
 
     async def do(self, item: Item) -> Result:
-        """Return what came of an item once the work on it is done, or raise what the work raised."""
+        """Return what came of an item once it is handled, or raise what `handle` raised."""
         done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, done))
         if self._running is None or self._running.done():
@@ -30,7 +30,7 @@ class Grouped(Generic[Item, Result]):
             batch, self._waiting = self._waiting, []
             futures = [done for _, done in batch]
             try:
-                results = await self._work([item for item, _ in batch])
+                results = await self._handle([item for item, _ in batch])
             except BaseException as error:
                 for done in futures:
                     if not done.done():

@@ -146,6 +146,24 @@ def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.Cap
     assert slow == bool(report["over_target"])
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments", "says"),
+    [
+        ("studies.sandbox_study", "kept --summary s.csv --worlds A --jobs 2", "leave out --worlds, --jobs"),
+        ("pages.latency", "--queries pages.db --pages review", "--pages is for --browser; name one"),
+        ("pages.latency", "--queries pages.db --scale 0.5", "--scale is for --make"),
+        ("pages.latency", "--make pages.db --repeats 3", "--repeats is for --queries and --browser"),
+        ("speed.grading_speed", "--skip-hostile --limit 1", "--limit is of hostile cases"),
+    ],
+)
+def test_options_that_nothing_would_look_at_are_refused(
+    name: str, arguments: str, says: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        run(name, *arguments.split())
+    assert says in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("name", sorted(TRAINING))
 def test_trainings_explain_themselves(
     name: str, run: Callable[..., str], capsys: pytest.CaptureFixture[str]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from traces import strategy_of
 
 from evaluator.grading import Grader
 from sandbox.phrasings import PHRASINGS
@@ -16,7 +17,7 @@ from sandbox.policy import RECORD, write_shipped_policy
 from sandbox.pretraining import SCHEDULE, SHAPE, pretrain
 from sandbox.questions import Asked, draw_questions
 from sandbox.tokenizer import make_tokenizer
-from sandbox.traces import DIRECT, has_mistake, strategy_of
+from sandbox.traces import DIRECT, has_mistake
 from sandbox.worlds import WORLDS
 
 G, NEIGHBORS = 8, 3

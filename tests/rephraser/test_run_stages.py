@@ -130,7 +130,10 @@ def test_unusable_answers_are_asked_again_with_another_seed(
     assert world.claim()[0].round == 1
 
 
-def test_a_transaction_reads_few_questions_and_each_of_them_whole(tmp_path: Path) -> None:
+def test_a_transaction_reads_few_questions_and_each_of_them_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rephraser.run.read._GROUPS_PER_READ", 1)
     names = ("perspectives", "paraphrase")
     spec = make_spec(strategies=tuple(load_strategy(name) for name in names), solvers=())
     world = World(tmp_path, spec, (QUESTION, OTHER))
@@ -141,11 +144,11 @@ def test_a_transaction_reads_few_questions_and_each_of_them_whole(tmp_path: Path
     reads = []
     for _ in range(2):
         with world.db.write() as session:
-            reads.append(collect_proposals(session, world.run.id, spec, limit=1))
+            reads.append(collect_proposals(session, world.run.id, spec))
     assert reads == [2, 0]  # the other question's second cell is empty still
     world.fill(last, proposals((f"{GOOD[1]} (1)",)))
     with world.db.write() as session:
-        assert collect_proposals(session, world.run.id, spec, limit=1) == 2
+        assert collect_proposals(session, world.run.id, spec) == 2
 
 
 def test_the_order_of_answers_does_not_decide_which_duplicate_counts(tmp_path: Path) -> None:

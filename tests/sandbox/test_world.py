@@ -4,6 +4,7 @@ import random
 from itertools import islice
 
 import pytest
+from traces import strategy_of
 
 from evaluator.grading import Grader
 from sandbox.corpus import draw_examples
@@ -27,7 +28,6 @@ from sandbox.traces import (
     draw_trace,
     has_mistake,
     slip,
-    strategy_of,
     write_other_trace,
     write_trace,
 )

@@ -213,7 +213,7 @@ def test_failed_lines_are_failures_and_free() -> None:
     assert (status.completed, status.failed) == (5, 1)
     failure = got[2]
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.retryable, failure.cost_usd) == ("bad request", False, 0.0)
+    assert (failure.kind, failure.cost_usd) == ("bad request", 0.0)
     assert sum(isinstance(answer, ChatResponse) for answer in got.values()) == 5
 
 
@@ -221,7 +221,7 @@ def test_empty_choices_in_a_job_were_paid_for() -> None:
     _, got = with_client(OpenAIServer(faults=for_text("question 2", "empty_choices")), whole)
     failure = got[2]
     assert isinstance(failure, Failure)
-    assert (failure.kind, failure.retryable) == ("invalid answer", True)
+    assert failure.kind == "invalid answer"
     assert (failure.cost_usd, failure.doubtful_usd) == (pytest.approx(USED), 0.0)
 
 
@@ -239,9 +239,7 @@ def test_an_expired_job_gives_what_it_has() -> None:
     answered = [key for key, answer in got.items() if isinstance(answer, ChatResponse)]
     assert sorted(answered) == [0, 1, 2]
     rest = [answer for answer in got.values() if isinstance(answer, Failure)]
-    assert {(failure.kind, failure.retryable, failure.cost_usd) for failure in rest} == {
-        ("server error", True, 0.0)
-    }
+    assert {(failure.kind, failure.cost_usd) for failure in rest} == {("server error", 0.0)}
 
 
 def test_a_failed_job_says_why_for_every_request() -> None:
@@ -264,7 +262,6 @@ def test_refused_structured_output_is_left_out_of_the_next_job() -> None:
     server = OpenAIServer(structured=False)
     first, second = with_client(server, work)
     assert isinstance(first, Failure)
-    assert first.retryable
     assert isinstance(second, ChatResponse)
 
 

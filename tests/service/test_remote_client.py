@@ -86,7 +86,7 @@ def test_passing_faults_are_retried_and_billed_as_they_may_have_been(
 
     server = OpenAIServer(faults=always(fault))
     lost = failed(ask(server, model=model))
-    assert (lost.kind, lost.attempts, lost.retryable, lost.fatal) == (kind, 3, True, False)
+    assert (lost.kind, lost.attempts, lost.fatal) == (kind, 3, False)
     assert lost.cost_usd == pytest.approx(3 * billed)
     assert len(server.requests) == 3  # nobody but us retries
 
@@ -103,7 +103,7 @@ async def test_the_time_out_holds_against_silence_and_against_a_trickle(model: s
             await asyncio.sleep(0.01)  # the client has let go of both connections
         count = len(server.requests)
     lost = failed(found)
-    assert (lost.kind, lost.attempts, lost.retryable, count) == ("time-out", 2, True, 2)
+    assert (lost.kind, lost.attempts, count) == ("time-out", 2, 2)
     assert lost.final
     assert 0.4 <= took < 3.0
     assert lost.cost_usd == pytest.approx(2 * WORST)
@@ -124,7 +124,7 @@ async def test_the_time_out_holds_against_silence_and_against_a_trickle(model: s
 def test_what_cannot_succeed_is_asked_once(model: str, fault: str, kind: str, fatal: bool) -> None:
     server = OpenAIServer(faults=always(fault))
     lost = failed(ask(server, model=model))
-    assert (lost.kind, lost.attempts, lost.retryable, lost.fatal) == (kind, 1, False, fatal)
+    assert (lost.kind, lost.attempts, lost.fatal) == (kind, 1, fatal)
     assert lost.final == (kind in ("content filter", "context length"))
     assert "litellm" not in lost.message
     assert lost.cost_usd == 0.0
@@ -315,7 +315,7 @@ def test_one_endpoint_after_another_event_loop() -> None:
 def test_a_request_that_ran_out_of_time_is_asked_once_more() -> None:
     server = OpenAIServer(faults=fault_sequence("server_error", "hang", "server_error", "hang"))
     lost = failed(ask(server, timeout_s=0.2, retries=RetryPolicy(base_s=0.01)))
-    assert (lost.kind, lost.attempts, lost.retryable) == ("time-out", 4, True)
+    assert (lost.kind, lost.attempts) == ("time-out", 4)
 
 
 def test_the_time_of_an_attempt_grows_with_the_longest_response() -> None:

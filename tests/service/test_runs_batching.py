@@ -137,7 +137,7 @@ def test_a_large_job_that_is_all_too_long_stops_and_makes_nothing_final(
         self: Provider, status: BatchStatus, requests: Sequence[ChatRequest]
     ) -> AsyncIterator[tuple[ChatRequest, Failure]]:
         for request in requests:
-            yield request, Failure("context length", "too long", 1, retryable=False, final=True)
+            yield request, Failure("context length", "too long", 1, final=True)
 
     monkeypatch.setattr(Provider, "collect", refuse)
     run = make_run(db, 100.0, count)

@@ -15,7 +15,7 @@ from trainer_adapter.methods.advantages.a_grae import (
     positive_dominant_advantages,
 )
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
-from trainer_adapter.methods.advantages.grpo_lead import lead_advantages, lead_rewards
+from trainer_adapter.methods.advantages.grpo_lead import ALPHA, REPO_GATE, lead_advantages, lead_rewards
 from trainer_adapter.methods.advantages.rloo import rloo_advantages
 from trainer_adapter.methods.advantages.w_reinforce import w_reinforce_advantages
 from trainer_adapter.methods.groups import Groups, over_tokens
@@ -38,9 +38,10 @@ def a_grae(case: Case) -> dict[str, Any]:
     rewards, ids = inputs["rewards"], inputs["group_ids"]
 
     def run(**changes: Any) -> torch.Tensor:
-        settings = {"formula": case["variant"], "alpha": params["alpha"], "ddof": params["ddof"], **changes}
+        settings = {"formula": case["variant"], "alpha": params["alpha"], **changes}
         return a_grae_advantages(rewards, ids, **settings)
 
+    assert params["ddof"] == int(case["variant"] == "repo")
     if case["variant"] == "repo":
         return with_tokens(case, run(norm_by_std=params["norm_by_std"]))
     rewards_B = doubles(rewards)
@@ -79,14 +80,8 @@ def lead_advantage(case: Case) -> dict[str, Any]:
 
 def lead_length(case: Case) -> dict[str, Any]:
     inputs, params = case["inputs"], case["params"]
-    rewards_B = lead_rewards(
-        inputs["rewards"],
-        inputs["lengths"],
-        inputs["group_ids"],
-        formula="repo",
-        alpha=params["alpha"],
-        gate=params["min3_gate"],
-    )
+    assert (params["alpha"], params["min3_gate"]) == (ALPHA, REPO_GATE)
+    rewards_B = lead_rewards(inputs["rewards"], inputs["lengths"], inputs["group_ids"], formula="repo")
     return {"rewards": rewards_B.tolist()}
 
 

@@ -1,5 +1,6 @@
 """Identities of the formulas, their degenerate cases, and their gradients."""
 
+import inspect
 import itertools
 import math
 from typing import Any
@@ -23,7 +24,7 @@ from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import ADVANTAGES, find_formula
+from trainer_adapter.methods.registry import ADVANTAGES, find_formula, takes_alpha
 from trainer_adapter.methods.rewards import overlong_penalty, shaped_rewards
 from trainer_adapter.methods.token_weights.clip_cov import choose_clipped, clip_cov_candidates
 from trainer_adapter.methods.token_weights.cw_grpo import cw_weights
@@ -52,13 +53,20 @@ def test_the_weight_of_a_binary_group_follows_from_its_success_rate(size: int) -
         assert easy == pytest.approx(size * math.sqrt(p), rel=1e-12)
 
 
+def test_an_advantage_takes_alpha_where_its_function_does() -> None:
+    for name in ADVANTAGES:
+        taken = inspect.signature(find_formula("advantage", name)).parameters
+        assert takes_alpha(name) == ("alpha" in taken)
+
+
 @given(BATCHES)
 def test_grpo_sums_to_zero_in_every_group_and_all_equal_groups_get_none(batch: list[tuple[int, int]]) -> None:
     ids, rewards = split(batch)
     groups = Groups.of(ids)
     advantages = grpo_advantages(rewards, ids)
     assert torch.allclose(groups.sum(advantages), torch.zeros(groups.count, dtype=torch.float64), atol=1e-9)
-    equal = groups.spread(groups.all_equal(torch.tensor(rewards, dtype=torch.float64)))
+    share = groups.spread(groups.mean(torch.tensor(rewards, dtype=torch.float64)))
+    equal = (share == 0) | (share == 1)
     assert (advantages[equal] == 0).all()
     assert (advantages[~equal] != 0).all()
 
@@ -94,9 +102,8 @@ def test_a_joint_group_without_an_advantage_has_an_original_group_without_one() 
     """For every pattern of eight rewards, two of them the question's own; the converse does not hold."""
     patterns = torch.tensor(list(itertools.product((0.0, 1.0), repeat=8)))
     rewards, ids = patterns.flatten(), torch.arange(len(patterns)).repeat_interleave(8)
-    original = torch.arange(8).repeat(len(patterns)) < 2
-    joint = Groups.of(ids).all_equal(rewards)
-    alone = Groups.of(ids[original]).all_equal(rewards[original])
+    joint = (patterns == patterns[:, :1]).all(1)
+    alone = patterns[:, 0] == patterns[:, 1]
     assert joint.any()
     assert not (joint & ~alone).any()
     assert (alone & ~joint).any()

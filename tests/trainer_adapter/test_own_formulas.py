@@ -87,6 +87,8 @@ def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -
 
 
 def test_they_get_what_they_name_and_nothing_else() -> None:
+    with pytest.raises(InputError, match="advantage my_formulas:centred takes no alpha"):
+        compose(own(advantage="centred"), {"alpha": 0.5})
     recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
     made = step_advantages(recipe, **STEP, max_length=3)
     assert made.advantages_B.tolist() == pytest.approx([0.25, -1.0, 1 / 6, 0.25])

@@ -79,6 +79,8 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("responses = true", "give a whole number"),
         ("summary = 3", "give text"),
         ('alpha = "big"', "give a number"),
+        ("alpha = 0.5", "advantage grpo takes no alpha; leave it out"),
+        ('base = "a_grae"\nadvantage = "rloo"\nalpha = 0.5', "advantage rloo takes no alpha"),
         ('loss = "mean"', "loss is a table"),
         ("[loss]\nclip = 0.2", "no axis 'clip'"),
         ("[loss]\ndual_clip = 0.5", "dual clip is more than 1"),

@@ -8,8 +8,8 @@ from huggingface_hub.errors import LocalEntryNotFoundError
 
 from service.errors import InputError, PrerequisiteError
 from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.plans.compute import Speed, dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.plans.memory import GIB, plan_memory
-from trainer_adapter.plans.work import Speed, dead_share, plan_work, uncounted, warnings
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, known_model, read_shape
@@ -104,20 +104,20 @@ def test_without_the_hub_a_folder_with_the_config_is_asked_for(monkeypatch: pyte
 
 def test_work_of_the_papers_training() -> None:
     """7,498 questions in batches of 256 are 29 steps an epoch; (N+1)G = 32 responses a question."""
-    works = plan_work(
+    plans = plan_compute(
         composed("ta_grpo", Machine(4)), MODELS["Qwen3-4B"].shape, 7498, Speed(2500.0, 150.0, 900.0)
     )
-    assert [work.method for work in works] == [
+    assert [plan.method for plan in plans] == [
         "ta_grpo",
         "grpo, equal epochs",
         "grpo, equal responses",
         "grpo_matched, equal epochs and responses",
     ]
-    assert [work.steps for work in works] == [58, 58, 232, 58]
-    assert [work.epochs for work in works] == [2, 2, 8, 2]
+    assert [plan.steps for plan in plans] == [58, 58, 232, 58]
+    assert [plan.epochs for plan in plans] == [2, 2, 8, 2]
     responses = 58 * 256 * 32
-    assert [work.responses for work in works] == [responses, responses // 4, responses, responses]
-    first = works[0]
+    assert [plan.responses for plan in plans] == [responses, responses // 4, responses, responses]
+    first = plans[0]
     assert first.tokens == responses * 900
     assert not first.at_most
     assert first.generation_hours == pytest.approx(responses * 900 / (2500 * 4) / 3600)
@@ -126,7 +126,7 @@ def test_work_of_the_papers_training() -> None:
     a_token = (12 + 2 * 3 / 4) * 4_022_468_096
     assert first.training_hours == pytest.approx(responses * 900 * a_token / (150e12 * 4) / 3600)
     plain = composed("ta_grpo", Machine(4), "tagrpo_run.engine_correction=none")
-    [uncorrected, *_] = plan_work(plain, MODELS["Qwen3-4B"].shape, 7498, Speed(2500.0, 150.0, 900.0))
+    [uncorrected, *_] = plan_compute(plain, MODELS["Qwen3-4B"].shape, 7498, Speed(2500.0, 150.0, 900.0))
     assert first.training_hours == pytest.approx((uncorrected.training_hours or 0) * 13.5 / 12)
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
@@ -134,21 +134,21 @@ def test_work_of_the_papers_training() -> None:
 def test_recipes_are_compared_at_equal_responses() -> None:
     compared = [RECIPES[name] for name in ("grpo", "ta_rescue", "dapo")]
     composition = composed("ta_grpo", Machine(4))
-    works = plan_work(composition, SMALL, 7498, Speed(), compare=compared, responses=1_000_000)
-    assert [work.method for work in works] == ["ta_grpo", "grpo", "ta_rescue", "dapo"]
-    assert [work.responses_per_question for work in works] == [32, 8, 8, 8]
-    assert [work.steps for work in works] == [122, 488, 488, 488]
-    assert [work.updates for work in works] == [2 * work.steps for work in works]
-    assert [work.epochs for work in works] == [4.17, 16.66, 16.66, 16.66]
+    plans = plan_compute(composition, SMALL, 7498, Speed(), compare=compared, responses=1_000_000)
+    assert [plan.method for plan in plans] == ["ta_grpo", "grpo", "ta_rescue", "dapo"]
+    assert [plan.responses_per_question for plan in plans] == [32, 8, 8, 8]
+    assert [plan.steps for plan in plans] == [122, 488, 488, 488]
+    assert [plan.updates for plan in plans] == [2 * plan.steps for plan in plans]
+    assert [plan.epochs for plan in plans] == [4.17, 16.66, 16.66, 16.66]
     with pytest.raises(InputError, match="1,000 responses make no step of ta_grpo, which draws 8,192"):
-        plan_work(composition, SMALL, 7498, Speed(), responses=1000)
+        plan_compute(composition, SMALL, 7498, Speed(), responses=1000)
 
 
 @pytest.mark.parametrize("name", ["ta_rescue", "ta_grpo_tapered"])
 def test_what_draws_as_much_as_grpo_stands_beside_grpo_once(name: str) -> None:
-    works = plan_work(composed(name, Machine(4)), SMALL, 7498, Speed())
-    assert [work.method for work in works] == [name, "grpo, equal epochs and responses"]
-    assert [work.responses_per_question for work in works] == [8, 8]
+    plans = plan_compute(composed(name, Machine(4)), SMALL, 7498, Speed())
+    assert [plan.method for plan in plans] == [name, "grpo, equal epochs and responses"]
+    assert [plan.responses_per_question for plan in plans] == [8, 8]
 
 
 def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
@@ -165,28 +165,28 @@ def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
 
 
 def test_unknown_speed_is_no_time() -> None:
-    [work] = plan_work(composed("grpo", Machine(1)), SMALL, 512, Speed())
-    assert (work.generation_hours, work.training_hours, work.hours) == (None, None, None)
-    assert work.at_most
-    assert work.tokens == work.responses * 3072 == 2 * 2 * 256 * 8 * 3072
+    [plan] = plan_compute(composed("grpo", Machine(1)), SMALL, 512, Speed())
+    assert (plan.generation_hours, plan.training_hours, plan.hours) == (None, None, None)
+    assert plan.at_most
+    assert plan.tokens == plan.responses * 3072 == 2 * 2 * 256 * 8 * 3072
     with pytest.raises(InputError, match="--training-tflops is 0; give more than 0"):
         Speed(training_tflops=0)
     with pytest.raises(InputError, match="100 questions fill no batch of 256"):
-        plan_work(composed("grpo", Machine(1)), SMALL, 100, Speed())
+        plan_compute(composed("grpo", Machine(1)), SMALL, 100, Speed())
 
 
 def test_a_limit_of_steps_counts() -> None:
-    works = plan_work(
+    plans = plan_compute(
         composed("ta_grpo", Machine(1), "trainer.total_training_steps=10"), SMALL, 7498, Speed()
     )
-    assert [work.steps for work in works] == [10, 10, 40, 10]
-    assert works[0].responses == 10 * 256 * 32
+    assert [plan.steps for plan in plans] == [10, 10, 40, 10]
+    assert plans[0].responses == 10 * 256 * 32
 
 
 def test_without_kl_no_reference_policy_is_asked() -> None:
     fast = Speed(training_tflops=1.0, mean_tokens=100.0)
-    [with_kl] = plan_work(composed("grpo", Machine(1)), SMALL, 512, fast)
-    [without] = plan_work(composed("grpo", Machine(1), "loss.kl_coef=0"), SMALL, 512, fast)
+    [with_kl] = plan_compute(composed("grpo", Machine(1)), SMALL, 512, fast)
+    [without] = plan_compute(composed("grpo", Machine(1), "loss.kl_coef=0"), SMALL, 512, fast)
     assert with_kl.training_hours is not None
     assert without.training_hours == pytest.approx(with_kl.training_hours * 10 / 12)
 
@@ -198,52 +198,52 @@ def test_the_forecast_stands_with_each_method_and_warns() -> None:
     def share(recipe: Recipe) -> float:
         return shares.get(recipe.name) or shares[recipe.responses]
 
-    works = plan_work(composition, SMALL, 512, Speed(), share)
-    assert [work.no_gradient for work in works] == [0.6, 0.9, 0.9, 0.8]
-    [warning] = warnings(composition, works[0])
+    plans = plan_compute(composition, SMALL, 512, Speed(), share)
+    assert [plan.no_gradient for plan in plans] == [0.6, 0.9, 0.9, 0.8]
+    [warning] = warnings(composition, plans[0])
     assert warning.startswith("60% of the groups will have equal rewards and no gradient")
     shares["ta_grpo"] = 0.2
-    assert warnings(composition, plan_work(composition, SMALL, 512, Speed(), share)[0]) == []
-    assert warnings(composition, plan_work(composition, SMALL, 512, Speed())[0]) == []
+    assert warnings(composition, plan_compute(composition, SMALL, 512, Speed(), share)[0]) == []
+    assert warnings(composition, plan_compute(composition, SMALL, 512, Speed())[0]) == []
 
 
 def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     composition = composed("grpo_ds", Machine(1), "tagrpo_run.max_gen_batches=5")
-    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.75)
-    assert work.drawn == work.responses * 4
-    [warning] = warnings(composition, work)
+    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
+    assert plan.drawn == plan.responses * 4
+    [warning] = warnings(composition, plan)
     assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
-    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 0.9)
-    assert warnings(composition, work)[0].endswith(
+    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
+    assert warnings(composition, plan)[0].endswith(
         "it stops at 5 (tagrpo_run.max_gen_batches), so steps would be made of about 50% of their groups"
     )
-    [work] = plan_work(composition, SMALL, 512, Speed(), lambda _: 1.0)
-    assert work.drawn == work.responses * 5
+    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
+    assert plan.drawn == plan.responses * 5
     # At equal responses those that are dropped count, where a pilot foresees them; else it is said.
     plain = composed("grpo", Machine(1))
-    kept, more = plan_work(plain, SMALL, 512, Speed(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
+    kept, more = plan_compute(plain, SMALL, 512, Speed(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
     assert (kept.responses, more.responses, more.drawn) == (8192, 4096, 8192)
     speed = Speed(tokens_per_second=1000.0)
-    hours = plan_work(plain, SMALL, 512, speed, lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
+    hours = plan_compute(plain, SMALL, 512, speed, lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
     assert hours[0].generation_hours == hours[1].generation_hours
-    works = plan_work(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
-    [note] = uncounted(works)
+    plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
+    [note] = uncounted(plans)
     assert note.startswith("grpo_ds draws more than the 8,192 responses that it keeps; a --pilot")
-    assert "draw inf batches" in warnings(composition, work)[0]
+    assert "draw inf batches" in warnings(composition, plan)[0]
 
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     speed = Speed(training_tflops=100.0)
     composition = composed("grpo_replay", Machine(1))
-    [plain] = plan_work(composed("grpo", Machine(1)), SMALL, 512, speed, lambda _: 0.6)
-    [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.6)
-    assert (work.drawn, work.responses) == (None, plain.responses)
-    assert work.training_hours is not None
+    [plain] = plan_compute(composed("grpo", Machine(1)), SMALL, 512, speed, lambda _: 0.6)
+    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.6)
+    assert (plan.drawn, plan.responses) == (None, plain.responses)
+    assert plan.training_hours is not None
     assert plain.training_hours is not None
-    assert work.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, work) == ["mixed groups of 5 steps replace the 60% without a gradient"]
-    [work] = plan_work(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, work)[0].endswith("; these are but 50% of a step")
+    assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
+    assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
+    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
+    assert warnings(composition, plan)[0].endswith("; these are but 50% of a step")
 
 
 def test_memory_by_hand() -> None:
@@ -335,7 +335,7 @@ def test_an_adapter_saves_the_gradients_of_the_weights() -> None:
     """Of 12 P a token and 1.5 P for neighbors' own prompts, 2 P."""
     shape, speed = MODELS["Qwen3-4B"].shape, Speed(2500.0, 150.0, 900.0)
     whole, lora = (
-        plan_work(composed("ta_grpo", Machine(4), *changes), shape, 7498, speed)[0].training_hours or 0
+        plan_compute(composed("ta_grpo", Machine(4), *changes), shape, 7498, speed)[0].training_hours or 0
         for changes in ((), (LORA,))
     )
     assert lora == pytest.approx(whole * 11.5 / 13.5)

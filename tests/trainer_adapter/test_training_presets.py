@@ -7,7 +7,7 @@ import pytest
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.plans.work import Speed, plan_work
+from trainer_adapter.plans.compute import Speed, plan_compute
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import compose_with_hydra
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
@@ -126,9 +126,9 @@ def test_a_plan_beside_grpo_draws_the_presets_responses() -> None:
     from trainer_adapter.runs.model_sizes import MODELS
 
     shape = MODELS["DeepSeek-R1-Distill-Qwen-1.5B"].shape
-    works = plan_work(composed("cw", "ta_cw_grpo"), shape, 7000, Speed())
-    assert works[0].epochs == 0.17  # 100 steps of 12 questions
-    assert [(work.responses_per_question, work.responses) for work in works] == [
+    plans = plan_compute(composed("cw", "ta_cw_grpo"), shape, 7000, Speed())
+    assert plans[0].epochs == 0.17  # 100 steps of 12 questions
+    assert [(plan.responses_per_question, plan.responses) for plan in plans] == [
         (48, 57_600),
         (12, 14_400),
         (12, 57_600),
@@ -185,4 +185,5 @@ def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name: str
     other = composed(name, "a_grae", "reward=accuracy_90_format_10")
     assert other.recipe.name == "a_grae[reward=accuracy_90_format_10]"
     assert composed(name, "grpo").recipe.alpha == 1.0
+    assert composed(name, "a_grae", "advantage=grpo").recipe.alpha == 1.0
     assert "look exchanged" in str(composition.preset.oddity)

@@ -78,6 +78,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     assert done.code == 0
     assert "ta_grpo[anchor=own]: ta_grpo with anchor=own" in done.out
     assert "N=3, G=8: 32 responses a question" in done.out
+    assert re.search(r"^advantage +grpo *$", done.out, re.M)
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
     assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
     assert "machine: our estimate for the machine; not tested on GPUs" in done.out

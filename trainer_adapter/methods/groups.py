@@ -82,19 +82,11 @@ class Groups:
     def centred(self, values_B: Tensor) -> Tensor:
         """Return each value minus the mean of its group, shape B; exactly 0 where all are equal."""
         # Distances from a value of the group: equal values are 0 apart, whatever their mean rounds to.
-        apart_B = values_B - self._one_of_each(values_B)[self.index_B]
-        return apart_B - self.mean(apart_B)[self.index_B]
-
-    def all_equal(self, values_B: Tensor) -> Tensor:
-        """Return for each group whether all its values are the same, shape G."""
-        differs_B = values_B != self._one_of_each(values_B)[self.index_B]
-        return self.sum(differs_B.to(torch.float32)) == 0
-
-    def _one_of_each(self, values_B: Tensor) -> Tensor:
-        """Return some value of each group, shape G."""
-        return torch.empty(self.count, dtype=values_B.dtype, device=values_B.device).scatter_(
+        of_each_G = torch.empty(self.count, dtype=values_B.dtype, device=values_B.device).scatter_(
             0, self.index_B, values_B
         )
+        apart_B = values_B - of_each_G[self.index_B]
+        return apart_B - self.mean(apart_B)[self.index_B]
 
     def spread(self, values_G: Tensor) -> Tensor:
         """Return for each response the value of its group, shape B."""

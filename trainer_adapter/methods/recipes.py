@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import FORMULAS, ways_out
+from trainer_adapter.methods.registry import A_GRAE, FORMULAS, takes_alpha, ways_out
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -29,7 +29,6 @@ FORMAT_REWARDS: dict[str, tuple[float, float]] = {
 """Rewards for form too: what a right answer counts, and what thinking between tags."""
 
 _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
-_A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ class Recipe:
             wrong, else for the question too.
         group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
-        alpha: where A-GRAE's suppression of positive advantages ends.
+        alpha: where A-GRAE's suppression of positive advantages ends; others take none (`takes_alpha`).
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
@@ -183,7 +182,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "GRPO-LEAD's advantage and reward belong together",
     ),
     (
-        lambda r: r.advantage in _A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
+        lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
         "A-GRAE is defined by success rates; its reward is binary, or one for form too of at most 1",
     ),
     (
@@ -242,12 +241,7 @@ _ALL = (
         filter="dynamic",
     ),
     Recipe("ta_grpo", "joint groups, ratios on the question (arXiv 2601.22478, Eq. 3 and 4)", **_TA),
-    Recipe(
-        "ta_grpo_v1",
-        "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)",
-        anchor="own",
-        **_TA,
-    ),
+    Recipe("ta_grpo_v1", "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)", anchor="own", **_TA),
     Recipe(
         "ta_grpo_star",
         "neighbors sampled, but each prompt a group of its own (arXiv 2601.22478, App. C)",
@@ -376,7 +370,10 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
         raise InputError(f"loss is a table: {', '.join(each.name for each in fields(Loss))}.")
     checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
-    return dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
+    composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
+    if "alpha" in checked and not takes_alpha(composed.advantage):
+        raise InputError(f"{composed.name}: advantage {composed.advantage} takes no alpha; leave it out.")
+    return composed
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:

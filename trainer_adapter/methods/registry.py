@@ -28,6 +28,9 @@ ADVANTAGES: dict[str, str] = {
 }
 """f(rewards_B, groups) -> B; may also take `alpha`, `correct_B`, `lengths_B` by these names."""
 
+A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
+"""Those that take `alpha`; by name, so that nobody needs to import torch to know."""
+
 TOKEN_WEIGHTS: dict[str, str] = {
     "cw_grpo": "token_weights.cw_grpo:cw_weights",
     "clip_cov": "token_weights.clip_cov:clip_cov_weights",
@@ -61,6 +64,17 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     else:
         raise InputError(f"{axis} {name!r} is no formula; {ways_out(axis)}.")
     return load_function(reference, f"{axis} {name}")
+
+
+def takes_alpha(advantage: str) -> bool:
+    """Return whether an advantage, by name or of the user's own, looks at a recipe's `alpha`.
+
+    Raises:
+        InputError: see `find_formula`.
+    """
+    if not is_own(advantage):
+        return advantage in A_GRAE
+    return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
 
 
 def ways_out(axis: str) -> str:

@@ -76,7 +76,7 @@ class RolloutWriter:
         self._waiting: queue.Queue[tuple[int, MakeRecords] | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
         if background:
-            self._thread = threading.Thread(target=self._work, name="rollout-writer", daemon=True)
+            self._thread = threading.Thread(target=self._write_waiting, name="rollout-writer", daemon=True)
             self._thread.start()
 
     def __enter__(self) -> "RolloutWriter":
@@ -144,7 +144,7 @@ class RolloutWriter:
                 f"{self.folder}: rollouts cannot be recorded here ({error.strerror})."
             ) from error
 
-    def _work(self) -> None:
+    def _write_waiting(self) -> None:
         while (waiting := self._waiting.get()) is not None:
             step, make = waiting
             try:

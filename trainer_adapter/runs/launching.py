@@ -288,15 +288,15 @@ def last_step(log: Path) -> int | None:
     return steps[-1] if steps else None
 
 
-def last_errors(log: Path, limit: int = 5) -> list[str]:
-    """Return the last error lines of a log, oldest first, without the marks of Ray and each once.
+def last_errors(log: Path) -> list[str]:
+    """Return the last five error lines of a log, oldest first, without the marks of Ray and each once.
 
     Where no line looks like an error, the last lines that say anything.
     """
     lines = list(_lines(log))
     errors = [line.strip() for line in lines if _ERROR.match(line.strip()) or _OURS.search(line)]
     chosen = errors or [line.strip() for line in lines if line.strip()]
-    return list(dict.fromkeys(reversed(chosen)))[:limit][::-1]
+    return list(dict.fromkeys(reversed(chosen)))[:5][::-1]
 
 
 def hints(log: Path) -> list[str]:

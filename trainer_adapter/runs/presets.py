@@ -10,6 +10,7 @@ from typing import Any
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.methods.registry import takes_alpha
 from trainer_adapter.runs.settings import Setting
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
@@ -63,7 +64,7 @@ class Preset:
             changed["responses"] = recipe.responses * self.responses // _G
         if self.reward is not None and recipe.reward == "binary":
             changed["reward"] = self.reward
-        if self.alpha is not None and "a_grae" in recipe.advantage:
+        if self.alpha is not None and takes_alpha(recipe.advantage):
             changed["alpha"] = self.alpha
         if self.kl_coef is not None and recipe.loss.kl_coef > 0:
             changed["loss"] = {"kl_coef": self.kl_coef}
@@ -77,6 +78,8 @@ class Preset:
         """
         given, own = dict(changes or {}), self.changes(recipe)
         loss = {**own.pop("loss", {}), **given.pop("loss", {})}
+        if "alpha" in own and "advantage" in given and not takes_alpha(str(given["advantage"])):
+            del own["alpha"]
         try:
             return compose(recipe, {**own, **given, "loss": loss})
         except InputError as error:

@@ -112,7 +112,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     report = plan.report / REPORT_FILES[0]
     if not open_ones and report.is_file() and held.reported == plan.compared():
         output.say(f"All {len(steps)} steps of the demo in {plan.folder} are done; nothing was changed.")
-        _farewell(plan, len(steps))
+        _farewell(plan)
         return
     _introduce(plan, len(steps), len(steps) - len(open_ones))
     chapter = ""
@@ -146,7 +146,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     output.heading("=== The report ===")
     write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
     held.report(plan.compared())
-    _farewell(plan, len(steps))
+    _farewell(plan)
 
 
 def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
@@ -290,7 +290,7 @@ def shell_lines(arguments: Sequence[str]) -> str:
     return " \\\n".join([*lines, line])
 
 
-def _farewell(plan: "DemoPlan", steps: int) -> None:
+def _farewell(plan: "DemoPlan") -> None:
     from ui.demo_report import REPORT_FILES
 
     db = shlex.quote(str(plan.database))

@@ -87,22 +87,22 @@ class LocalSampler(CheckpointSampler):
             raise InputError("--sampler local draws by a seed for each response; --seed none is not for it.")
         super().check(spec)
 
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw all empty cells; SIGINT and SIGTERM stop between two tokens (`stopped` is `interrupted`).
 
         Raises:
             InputError: a prompt does not fit into the model's context; the logits are no numbers.
             PrerequisiteError: the model cannot be loaded, or not even one response fits into memory.
         """
-        self.check(work.spec)
+        self.check(cells.spec)
         checkpoint = self._open()
-        prompts = self._plan(work, checkpoint.context)
+        prompts = self._plan(cells, checkpoint.context)
         self._notices += prompts.notices
-        with work.keep_leases(), stop_on_signals() as stop:
-            pictured = any(images_of(problem) for problem in work.problems.values())
-            decoder = self._decoder(work.spec.sampling, stop.is_set, pictured)
+        with cells.keep_leases(), stop_on_signals() as stop:
+            pictured = any(images_of(problem) for problem in cells.problems.values())
+            decoder = self._decoder(cells.spec.sampling, stop.is_set, pictured)
             engine = _Engine(decoder, checkpoint, self._model.dtype)
-            filled = OfflineFilling(work, engine, prompts, report).run(stop.is_set)
+            filled = OfflineFilling(cells, engine, prompts, report).run(stop.is_set)
         self._notices += decoder.notices
         return filled
 

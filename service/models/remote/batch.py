@@ -184,7 +184,7 @@ class BatchClient(EndpointClient):
                     yield request, answer
         reason = status.message or f"the batch job ended as {status.state} without an answer to this request"
         for request in open_requests.values():
-            yield request, Failure(SERVER_ERROR, reason, 0, retryable=True)
+            yield request, Failure(SERVER_ERROR, reason, 0)
 
     async def _send(self, tag: str, lines: dict[str, ChatRequest]) -> BatchStatus:
         body, client = self._ready().body, self._openai
@@ -263,7 +263,7 @@ class BatchClient(EndpointClient):
             answer = read_body(body)
         except InvalidAnswerError as error:
             bill.charge(error.usage)
-            return Failure(INVALID_ANSWER, str(error), 1, True, bill.total_usd, bill.doubtful_usd)
+            return Failure(INVALID_ANSWER, str(error), 1, bill.total_usd, bill.doubtful_usd)
         bill.charge(answer.usage)
         return self._response(answer, bill, latency_s=0.0)
 
@@ -273,10 +273,9 @@ class BatchClient(EndpointClient):
         message = shorten(redact(str(text or words)))
         kind = kind_of_status(status, message) if status else SERVER_ERROR
         fault = blame(Fault(kind, message, billed=False), request.max_tokens)
-        again = fault.kind in RETRYABLE_KINDS
         if fault.kind == BAD_REQUEST:
-            again = self._ready().forget_refused(request, message)
-        return Failure(fault.kind, fault.message, 1, retryable=again, final=fault.kind in FINAL_KINDS)
+            self._ready().forget_refused(request, message)
+        return Failure(fault.kind, fault.message, 1, final=fault.kind in FINAL_KINDS)
 
     @property
     def _openai(self) -> "openai.AsyncOpenAI":

@@ -226,7 +226,6 @@ class Failure:
     kind: str
     message: str
     attempts: int
-    retryable: bool
     cost_usd: float | None = 0.0
     doubtful_usd: float = 0.0
     final: bool = False

@@ -13,7 +13,6 @@ from service.models.remote.chat import (
     FINAL_KINDS,
     INTERRUPTED,
     INVALID_ANSWER,
-    RETRYABLE_KINDS,
     SERVER_ERROR,
     TIME_OUT,
     ChatRequest,
@@ -147,7 +146,7 @@ class RemoteClient(EndpointClient):
         answer = await self._ask(request, None)
         if answer is not None:
             return answer
-        return Failure(BUDGET, "the budget has no room for this request", 0, retryable=False)
+        return Failure(BUDGET, "the budget has no room for this request", 0)
 
     async def run(
         self, requests: Source, on_result: OnResult, *, answered_before: bool = False
@@ -350,7 +349,6 @@ class RemoteClient(EndpointClient):
             fault.kind,
             fault.message,
             bill.attempts,
-            fault.kind in RETRYABLE_KINDS,
             bill.total_usd,
             bill.doubtful_usd,
             final,

@@ -124,13 +124,13 @@ class RemoteSampler:
         """Return how many samples to ask for at once: 1 where the model does not know n."""
         return wanted if supports_n(self.endpoint) else 1
 
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw until no cell is empty, the budget is spent, or every further request would fail.
 
         On Ctrl-C or SIGTERM what is in flight is awaited and stored; a second signal drops it.
         """
-        self._budget.ledger = RunLedger(work.db, work.run_id)
-        return asyncio.run(self._fill(work, report))
+        self._budget.ledger = RunLedger(cells.db, cells.run_id)
+        return asyncio.run(self._fill(cells, report))
 
     @property
     def _sends_jobs(self) -> bool:
@@ -144,19 +144,19 @@ class RemoteSampler:
                 raise PrerequisiteError(f"{self.endpoint.model}: {check.problem}")
             return await client.serving()
 
-    async def _fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
-        filling = _Filling(work, report)
-        cells = CellsToAsk(
-            work.db,
-            work.run_id,
-            work.scope,
-            work.owner,
+    async def _fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
+        filling = _Filling(cells, report)
+        to_ask = CellsToAsk(
+            cells.db,
+            cells.run_id,
+            cells.scope,
+            cells.owner,
             filling.build,
             filling.count,
             filling.keep,
         )
-        with work.db.read() as session:
-            run_name = find_run(session, work.run_id).name
+        with cells.db.read() as session:
+            run_name = find_run(session, cells.run_id).name
         if self._sends_jobs:
             jobs = BatchClient(
                 self.endpoint,
@@ -166,7 +166,7 @@ class RemoteSampler:
                 run_name=run_name,
             )
             async with jobs:
-                return await fill_by_batch(cells, jobs, report=filling.count_job, poll_s=self._batch_poll_s)
+                return await fill_by_batch(to_ask, jobs, report=filling.count_job, poll_s=self._batch_poll_s)
         client = RemoteClient(
             self.endpoint,
             budget=self._budget,
@@ -180,8 +180,8 @@ class RemoteSampler:
         async with client:
             filling.client = client
             with finish_on_signals(client.interrupt, grace_s=self._grace_s):
-                filled = await fill_cells(cells, client)
-            if work.spec.sampling.seed is None:
+                filled = await fill_cells(to_ask, client)
+            if cells.spec.sampling.seed is None:
                 self._notices["no seed was sent: the same run would draw other responses"] = None
             elif not client.sends("seed"):
                 self._notices["the server takes no seed: the same run would draw other responses"] = None
@@ -193,19 +193,19 @@ class RemoteSampler:
 class _Filling:
     """One pass: which request a cell id stands for, and how the answers are kept and counted."""
 
-    def __init__(self, work: CellsToDraw, report: ReportSamples) -> None:
+    def __init__(self, cells: CellsToDraw, report: ReportSamples) -> None:
         self.client: RemoteClient | None = None
-        self._work, self._report = work, report
+        self._cells, self._report = cells, report
         self._requests: dict[int, LeasedCell] = {}
         self._usd, self._failed = 0.0, 0
 
     def build(self, cells: Sequence[Cell]) -> list[ChatRequest]:
         """Return the requests of leased cells."""
-        made = [self._work.leased(cell) for cell in cells]
+        made = [self._cells.leased(cell) for cell in cells]
         self._requests.update((request.cell.id, request) for request in made)
         ids = [id for request in made for id in images_of(request.problem)]
-        images = image_loader(self._work.db)(ids) if ids else {}
-        return [chat_request(self._work.spec, request, images) for request in made]
+        images = image_loader(self._cells.db)(ids) if ids else {}
+        return [chat_request(self._cells.spec, request, images) for request in made]
 
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
@@ -214,7 +214,7 @@ class _Filling:
         asked = replace(request, seeds=request.seeds[:1] * request.count)
         raw = without_texts(answer.raw, answer.choices)
         responses = read_responses(request, answer)
-        self._work.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
+        self._cells.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
 
     def count(self, answer: ChatResponse | Failure) -> None:
         """ReportSamples an answer."""

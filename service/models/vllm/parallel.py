@@ -332,9 +332,9 @@ def start_cluster(address: str | None, gpus: int | None) -> Any:
         InputError: this machine has fewer GPUs.
         PrerequisiteError: there is no such cluster, no Ray or no vLLM.
     """
-    work = "drawing with several engines"
+    purpose = "drawing with several engines"
     if address is not None:
-        return join_cluster(address, work)
+        return join_cluster(address, purpose)
     find_vllm()
     if find_device()["device"] != "cpu":
         from vllm.platforms import current_platform
@@ -342,4 +342,4 @@ def start_cluster(address: str | None, gpus: int | None) -> Any:
         there = int(current_platform.device_count())
         if gpus is not None and gpus > there:
             raise InputError(f"--gpus {gpus}: this machine has {there}.")
-    return join_cluster(None, work, num_gpus=gpus)
+    return join_cluster(None, purpose, num_gpus=gpus)

@@ -102,22 +102,22 @@ class VllmSampler(CheckpointSampler):
             )
         super().check(spec)
 
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
+    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
         """Draw all empty cells. `stopped` is `interrupted` after SIGINT or SIGTERM, `engine` where it died.
 
         Raises:
             InputError: a prompt does not fit into the model's context; see also `check`.
             PrerequisiteError: vLLM is not installed or does not start.
         """
-        self.check(work.spec)
+        self.check(cells.spec)
         expected = self._max_model_len or self._open().context
-        prompts = self._plan(work, expected)  # what cannot be drawn is told before the engine starts
-        with work.keep_leases():
+        prompts = self._plan(cells, expected)  # what cannot be drawn is told before the engine starts
+        with cells.keep_leases():
             engine = self._started()  # signals end a start, which takes minutes
             if engine.context != expected:
-                prompts = self._plan(work, engine.context)
+                prompts = self._plan(cells, engine.context)
             self._notices += prompts.notices
-            filling = OfflineFilling(work, engine, prompts, report)
+            filling = OfflineFilling(cells, engine, prompts, report)
             with stop_on_signals(grace_s=self._grace_s) as stop:
                 try:
                     return filling.run(stop.is_set)

@@ -14,7 +14,6 @@ def a_grae_advantages(
     *,
     formula: Formula = "paper",
     alpha: float = ALPHA,
-    ddof: int | None = None,
     norm_by_std: bool = True,
     difficulty: bool = True,
     suppression: bool = True,
@@ -36,7 +35,6 @@ def a_grae_advantages(
         formula: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
             sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
         alpha: Where the suppression of positive advantages ends.
-        ddof: Degrees of the standard deviation; default 0 in `paper`, 1 in `repo`.
         norm_by_std: False for Dr.GRPO as the base.
         difficulty: Whether hard and easy groups are weighted (DDAS); False leaves (R-mean)/std.
         suppression: Whether positive advantages are attenuated (ASS).
@@ -51,7 +49,7 @@ def a_grae_advantages(
     if alpha <= 0:
         raise ValueError(f"alpha is {alpha}; give more than 0")
     repo = formula == "repo"
-    base_B = grpo_advantages(rewards_B, groups, formula=formula, ddof=ddof, norm_by_std=norm_by_std)
+    base_B = grpo_advantages(rewards_B, groups, formula=formula, norm_by_std=norm_by_std)
     reward_G = groups.mean(rewards_B)
     rate_G = reward_G if correct_B is None else groups.mean(correct_B.to(rewards_B.dtype))
     if repo:

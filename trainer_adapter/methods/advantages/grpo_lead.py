@@ -7,22 +7,16 @@ import torch
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
-ALPHA = 0.05
+ALPHA = 0.05  # strength of the preference for short responses
 LOW, HIGH, MIDDLE, STEEPNESS = 0.4, 1.5, 0.75, 10.0
 REPO_EPSILON = 1e-6
 REPO_GATE = 4000.0  # tokens; the released code rewards length only above it
 
 
 def lead_rewards(
-    correct: Any,
-    lengths: Any,
-    group_ids: Ids | Groups,
-    *,
-    formula: Formula = "paper",
-    alpha: float = ALPHA,
-    gate: float | None = None,
+    correct: Any, lengths: Any, group_ids: Ids | Groups, *, formula: Formula = "paper"
 ) -> Tensor:
-    """Return exp(-alpha z) for correct responses and -1 for wrong ones, shape B, float64.
+    """Return exp(-ALPHA z) for correct responses and -1 for wrong ones, shape B, float64.
 
     z = (length - mean) / std over the correct responses of the group, 0 where they are all of one length.
 
@@ -31,9 +25,7 @@ def lead_rewards(
         lengths: Response lengths in tokens, shape B.
         group_ids: The group of each response.
         formula: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
-            included, average no more than `gate` tokens keeps 1 and -1.
-        alpha: Strength of the preference for short responses.
-        gate: Tokens; default none in `paper`, 4,000 in `repo`.
+            included, average no more than `REPO_GATE` tokens keeps 1 and -1.
 
     Raises:
         ValueError: inputs that do not match each other.
@@ -42,7 +34,6 @@ def lead_rewards(
     lengths_B, _ = rewards_tensor(lengths, groups)
     right_B = correct_B > 0
     repo = formula == "repo"
-    gate = (REPO_GATE if repo else None) if gate is None else gate
     z_B = torch.zeros_like(lengths_B)
     if right_B.any():
         right = Groups.of(groups.index_B[right_B])
@@ -51,9 +42,9 @@ def lead_rewards(
         if repo:
             std_R = std_R.where(right.spread(right.size_G) > 1, 1.0) + REPO_EPSILON
         z_B[right_B] = (right.centred(lengths_R) / std_R).where(std_R > 0, 0.0)
-    shaped_B = torch.exp(-alpha * z_B)
-    if gate is not None:
-        shaped_B = shaped_B.where(groups.spread(_mean_of_shortest(lengths_B, groups, 3) > gate), 1.0)
+    shaped_B = torch.exp(-ALPHA * z_B)
+    if repo:
+        shaped_B = shaped_B.where(groups.spread(_mean_of_shortest(lengths_B, groups, 3) > REPO_GATE), 1.0)
     return shaped_B.where(right_B, -1.0)
 
 

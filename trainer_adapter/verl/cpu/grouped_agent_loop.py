@@ -107,8 +107,8 @@ class GatheringClient(LLMServerClient):  # type: ignore[misc]
             else:
                 answer.set_result(output)
 
-    def _keep(self, work: Any) -> None:
-        task = asyncio.create_task(work)
+    def _keep(self, sending: Any) -> None:
+        task = asyncio.create_task(sending)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
 

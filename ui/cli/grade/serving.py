@@ -33,7 +33,7 @@ class Listening:
 
 
 @dataclass(frozen=True)
-class Work:
+class Capacity:
     """How much is graded at a time, and for how long."""
 
     workers: Annotated[
@@ -51,7 +51,7 @@ class Work:
 def serve(
     *,
     listening: Listening,
-    work: Work,
+    capacity: Capacity,
     unknown_reward: Annotated[
         float | None,
         Option(help="What an unknown grade is worth to trainers that know only numbers; no default."),
@@ -85,7 +85,7 @@ def serve(
     made = token is None and not listening.no_token and not is_loopback(listening.host)
     if made:
         token = secrets.token_urlsafe(24)
-    graded_by = Grader(work.workers, work.time_limit_s, work.memory_limit_mb, own=grader)
+    graded_by = Grader(capacity.workers, capacity.time_limit_s, capacity.memory_limit_mb, own=grader)
     socket = bind(Address(listening.host, listening.port))
     address = Address(listening.host, socket.getsockname()[1])
 
@@ -97,7 +97,7 @@ def serve(
     running.serve(
         socket,
         graded_by,
-        running.Limits(work.deadline_s, work.queue, work.body_mb),
+        running.Limits(capacity.deadline_s, capacity.queue, capacity.body_mb),
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",
         token=token,

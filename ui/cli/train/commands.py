@@ -82,8 +82,8 @@ def plan(
     Example: [bold]tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498[/bold]
     """
     from trainer_adapter.methods.recipes import find_recipe
+    from trainer_adapter.plans.compute import Speed, plan_compute, uncounted, warnings
     from trainer_adapter.plans.memory import plan_memory
-    from trainer_adapter.plans.work import Speed, plan_work, uncounted, warnings
     from trainer_adapter.runs.composing import Machine, compose_run
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.model_sizes import find_shape
@@ -115,7 +115,7 @@ def plan(
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
     asked = questions if export is None else export.rows
     beside = [name.strip() for name in compare.split(",")] if compare else []
-    works = plan_work(
+    plans = plan_compute(
         composition,
         shape,
         asked or 0,
@@ -129,7 +129,7 @@ def plan(
         text = comparison_script(
             script,
             composition,
-            works,
+            plans,
             [recipe, *beside],
             changes.changes,
             model=model,
@@ -138,16 +138,16 @@ def plan(
         )
         write_script(script, text)
         output.note(f"the comparison is in {script}: try it with --dry-run first")
-    for note in uncounted(works):
+    for note in uncounted(plans):
         output.note(note)
-    doubts = warnings(composition, works[0])
+    doubts = warnings(composition, plans[0])
     if memory.shortage is not None:
         doubts.insert(0, memory.shortage)
     estimate = reports.Estimate(
         composition=composition,
         shape=shape,
         memory=memory,
-        works=works,
+        plans=plans,
         speed=speed,
         pilot=forecast,
         warnings=doubts,

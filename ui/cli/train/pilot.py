@@ -28,7 +28,7 @@ class Pilot:
 
     def no_gradient(self, recipe: "Recipe") -> float:
         """Return the predicted share of a recipe's groups with equal rewards."""
-        from trainer_adapter.plans.work import dead_share
+        from trainer_adapter.plans.compute import dead_share
 
         return dead_share(self.forecast, recipe)
 
@@ -42,7 +42,7 @@ def read_pilot(run: str, recipe: "Recipe", assume_shift_sd: float | None, seed: 
     from evaluator.signal.cost import mean_tokens
     from evaluator.signal.diagnosis import Settings, diagnose
     from evaluator.signal.sources.eval_runs import eval_source
-    from trainer_adapter.plans.work import group_shape
+    from trainer_adapter.plans.compute import group_shape
 
     n = recipe.neighbors
     with db.open() as database:

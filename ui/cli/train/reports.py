@@ -11,8 +11,8 @@ from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from trainer_adapter.methods.recipes import Loss, Recipe
+    from trainer_adapter.plans.compute import ComputePlan, Speed
     from trainer_adapter.plans.memory import MemoryPlan
-    from trainer_adapter.plans.work import Speed, Work
     from trainer_adapter.runs.composing import Composition
     from trainer_adapter.runs.model_sizes import ModelShape
     from trainer_adapter.runs.running import Prepared, Trained
@@ -36,9 +36,11 @@ def print_recipes(recipes: Sequence["Recipe"]) -> None:
 
 
 def print_composition(composition: "Composition") -> None:
+    from trainer_adapter.methods.registry import takes_alpha
     from trainer_adapter.runs.settings import SOURCES
 
     recipe = composition.recipe
+    alpha = f" (alpha {recipe.alpha:g})" if takes_alpha(recipe.advantage) else ""
     output.heading(f"{recipe.name}: {recipe.summary}")
     output.say(_preset(composition))
     output.table(
@@ -50,7 +52,7 @@ def print_composition(composition: "Composition") -> None:
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
-            ["advantage", f"{recipe.advantage} (alpha {recipe.alpha:g})"],
+            ["advantage", recipe.advantage + alpha],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],
@@ -95,14 +97,14 @@ class Estimate:
     composition: "Composition"
     shape: "ModelShape"
     memory: "MemoryPlan"
-    works: Sequence["Work"]
+    plans: Sequence["ComputePlan"]
     speed: "Speed"
     pilot: "Pilot | None"
     warnings: Sequence[str]
 
 
 def print_plan(estimate: Estimate) -> None:
-    composition, memory, works, pilot = estimate.composition, estimate.memory, estimate.works, estimate.pilot
+    composition, memory, plans, pilot = estimate.composition, estimate.memory, estimate.plans, estimate.pilot
     model = composition.value("actor_rollout_ref.model.path")
     adapter = memory.adapter_parameters
     also = f", A = {adapter / 1e9:.3g}B of an adapter" if adapter else ""
@@ -111,31 +113,31 @@ def print_plan(estimate: Estimate) -> None:
         f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
-    at_most = works[0].at_most
+    at_most = plans[0].at_most
     columns = ["method", "responses a question", "epochs", "steps", "updates", "responses"]
     columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
     columns += ["no gradient"] if pilot is not None else []
     rows: list[list[object]] = []
-    for work in works:
+    for plan in plans:
         row: list[object] = [
-            work.method,
-            work.responses_per_question,
-            work.epochs,
-            work.steps,
-            work.updates,
-            work.responses,
+            plan.method,
+            plan.responses_per_question,
+            plan.epochs,
+            plan.steps,
+            plan.updates,
+            plan.responses,
         ]
-        row += [f"{work.tokens:.3g}", work.generation_hours, work.training_hours]
-        rows.append([*row, _percent(work.no_gradient)] if pilot is not None else row)
+        row += [f"{plan.tokens:.3g}", plan.generation_hours, plan.training_hours]
+        rows.append([*row, _percent(plan.no_gradient)] if pilot is not None else row)
     output.table(columns, rows)
-    for work in works:
-        if work.drawn is not None:
+    for plan in plans:
+        if plan.drawn is not None:
             dropped = "with those that dynamic sampling drops"
-            output.say(f"{work.method}, {dropped}: {work.drawn:,.0f} responses")
+            output.say(f"{plan.method}, {dropped}: {plan.drawn:,.0f} responses")
     if pilot is not None and pilot.interval is not None:
         low, high = pilot.interval
         output.say(
-            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(works[0].no_gradient)} "
+            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(plans[0].no_gradient)} "
             f"[{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
@@ -178,7 +180,7 @@ def plan_record(estimate: Estimate) -> dict[str, Any]:
         "parameters": estimate.shape.parameters,
         "machine": asdict(composition.machine),
         "speed": asdict(estimate.speed),
-        "methods": [{**asdict(work), "hours": work.hours} for work in estimate.works],
+        "methods": [{**asdict(plan), "hours": plan.hours} for plan in estimate.plans],
         "memory": {
             **asdict(memory),
             "rollout_gib": memory.total("rollout"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from service.errors import InputError
 
 if TYPE_CHECKING:
-    from trainer_adapter.plans.work import Work
+    from trainer_adapter.plans.compute import ComputePlan
     from trainer_adapter.runs.composing import Composition
 
 DEFAULT_BENCHMARKS = "amc12 olympiadbench aime24 aime25 minerva"
@@ -80,7 +80,7 @@ tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
 def comparison_script(
     target: Path,
     composition: "Composition",
-    works: Sequence["Work"],
+    plans: Sequence["ComputePlan"],
     recipes: Sequence[str],
     changes: Sequence[str],
     *,
@@ -92,13 +92,13 @@ def comparison_script(
 
     Args:
         target: the file it will be, for its own words.
-        works: of the plan, in the order of `recipes`: names, or TOML files.
+        plans: one for each recipe, in the order of `recipes`: names, or TOML files.
         changes: as the user wrote them; axes are the first recipe's, all else is for every recipe.
 
     Raises:
         InputError: two recipes of one name.
     """
-    names = [re.sub(r"[^\w.-]+", "-", work.method).strip("-") for work in works]
+    names = [re.sub(r"[^\w.-]+", "-", plan.method).strip("-") for plan in plans]
     if len(set(names)) < len(names):
         raise InputError(
             f"{', '.join(names)}: a comparison tells trainings apart by the names of recipes; give each "
@@ -113,18 +113,20 @@ def comparison_script(
         words += ["--ray-address", machine.ray_address]
     prefix = Path(model).name
     trainings, evaluations = [], []
-    for place, (name, recipe, work) in enumerate(zip(names, recipes, works, strict=True)):
-        epochs = math.ceil(work.steps / (questions // batch))
+    for place, (name, recipe, plan) in enumerate(zip(names, recipes, plans, strict=True)):
+        epochs = math.ceil(plan.steps / (questions // batch))
         own = [*(axes if place == 0 else []), *shared]
-        line = ["train", name, recipe, str(work.steps), str(epochs)]
+        line = ["train", name, recipe, str(plan.steps), str(epochs)]
         trainings.append(f'    {shlex.join(line)} "$seed" {shlex.join(own)}'.rstrip())
-        checkpoint = f"checkpoints/global_step_{work.steps}/actor/huggingface"
+        checkpoint = f"checkpoints/global_step_{plan.steps}/actor/huggingface"
         run = f'"$(name {shlex.quote(name)} "$seed")"'
         evaluations.append(f"    evaluate {run} runs/{run}/{checkpoint}")
     head = _HEAD.format(
         name=shlex.quote(target.name),
-        responses=round(max(work.drawn or work.responses for work in works)),
-        dropped=" (and what dynamic sampling drops)" if any(w.drops and not w.drawn for w in works) else "",
+        responses=round(max(plan.drawn or plan.responses for plan in plans)),
+        dropped=" (and what dynamic sampling drops)"
+        if any(plan.drops and not plan.drawn for plan in plans)
+        else "",
         benchmarks=DEFAULT_BENCHMARKS,
         machine=shlex.join(words),
         data=shlex.quote(str(data)),

@@ -36,8 +36,8 @@ class Speed:
 
 
 @dataclass(frozen=True)
-class Work:
-    """What one way of training does.
+class ComputePlan:
+    """What one way of training draws, and how long it takes.
 
     Attributes:
         method: what it is.
@@ -74,7 +74,7 @@ class Work:
         return self.generation_hours + self.training_hours
 
 
-def plan_work(
+def plan_compute(
     composition: Composition,
     shape: ModelShape,
     questions: int,
@@ -83,8 +83,8 @@ def plan_work(
     *,
     compare: Sequence[Recipe] = (),
     responses: int | None = None,
-) -> tuple[Work, ...]:
-    """Return the work of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
+) -> tuple[ComputePlan, ...]:
+    """Return the plan of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
     At equal epochs a recipe with N neighbors and G responses to each prompt draws N+1 times the responses of
     GRPO, a cost that the paper leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws
@@ -113,9 +113,9 @@ def plan_work(
             f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
         )
 
-    def work(method: str, recipe: Recipe, steps: int, epochs: float) -> Work:
+    def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
         share = None if no_gradient is None else no_gradient(recipe)
-        return _work(method, recipe, epochs, steps, batch, composition, shape, speed, share)
+        return _plan(method, recipe, epochs, steps, batch, composition, shape, speed, share)
 
     steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
@@ -132,22 +132,22 @@ def plan_work(
                     f"{total:,} responses make no step of {each.name}, which draws {a_step:,}; "
                     "give more with --responses, or a smaller data.train_batch_size."
                 )
-            at_equal.append(work(each.name, each, steps, round(steps * batch / questions, 2)))
+            at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
         return tuple(at_equal)
-    first = work(recipe.name, recipe, steps, epochs)
+    first = planned(recipe.name, recipe, steps, epochs)
     if recipe.neighbors == 0:
         return (first,)
     alone = composition.preset.applied(RECIPES["grpo"], {"reward": "binary"})
     alone = replace(alone, responses=max(recipe.responses, min(recipe.rollouts, alone.responses)))
     times = recipe.rollouts // alone.responses
     if times == 1:
-        return (first, work("grpo, equal epochs and responses", alone, steps, epochs))
+        return (first, planned("grpo, equal epochs and responses", alone, steps, epochs))
     matched = replace(alone, responses=recipe.rollouts)
     return (
         first,
-        work("grpo, equal epochs", alone, steps, epochs),
-        work("grpo, equal responses", alone, steps * times, epochs * times),
-        work("grpo_matched, equal epochs and responses", matched, steps, epochs),
+        planned("grpo, equal epochs", alone, steps, epochs),
+        planned("grpo, equal responses", alone, steps * times, epochs * times),
+        planned("grpo_matched, equal epochs and responses", matched, steps, epochs),
     )
 
 
@@ -184,7 +184,7 @@ def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
     return (alone + recipe.neighbors * neighbor) / (recipe.neighbors + 1)
 
 
-def _work(
+def _plan(
     method: str,
     recipe: Recipe,
     epochs: float,
@@ -194,7 +194,7 @@ def _work(
     shape: ModelShape,
     speed: Speed,
     no_gradient: float | None,
-) -> Work:
+) -> ComputePlan:
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
@@ -213,7 +213,7 @@ def _work(
         operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
-    return Work(
+    return ComputePlan(
         method,
         recipe.rollouts,
         epochs,
@@ -230,17 +230,17 @@ def _work(
     )
 
 
-def uncounted(works: Sequence[Work]) -> list[str]:
+def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
-        f"{work.method} draws more than the {work.responses:,} responses that it keeps; a --pilot tells "
+        f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; a --pilot tells "
         "how many"
-        for work in works
-        if work.drops and work.drawn is None
+        for plan in plans
+        if plan.drops and plan.drawn is None
     ]
 
 
-def warnings(composition: Composition, first: Work) -> list[str]:
+def warnings(composition: Composition, first: ComputePlan) -> list[str]:
     """Return what the forecast means for the run; empty without a pilot."""
     share, recipe = first.no_gradient, composition.recipe
     if share is None:
