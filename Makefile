@@ -136,8 +136,8 @@ docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
-# All but what takes minutes a test; without FULL also but what takes more than a second.
-QUICK = -m "$(if $(FULL),,not slow and )not vllm and not trl and not ($(TOOLS))" --ignore tests/e2e --ignore tests/ui/browser
+# All but what takes minutes a test; without FULL also but what takes more than a second, as pyproject.toml has it.
+QUICK = $(if $(FULL),-m "not vllm and not trl and not ($(TOOLS))") --ignore tests/e2e --ignore tests/ui/browser
 
 # What holds SQL of its own; on a server every other test runs too, but those marked `sqlite` and those without a
 # folder for a database. What engines of a cluster and pictures add to test_sampling_*.py is no SQL.
@@ -151,11 +151,11 @@ pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)
 	@echo "make: tests, $(if $(FULL),15,4) minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 ifdef FULL
-	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 tests/trainer_adapter/test_trl.py
+	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 -m "" tests/trainer_adapter/test_trl.py
 	@echo "make: what holds SQL on PostgreSQL, 4 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
 	@echo "make: trainings with verl, and pages in Chromium, 20 minutes"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder tests/e2e tests/ui/browser
+	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "" tests/e2e tests/ui/browser
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.
