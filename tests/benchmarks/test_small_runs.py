@@ -47,7 +47,8 @@ ELSEWHERE = {
 }
 """Run by tests of their own."""
 TRAINING = {"speed.verl_start", "studies.sandbox_base", "studies.sandbox_plain", "studies.sandbox_study"}
-"""Minutes to days; only their help is asked for."""
+"""Minutes to days; only their help is asked for. `verl_start --rounds 1` takes two minutes of a core;
+`sandbox_base` draws at least 32 responses to each of 1,224 prompts, as a world has so many."""
 
 
 @pytest.fixture
