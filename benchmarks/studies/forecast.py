@@ -41,7 +41,7 @@ from evaluator.signal.forecast import (
     forecast,
     halves,
 )
-from evaluator.signal.groups import Checkpoint, GroupCounts, PromptSample, QuestionGroup, count_groups
+from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.sources.rollouts import read_visits
 from evaluator.signal.zero_gradient import zero_gradient
 from trainer_adapter.methods.skipping import DeadGroups
@@ -176,7 +176,7 @@ def report_speed(questions: int, seed: int) -> dict[str, float]:
         )
         for number, row in enumerate(correct.tolist())
     )
-    checkpoint = Checkpoint("speed", groups)
+    checkpoint = CheckpointGroups("speed", groups)
     found = {}
     for name, work in (
         ("zero_gradient", lambda: zero_gradient(checkpoint, G, N)),

@@ -32,7 +32,7 @@ from evaluator.evals.results import load_result
 from evaluator.evals.runs import find_eval_run
 from evaluator.passk.curves import curve
 from evaluator.signal.difficulty import audit_difficulty
-from evaluator.signal.groups import Checkpoint, count_groups
+from evaluator.signal.groups import CheckpointGroups, count_groups
 from evaluator.signal.sources.eval_runs import load_runs
 from evaluator.signal.zero_gradient import (
     JOINT_GROUP,
@@ -116,7 +116,7 @@ def measure(folder: Path, name: str, samples: int) -> Base:
     )
 
 
-def within_sd(pilot: Checkpoint) -> float:
+def within_sd(pilot: CheckpointGroups) -> float:
     """Return the standard deviation of success between the prompts of a question, sampling noise taken off.
 
     The root of the mean over questions of the variance between prompts, minus what n responses to a prompt

@@ -90,7 +90,7 @@ _THOUGHT = re.compile(
     r"[<\[](?P<tag>/?)(?i:think(?:ing)?)[>\]]"
     r"|<\|channel\|>\s*(?P<channel>[a-z]+)"
     r"(?:[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,30})?<\|(?:message|end)\|>)?"
-    r"|(?P<final>assistantfinal)|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z])"
+    r"|(?P<final>assistantfinal(?![a-z]))|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z])"
 )
 """Tags around thoughts, and channels of gpt-oss: without its tokens "analysisWe ...assistantfinal..."."""
 _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")
@@ -196,7 +196,8 @@ _JSON_ANSWER = re.compile(
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 miles of `50 miles in 7 hours`
     r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!and\b|or\b|x\b|(?:year|month|week|day|hour|minute)s?\b)"
-    r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
+    r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?!.*\b(?:is|are|gives|equals|so|plus|minus|times)\b)"
+    r"(?![A-Za-z]+ \d+ [A-Za-z]+\W*$)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
 )
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(
@@ -272,7 +273,10 @@ def _unescaped(match: re.Match[str]) -> str:
 
 def _tagged(text: str) -> Statement | None:
     """What the last `<answer>...</answer>` states, None where all are empty."""
-    for match in reversed(list(_TAGGED.finditer(text))):
+    matches = list(_TAGGED.finditer(text))
+    if matches and "</answer>" in text[matches[-1].end() :]:
+        return None  # an answer whose opening tag lacks
+    for match in reversed(matches):
         line = _first_line(match[1])
         if len(line) >= len(match[1].strip(" \t\n*_:")):
             inside: Statement | None = Statement(line, text[: match.start()], True)

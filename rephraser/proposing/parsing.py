@@ -74,19 +74,13 @@ _ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
 _INLINE_CHATTER = re.compile(
     r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
 )
-_REFUSED = (
-    r"(?:help|assist|comply|satisfy|answer|respond|translate|polish|engage|participate|continue|proceed"
-    r"|(?:fulfil|provid|creat|generat|produc|writ|complet|process|chang|modif|reformulat|re-?word|re-?phras"
-    r"|re-?writ|paraphras)\w*|do (?:this|that|it|so)"
-    r"|[^.?!\n]{0,60}\b(?:request|prompt|image|picture|re-?phras\w+|re-?writ\w+|paraphras\w+"
-    r"|th(?:is|at|e) (?:problem|question|text|task)))\b"
-)
-"""What follows "I cannot" in a refusal; a problem may begin "I cannot find 3 of my keys" too."""
 _REFUSAL = re.compile(
     r"^\W*(?:i(?:'|’)?m (?:very )?sorry|i am sorry|sorry,|as an ai\b|i must decline"
-    r"|(?:unfortunately, )?i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am (?:unable|not able) to)"
-    rf" (?:\w+ly |be able to )?{_REFUSED}"
-    rf"|(?:unfortunately, )?i(?:'|’)m (?:unable|not able) to (?:\w+ly )?{_REFUSED})",
+    r"|(?:unfortunately, )?(?:i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am (?:unable|not able))"
+    r"|i(?:'|’)m (?:unable|not able))\b"
+    r"(?![^.?!\n]*[\d$\\])"  # a problem may begin "I cannot find 3 of my keys" too
+    r"|(?:unfortunately, )?i\b[^.?!\n]{0,20}\b(?:cannot|not|unable|(?:can|won)(?:'|’)?t)\b[^.?!\n]{0,80}"
+    r"\b(?:request|prompt|image|help|assist|version|re-?phras|re-?writ|re-?word|paraphras))",
     re.I,
 )
 _PROMPT_ECHO = (
