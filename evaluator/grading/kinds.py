@@ -36,7 +36,7 @@ _OPERATORS = (
 )
 _LETTERS = re.compile(
     r"\\[A-Za-z]+ ?(?:\{[^{}]*\} ?)*(?:[A-J](?![A-Za-z]))?|[\^_] ?\{[^{}]*\}|(?<![A-Za-z])[a-zK-Z]\([^()]*\)"
-    r"|(?<![\w\\^+*/|<>'])(?:(?<!-)|(?<=[a-z]{2}-)|(?<=--))\(?([A-J])(?![\w'])"
+    r"|(?<![\w\\^+*/|<>'])(?<!/\()(?:(?<!-)|(?<=[a-z]{2}-)|(?<=--))\(?([A-J])(?![\w'])"
     r"(?! ?[=^+*<>]| ?/ ?(?:\w\b|\d|\\)|\|(?![a-z]{2})|\\(?!q?quad)| \\(?:"
     + _OPERATORS
     + r")\b|-[^a-z-]|-[a-z]\b)"
@@ -126,7 +126,9 @@ def choice_letters(text: str) -> list[str]:
         return [labelled[0]]
     if letter := structure.letter_in_front(text):
         return [letter]
-    letters = _LETTERS.finditer(_WORDS.sub(lambda match: f" {match[1] or match[2] or ''} ", text))
+    for _ in range(2):  # \text{\textbf{B}}
+        text = _WORDS.sub(lambda match: f" {match[1] or match[2] or ''} ", text)
+    letters = _LETTERS.finditer(text)
     return list(dict.fromkeys(match[1] or match[2] for match in letters if match[1] or match[2]))
 
 

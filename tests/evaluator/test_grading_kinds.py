@@ -195,7 +195,7 @@ def test_a_letter_in_a_formula_is_no_option(text: str) -> None:
         r"\underline{B}", "'B'", "All except B", r"\text{B. } 5", r"\textbf{B}: 5", "**B** (the lung)",
         "**Answer: B** (the lung)", "**B**, the lung", "*B* lung", r"\textbf{B} \frac{1}{2}", r"B \checkmark",
         "likely 'B. yes'", "B--lung", "B<|im_end|>", "B</answer>", r"12 \Rightarrow B", "-> B",
-        "B | lung", "B/lung",
+        "B | lung", "B/lung", r"\text{\textbf{B}} \$12",
     ],
 )  # fmt: skip
 def test_an_option_in_any_dress(text: str) -> None:
