@@ -68,7 +68,7 @@ def test_the_parts_of_other_nodes_may_lie_there(tmp_path: Path) -> None:
     assert fault_of(tmp_path, 2, gpus=2) is None
     assert fault_of(tmp_path, 2, gpus=4) == "has no actor/model_world_size_4_rank_0.pt"
     (place / "actor" / "optim_world_size_4_rank_3.pt").unlink()
-    assert fault_of(tmp_path, 2, gpus=2) == "has no actor/optim_world_size_4_rank_0.pt"
+    assert fault_of(tmp_path, 2, gpus=2) == "has no actor/optim_world_size_4_rank_3.pt"
 
 
 def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
@@ -86,6 +86,22 @@ def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
         path.unlink()
     assert fault_of(tmp_path, 2) == "has no actor/optim_world_size_*.pt"
     assert resuming.fault_of(tmp_path, 2, gpus=2, parts=("model",)) is None
+
+
+def test_of_a_run_that_ended_only_the_weights_must_be_there(tmp_path: Path) -> None:
+    save(tmp_path, 2)
+    for path in (save(tmp_path, 4) / "actor").glob("optim*"):
+        path.unlink()
+    assert resuming.mend(tmp_path, gpus=2, parts=PARTS, ended=True) is None
+    assert tracked_step(tmp_path) == 4
+    assert "training goes on from the checkpoint of step 2" in str(mend(tmp_path))
+
+
+def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> None:
+    save(tmp_path, 2)
+    with pytest.raises(InputError, match=r"no weights that verl goes on with"):
+        resuming.mend(tmp_path, gpus=2, parts=("optim",))
+    assert resuming.mend(tmp_path, gpus=2, parts=(), ended=True) is None
 
 
 def test_a_checkpoint_is_whole_once_the_loaders_state_is_written(tmp_path: Path) -> None:

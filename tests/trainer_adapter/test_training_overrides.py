@@ -79,7 +79,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
         ("algorithm.filter_groups.max_num_gen_batches=5", r"say tagrpo_run\.max_gen_batches"),
         ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter decides"),
-        ("+trainer.v1.sync.parameter_sync_step=2", "are read as one batch"),
+        ("+trainer.v1.sync.parameter_sync_step=2", "read as one batch"),
         ("distillation.enabled=true", "learns from a teacher"),
         ("actor_rollout_ref.rollout.multi_turn.enable=true", "of one turn"),
         (f"{ACTOR}.checkpoint.async_save=true", "names no last checkpoint"),

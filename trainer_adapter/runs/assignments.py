@@ -40,6 +40,7 @@ _GPU_KEYS = {
 }
 _UNREAD_KEYS = {
     f"{_ACTOR}.clip_ratio_c": "say loss.dual_clip",
+    f"{_ACTOR}.optim.warmup_style": f"this is verl's old name; say {_ACTOR}.optim.lr_scheduler_type",
     f"{_ACTOR}.loss_scale_factor": "sums over tokens are divided by data.max_response_length",
     f"{_ACTOR}.checkpoint.async_save": "verl has it for Megatron, and names no last checkpoint with it",
     f"{_ROLLOUT}.multi_turn": "recipes draw responses of one turn, without tools",
@@ -47,7 +48,6 @@ _UNREAD_KEYS = {
     f"{_CORRECTION}.rollout_is_batch_normalize": "importance weights are truncated, never normalised",
     "algorithm.filter_groups.max_num_gen_batches": f"say {SETTINGS_KEY}.max_gen_batches",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
-    "trainer.v1.sync.parameter_sync_step": "a step's responses are of one policy, and are read as one batch",
     "distillation.enabled": "no recipe learns from a teacher",
     _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
     **{
@@ -70,6 +70,7 @@ _AS_VERL_HAS_THEM: dict[str, tuple[Any, str]] = {
     "algorithm.gamma": (1, "an advantage is of a whole response, without a discount"),
     "algorithm.lam": (1, "an advantage is of a whole response, without a discount"),
     "algorithm.use_pf_ppo": (False, "a step trains on the responses that it drew, each once"),
+    "trainer.v1.sync.parameter_sync_step": (1, "a step's responses are of one policy, read as one batch"),
     "trainer.balance_batch": (True, "updates are always balanced over the GPUs"),
     "trainer.critic_warmup": (0, "recipes have no critic, and the first steps would train nothing"),
 }

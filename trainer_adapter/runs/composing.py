@@ -258,13 +258,16 @@ _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size",
 """How many responses verl's queue takes, and its default."""
 
 _STEPS_AT_ONCE = 4
-"""A step's responses, again on the prompts that were asked, and two steps' of dynamic sampling under way."""
+"""A step's responses, again on the prompts that were asked, and two steps' of dynamic sampling under way, of
+which the user may want more."""
 
 
 def _hold_a_step(values: dict[str, Setting], recipe: Recipe) -> None:
     """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
     questions = values["data.train_batch_size"].value
-    rows = _STEPS_AT_ONCE * questions * recipe.rollouts if isinstance(questions, int) else 0
+    under_way = values.get("algorithm.filter_groups.max_inflight_gen_batches")
+    steps = _STEPS_AT_ONCE + (under_way.value - 1 if under_way and isinstance(under_way.value, int) else 0)
+    rows = steps * questions * recipe.rollouts if isinstance(questions, int) else 0
     if rows > _QUEUE_ROWS and _QUEUE not in values:
         values[_QUEUE] = Setting(_QUEUE, rows, "ours", "room for the responses of a step")
 

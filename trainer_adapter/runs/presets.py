@@ -55,8 +55,12 @@ class Preset:
         """Return the preset's value of a key of verl."""
         return next(setting.value for setting in self.settings if setting.name == key)
 
-    def changes(self, recipe: Recipe) -> dict[str, Any]:
-        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
+    def changes(self, recipe: Recipe, advantage: str | None = None) -> dict[str, Any]:
+        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file.
+
+        Args:
+            advantage: that the user takes in place of the recipe's.
+        """
         if RECIPES.get(recipe.name) is not recipe:
             return {}
         changed: dict[str, Any] = {}
@@ -64,7 +68,7 @@ class Preset:
             changed["responses"] = recipe.responses * self.responses // _G
         if self.reward is not None and recipe.reward == "binary":
             changed["reward"] = self.reward
-        if self.alpha is not None and takes_alpha(recipe.advantage):
+        if self.alpha is not None and takes_alpha(advantage or recipe.advantage):
             changed["alpha"] = self.alpha
         if self.kl_coef is not None and recipe.loss.kl_coef > 0:
             changed["loss"] = {"kl_coef": self.kl_coef}
@@ -76,10 +80,9 @@ class Preset:
         Raises:
             InputError: see `compose`; where the preset's axes are the reason, it says so.
         """
-        given, own = dict(changes or {}), self.changes(recipe)
+        given = dict(changes or {})
+        own = self.changes(recipe, given.get("advantage"))
         loss = {**own.pop("loss", {}), **given.pop("loss", {})}
-        if "alpha" in own and "advantage" in given and not takes_alpha(str(given["advantage"])):
-            del own["alpha"]
         try:
             return compose(recipe, {**own, **given, "loss": loss})
         except InputError as error:

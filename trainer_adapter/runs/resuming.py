@@ -183,7 +183,8 @@ def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> s
             return f"has no actor/{part}_world_size_*.pt"
         for world, present in ranks[part].items():
             if len(present) not in (world, gpus):
-                missing = min({*range(world)} - present)
+                first = min(present) // gpus * gpus  # this node's ranks follow each other
+                missing = min({*range(first, first + gpus)} - present, default=first + gpus)
                 return f"has no actor/{part}_world_size_{world}_rank_{missing}.pt"
     for path in (*sorted((place / "actor").glob("*_world_size_*.pt")), place / "data.pt"):
         if not path.exists():
@@ -193,7 +194,7 @@ def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> s
     return None
 
 
-def mend(folder: Path, *, gpus: int, parts: Collection[str]) -> str | None:
+def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False) -> str | None:
     """Let verl's tracker name the last whole checkpoint; return what had to be done, None where nothing had.
 
     verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
@@ -201,13 +202,21 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str]) -> str | None:
 
     Args:
         gpus, parts: see `fault_of`.
+        ended: nothing is left to train, so that only the weights are looked at.
 
     Raises:
-        InputError: a checkpoint was saved, and none is whole.
+        InputError: a checkpoint was saved, and none is whole, or none holds weights to go on with.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():
         return None
+    if ended:
+        parts = [part for part in parts if part == "model"]
+    elif "model" not in parts:
+        raise InputError(
+            f"{folder}: the checkpoints of this run hold no weights that verl goes on with; only one whose "
+            "checkpoint.save_contents and .load_contents have `model` can be resumed."
+        )
     fault = "does not say which"
     if step is not None:
         lack = fault_of(folder, step, gpus=gpus, parts=parts)

@@ -173,13 +173,10 @@ def train(
         notes = []
         if ended := folder.end_leftovers():
             notes.append(f"{ended} processes were left of a start that was killed; they were ended")
-        parts, gpus = loaded_parts(wanted.overrides), wanted.machine.gpus
-        if resume and (mended := mend(folder.checkpoints, gpus=gpus, parts=parts)):
-            notes.append(mended)
         try:
             data = _data(wanted, open_database, folder.data, resume=resume)
             prepared = _prepare(wanted, name, folder, data, resume=resume)
-            if resume and (ended_well := _finished(prepared)) is not None:
+            if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
             notes += checking.check_machine(prepared.composition, data)
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
@@ -285,8 +282,6 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
                 f"{folder.path}: run {name} was started with other settings, so going on would make one run "
                 f"of two:{listed}\nRepeat the settings it began with, or give this one another --name."
             )
-        if folder.checkpoint() is None:
-            notes.append("no checkpoint was saved yet; training begins at step 1 again")
     environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
         name=name,
@@ -301,13 +296,16 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
     )
 
 
-def _finished(prepared: Prepared) -> Trained | None:
-    """Return how the run ended where its last step is trained and saved; None where there is more to do."""
-    attempts = prepared.folder.attempts()
-    if not attempts or attempts[-1].returncode != 0 or attempts[-1].stopped_by is not None:
-        return None
+def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
+    """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
+    attempts, composition = prepared.folder.attempts(), prepared.composition
+    ended = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
+    parts, gpus = loaded_parts(composition.user), composition.machine.gpus
+    mended = mend(prepared.folder.checkpoints, gpus=gpus, parts=parts, ended=ended)
     saved = prepared.folder.checkpoint()
-    if saved is None or saved < prepared.composition.count_steps(prepared.data.rows):
+    if mended or saved is None:
+        notes.append(mended or "no checkpoint was saved yet; training begins at step 1 again")
+    if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.
     last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)

@@ -264,20 +264,20 @@ class Answer:
 def read_answer(response: Any) -> Answer:
     """Return the content of litellm's `ModelResponse` or `TextCompletionResponse`.
 
-    Halves of characters, where a server cut an answer inside of one, become U+FFFD.
-
     Raises:
         InvalidAnswerError: see `read_body`.
     """
     try:
         raw = response.model_dump_json()
     except ValueError:  # such a half, which pydantic cannot write
-        raw = whole_characters(json.dumps(response.model_dump(), ensure_ascii=False))
+        raw = json.dumps(response.model_dump(), ensure_ascii=False)
     return read_body(json.loads(raw), raw)
 
 
 def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
     """Return the content of a completion, of chat or of raw text, as parsed JSON.
+
+    Halves of characters, where a server cut an answer inside of one, become U+FFFD.
 
     Raises:
         InvalidAnswerError: it holds no choice, was broken off by the server, or is no completion.
@@ -293,7 +293,7 @@ def read_body(body: Mapping[str, Any], raw: str | None = None) -> Answer:
     if broken := {choice.finish_reason for choice in choices} & _BROKEN_OFF:
         raise InvalidAnswerError(f"the server broke the answer off (finish_reason {broken.pop()})", usage)
     text = raw if raw is not None else json.dumps(body, ensure_ascii=False)
-    return Answer(choices, usage, str(body.get("model") or ""), text)
+    return Answer(choices, usage, str(body.get("model") or ""), whole_characters(text))
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
@@ -302,7 +302,7 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
     native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
     reason = native if native in _BROKEN_OFF else reason
     if "message" not in choice:
-        return Choice(str(choice["text"] or ""), str(reason))
+        return Choice(whole_characters(str(choice["text"] or "")), str(reason))
     message = choice["message"]
     content = message.get("content")
     extra = message.get("provider_specific_fields") or {}
@@ -311,9 +311,9 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
         return Choice(str(refusal), "refusal")
     thought = message.get("reasoning_content") or message.get("reasoning") or extra.get("reasoning_content")
     return Choice(
-        content if isinstance(content, str) else "",
+        whole_characters(content) if isinstance(content, str) else "",
         str(reason),
-        thought if isinstance(thought, str) and thought else None,
+        whole_characters(thought) if isinstance(thought, str) and thought else None,
     )
 
 

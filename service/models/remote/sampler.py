@@ -217,7 +217,7 @@ class _Filling:
         self._cells.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
 
     def count(self, answer: ChatResponse | Failure) -> None:
-        """ReportSamples an answer."""
+        """Report an answer."""
         self._usd += answer.cost_usd or 0.0
         self._failed += isinstance(answer, Failure)
         spent = f"${self._usd:.2f}" if self._usd else ""
