@@ -47,7 +47,9 @@ def whole_solutions(problems: Iterable[Problem]) -> int:
 
     Graded against themselves they are correct.
     """
-    golds = (problem.answer for problem in problems if problem.kind != "code")
+    from evaluator.grading.extraction import gold_answer
+
+    golds = (gold_answer(problem.answer) for problem in problems if problem.kind != "code")
     return sum("\n" in gold and len(_WORD.findall(gold)) >= _WORDS_OF_PROSE for gold in golds)
 
 

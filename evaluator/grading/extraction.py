@@ -111,14 +111,14 @@ def after_thinking(response: str) -> str | None:
         "analysis" in response[:30] or "commentary" in response[:30]
     ):
         return response[-LONGEST_RESPONSE:]  # quicker than the pattern, and most have none
-    start, opened, end = 0, False, len(response)
+    start, opened, in_channel = 0, False, False
     for mark in _THOUGHT.finditer(response):
         if mark["tag"] or mark["final"] or mark["channel"] == "final":
-            start = mark.end()
-            ending = _MESSAGE_END.search(response, start) if mark["channel"] else None
-            end = ending.start() if ending is not None else len(response)
+            start, in_channel = mark.end(), mark["channel"] is not None
         else:
             opened = True
+    ending = _MESSAGE_END.search(response, start) if in_channel else None
+    end = ending.start() if ending is not None else len(response)
     return None if opened and not start else response[start:end][-LONGEST_RESPONSE:]
 
 
@@ -195,7 +195,7 @@ _JSON_ANSWER = re.compile(
 )
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
 _COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 miles of `50 miles in 7 hours`
-    r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!and\b|or\b|x\b|(?:year|month|week|day|hour|minute)s?\b)"
+    r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!(?:and|or|x|in|(?:year|month|week|day|hour|minute)s?)\b)"
     r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?!.*\b(?:is|are|gives|equals|so|plus|minus|times)\b)"
     r"(?![A-Za-z]+ \d+ [A-Za-z]+\W*$)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
 )
@@ -238,7 +238,8 @@ def final_statement(text: str) -> Statement | None:
     """What follows the last marker, else the last sentence that states something; None without one."""
     if (answer := _json_answer(text)) is not None:
         return Statement(answer, "", True)
-    if "</answer>" in text and (tagged := _tagged(text)) is not None:
+    closed = text.rfind("</answer>")
+    if closed >= 0 and (last_marker(text) or 0) <= closed and (tagged := _tagged(text)) is not None:
         return tagged
     end: int | None = len(text)
     for _ in range(3):  # a response cut off behind a marker may state its answer behind an earlier one

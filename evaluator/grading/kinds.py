@@ -30,27 +30,7 @@ from service.errors import InputError
 DEFAULT_TOLERANCE = "1%"
 """Of a gold without a tolerance of its own: the threshold of Minerva's grader (arXiv 2206.14858)."""
 
-_OPERATORS = (
-    "cdot|times|div|pm|mp|cup|cap|setminus|wedge|vee|in|notin|subset|subseteq|leq?|geq?|neq?|lt|gt|equiv"
-    "|approx|sim|cong|perp|parallel|mid|circ|oplus|otimes|ast"
-)
-_LETTERS = re.compile(
-    r"\\[A-Za-z]+ ?(?:\{[^{}]*\} ?)*(?:[A-J](?![A-Za-z]))?|[\^_] ?\{[^{}]*\}|(?<![A-Za-z])[a-zK-Z]\([^()]*\)"
-    r"|(?<![\w\\^+*/|<>'])(?<!/\()(?:(?<!-)|(?<=[a-z]{2}-)|(?<=--))\(?([A-J])(?![\w'])"
-    r"(?! ?[=^+*<>]| ?/ ?(?:\w\b|\d|\\)|\|(?![a-z]{2})|\\(?!q?quad)| \\(?:"
-    + _OPERATORS
-    + r")\b|-[^a-z-]|-[a-z]\b)"
-    r"|(?<![\^+*/])\(([A-J])\)(?!\^)"
-)
-"""Letters that are no part of a formula; what is one (`P(A)`, `\\frac{A}{2}`, `x^2 + C`) holds none."""
-_WORDS = re.compile(
-    r"\\(?:text|underline|f?boxed) ?\{([^{}]*)\}|\\(?:text|math)[a-z]+ ?\{ ?(\(?[A-J]\)?[.):]?) ?\}|\\[{}]"
-    r"|\\(?:[Ll]ongr|[Rr])ightarrow\b|\\to\b|[-=]>"
-)
-_MARKUP = re.compile(
-    r"\*\*|__|<\|[^|>]*\|>|</?\w\w+>|</?\w+\|?>?$|(?<![\w*])\*(?=\(?[A-J]\)?[.:]?\*)|(?<=[A-J).:])\*(?![\w*])"
-)
-_QUOTED = re.compile(r"""(?<!\w)['"‘“](.*?)['"’”](?!\w)""")
+_LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
 _LETTERS_IN_A_ROW = re.compile(r"(?:\([A-J]\) ?){2,}|(?:[A-J][.):] ?){2,}[A-J]")
 # An option and its text, which begins with no label and no initial, and names no option in parentheses.
@@ -114,7 +94,9 @@ def judge_choice(gold: str, answer: str) -> Outcome:
 
 def choice_letters(text: str) -> list[str]:
     """The different letters that an answer names, in order; the text of an option is not looked into."""
-    text = normal.tidy(_QUOTED.sub(r" \1 ", _MARKUP.sub("", text))).strip("'\"")
+    if too_long(text):
+        return []
+    text = normal.tidy(text)
     words = structure.plain_words(text)
     if named := _NAMED_CHOICE.fullmatch(words):
         words = named.group(1).strip()
@@ -124,12 +106,7 @@ def choice_letters(text: str) -> list[str]:
         return listed
     if (labelled := structure.labelled_choice(text) or structure.labelled_choice(words)) is not None:
         return [labelled[0]]
-    if letter := structure.letter_in_front(text):
-        return [letter]
-    for _ in range(2):  # \text{\textbf{B}}
-        text = _WORDS.sub(lambda match: f" {match[1] or match[2] or ''} ", text)
-    letters = _LETTERS.finditer(text)
-    return list(dict.fromkeys(match[1] or match[2] for match in letters if match[1] or match[2]))
+    return list(dict.fromkeys(_LETTERS.findall(text)))
 
 
 def _listed_letters(words: str) -> list[str]:

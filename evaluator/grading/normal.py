@@ -282,7 +282,7 @@ _UNIT_WORDS = {
 }  # fmt: skip
 _MEASURES = frozenset(_UNIT_WORDS.values()) | frozenset((
     "week", "day", "month", "year", "ounce", "ton", "acre", "cent", "degree", "percent", "celsius",
-    "fahrenheit", "radian",
+    "fahrenheit", "radian", "yen", "rupee",
 ))  # fmt: skip
 _SUFFIX = re.compile(
     r"(?P<core>.*?[^\\ ]) ?(?:(?P<percent>\\?%)|(?P<degree>\^\\circ ?(?:\\text\{)? ?[CFcf]?\}?)"
@@ -396,5 +396,5 @@ def units_conflict(first: str | None, second: str | None) -> bool:
 
 def is_measure(word: str) -> bool:
     """True for a unit of measurement in any spelling or a scale: `cm`, `hours`, `square feet`, `million`."""
-    spelled = word.lower().rstrip(".").rstrip("23²³^").strip()
+    spelled = word.lower().rstrip(".").rstrip("23²³^").strip()[:100]
     return any(part in _MEASURES or part in _SCALES for part in _one_unit(spelled, None).split())

@@ -79,7 +79,7 @@ _REFUSAL = re.compile(
     r"|(?:unfortunately, )?(?:i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am (?:unable|not able))"
     r"|i(?:'|’)m (?:unable|not able))\b"
     r"(?![^.?!\n]*[\d$\\])"  # a problem may begin "I cannot find 3 of my keys" too
-    r"|(?:unfortunately, )?i\b[^.?!\n]{0,20}\b(?:cannot|not|unable|(?:can|won)(?:'|’)?t)\b[^.?!\n]{0,80}"
+    r"|(?:unfortunately, )?i\b[^.?!\n]{0,20}\b(?:cannot|not able|unable|(?:can|won)(?:'|’)?t)\b[^.?!\n]{0,80}"
     r"\b(?:request|prompt|image|help|assist|version|re-?phras|re-?writ|re-?word|paraphras))",
     re.I,
 )
@@ -98,9 +98,23 @@ _JSON_ARRAY = re.compile(
     + rf')"\s*:\s*)?\[(?P<strings>(?:[\s,]*{_JSON_STRING.pattern})*)',
     re.S,
 )
+_REMARKS = frozenset(
+    {
+        "answer",
+        "changes",
+        "comment",
+        "explanation",
+        "note",
+        "notes",
+        "original",
+        "reason",
+        "reasoning",
+        "solution",
+    }
+)
 _TEXT_KEYS = (
     *("rephrasing", "rephrased_question", "rewritten_question", "rephrased", "rewritten", "rewrite"),
-    *("rephrased_problem", "rewritten_problem", "paraphrase", "text", "question", "problem", "content"),
+    *("rephrased_problem", "rewritten_problem", "paraphrase", "text", "question", "content"),
 )
 
 
@@ -237,7 +251,11 @@ def _strings(value: Any) -> list[str] | None:
         texts = [item for item in value.values() if isinstance(item, str)]
         if texts and len(texts) == len(value):
             return texts
-        sentences = [text for text in texts if " " in text.strip()]
+        sentences = [
+            item
+            for key, item in value.items()
+            if isinstance(item, str) and " " in item.strip() and key.lower() not in _REMARKS
+        ]
         return sentences if len(sentences) == 1 else None
     return None
 
@@ -303,10 +321,13 @@ def _clean(item: str) -> str:
 
 def _without_numbers(items: list[str]) -> list[str]:
     """Return items without the numbers 1, 2, ... before them; a list of facts inside of one keeps its own."""
-    starts = [_NUMBER.match(item) for item in items]
+    starts = [_NUMBER.match(item) if item else None for item in items]
     if not items or _SECOND.search(items[0]):
         return items
-    if any(start is None or int(start[1]) != place for place, start in enumerate(starts, 1)):
+    if any(
+        item and (start is None or int(start[1]) != place)
+        for place, (item, start) in enumerate(zip(items, starts, strict=True), 1)
+    ):
         return items
     return [item[start.end() :] if start else item for item, start in zip(items, starts, strict=True)]
 

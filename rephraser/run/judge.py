@@ -137,7 +137,8 @@ def ready_cases(
         ]
         noticed += [] if answered is None else premise_findings(answered)
         looks = rule_for(spec.rule, structure_of(finding["name"] for finding in noticed)).looks
-        original = _first(answers, spec, status.question_id, spec.rule.original_samples)
+        own = spec.rule.original_samples
+        original = _first(answers, spec, status.question_id, own, whole=not closed)
         candidate = None if look >= len(looks) else _first(answers, spec, status.candidate_id, looks[look])
         if closed and candidate is None:
             candidate = [[] for _ in spec.solvers]
@@ -172,12 +173,18 @@ def _findings(session: Session, run_id: str, candidate_ids: Sequence[str]) -> di
     return {identity: evidence["findings"] for identity, evidence in session.execute(query)}
 
 
-def _first(answers: _Drawn, spec: RunSpec, subject_id: str, samples: int) -> list[list[str | None]] | None:
-    """Return each solver's share of the first `samples` answers, those that came; None while some may."""
+def _first(
+    answers: _Drawn, spec: RunSpec, subject_id: str, samples: int, *, whole: bool = True
+) -> list[list[str | None]] | None:
+    """Return each solver's share of the first `samples` answers, those that came; None while some may.
+
+    Args:
+        whole: wait for those that may come.
+    """
     parts = []
     for solver, share in zip(spec.solvers, spec.shares(samples), strict=True):
         drawn = answers.get((solver.id, subject_id), [])
-        if len(drawn) < share:
+        if whole and len(drawn) < share:
             return None
         parts.append([answer for answer in drawn[:share] if not isinstance(answer, _Lost)])
     return parts

@@ -303,7 +303,7 @@ def test_a_choice_needs_its_columns() -> None:
 
 
 def test_a_gold_of_several_lines_with_words_is_a_solution_and_no_answer() -> None:
-    solution = "Each box has 2 * 3 = 6 pens.\nSo all the boxes together have 24 pens.\nA: 24"
+    solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     answers = [
         solution,
         "24",

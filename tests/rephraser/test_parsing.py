@@ -154,7 +154,12 @@ def test_items_that_cannot_be_read_are_told() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["I can't find $2$ of my $x$ pens, and hold $5$.", "I cannot carry $5$ bags."]
+    "text",
+    [
+        "I can't find $2$ of my $x$ pens, and hold $5$.",
+        "I cannot carry $5$ bags.",
+        "I did not request $2$ pens in each of the boxes.",
+    ],
 )
 def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
     asked = f"{text} What is a third of $x$?"

@@ -14,12 +14,12 @@ from rephraser.views.runs import summarize
 from service.runs.store import open_run
 
 
-def fill_answers(world: World, *, unreadable: str, only: bool = False) -> None:
+def fill_answers(world: World, *, unreadable: str, only: bool = False, most: int = 100) -> None:
     """Answer what solvers are asked; answers to the subject `unreadable` are cut off before they say a thing.
 
-    `only` these are answered.
+    `only` these are answered, and no more than `most` requests.
     """
-    for cell in world.claim(world.spec.solvers[0].id):
+    for cell in world.claim(world.spec.solvers[0].id)[:most]:
         mute = cell.subject_id == unreadable
         if only and not mute:
             continue
@@ -57,6 +57,18 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(
             session, name="later", kind="propose", spec=spec, question_ids=[QUESTION.id], versions={}
         )
     assert world.plan() == 0
+
+
+def test_a_question_is_given_up_before_all_of_its_own_answers_are_there(tmp_path: Path) -> None:
+    world = World(tmp_path, make_spec())
+    world.plan()
+    world.fill(world.claim()[0], proposals(GOOD))
+    world.read()
+    world.plan()
+    fill_answers(world, unreadable=QUESTION.id, only=True, most=5)  # 20 of 32
+    with Grader(workers=1) as grader:
+        assert world.judge(grader) == 2
+    assert world.statuses()[2:] == [(text, "undecided", True) for text in GOOD]
 
 
 def test_a_candidate_whose_answers_cannot_be_read_is_looked_at_again(tmp_path: Path) -> None:

@@ -97,17 +97,17 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
 def test_fewer_samples_than_a_run_has_or_has_begun_are_noted(cli: CommandLine, server: str) -> None:
     assert cli(*evaluate(server, "--max-requests", 11, n=12)).code == 3  # of 12: 8 and 4 samples a problem
     fewer = cli(*evaluate(server, n=8))
-    assert fewer.code == 0
     noted = words(fewer.err)
     assert "run test-model.sums has up to 12 samples a problem; those beyond --n 8 count too" in noted
     assert "run test-model.sums: 1 request beyond --n 8 open; a larger --n goes on" in noted
-    assert "batch job" not in noted
+    assert (fewer.code, "batch job" in noted) == (0, False)
     assert json.loads(cli("runs", "show", "test-model.sums", "--json").out)["finished_at"] is None
     assert "Run test-model.sums is not finished" in words(cli("eval", "report", "test-model.sums").out)
     assert cli(*evaluate(server, n=12)).code == 0
     assert "not finished" not in words(cli("eval", "report", "test-model.sums").out)
 
 
+@pytest.mark.slow
 def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
         done = cli(*evaluate(server, "--samples-per-request", 1))
@@ -121,9 +121,9 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert (again.code, stats(server)["requests"]) == (3, before)
         (run,) = json.loads(again.out)["runs"]
         assert (run["missing"], run["missing_for_good"], run["missing_samples"]) == (lost, lost, lost)
-        first, last = run["pass_at_k"][0], run["pass_at_k"][-1]
+        first = run["pass_at_k"][0]
         assert first["value_high"] - first["value"] == pytest.approx(lost / 48)
-        assert last["k"] == 8
+        assert run["pass_at_k"][-1]["k"] == 8
         assert run["finished_at"] is not None
         assert cli("runs", "show", "test-model.sums").code == 3
         report = cli("eval", "report", "test-model.sums", "--k", 1)
