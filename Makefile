@@ -101,7 +101,7 @@ tools: $(TOOLS_VENV)/.ready
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
-	@echo "make: tests with the real vLLM, 6 minutes on 2 cores"
+	@echo "make: tests with the real vLLM, 8 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m vllm $(VLLM_TESTS)
 	PYTHONPATH=$(abspath tests/support/torchvision_cpu):$(abspath $(TORCHVISION)) TAGRPO_NO_SKIP=1 \
 	  $(VLLM_VENV)/bin/pytest -n 0 -m vllm tests/service/test_engine_images.py
@@ -148,13 +148,13 @@ ON_POSTGRESQL = $(filter-out $(addprefix tests/service/test_,remote_% sampling_p
   tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)
-	@echo "make: tests, $(if $(FULL),15,4) minutes on 2 cores"
+	@echo "make: tests, $(if $(FULL),11,4) minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 ifdef FULL
 	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 -m "" tests/trainer_adapter/test_trl.py
 	@echo "make: what holds SQL on PostgreSQL, 4 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
-	@echo "make: trainings with verl, and pages in Chromium, 20 minutes"
+	@echo "make: trainings with verl, and pages in Chromium, 13 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "" tests/e2e tests/ui/browser
 endif
 
