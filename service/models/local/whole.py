@@ -73,6 +73,7 @@ class WholeBatches:
         step = _Step(rows, self._choosing)
         ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
         any_stop = min(self._choosing.stop_ids, default=0)
+        ran_out = False
         try:
             with torch.inference_mode():
                 self._model.generate(
@@ -90,6 +91,8 @@ class WholeBatches:
         except torch.OutOfMemoryError as error:
             if len(rows) == 1:
                 raise PrerequisiteError(TOO_LARGE) from error
+            ran_out = True
+        if ran_out:  # the error is gone, and with it the tensors of its frames
             self._halve(len(rows))
         else:
             self._grow(len(rows))
