@@ -91,6 +91,8 @@ def read_candidates(
     if problems:
         more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
         raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Mend or remove these rows.")
+    if not rows:
+        raise InputError(f"{opened.name}: there are no rows in it.")
     if wanted.isdisjoint(texts_of):
         raise InputError(
             f"{opened.name}: none of its {rows} rows belongs to "

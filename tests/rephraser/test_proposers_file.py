@@ -20,6 +20,12 @@ def read(folder: Path, rows: Sequence[Any], **options: Any) -> FileCandidates:
     return read_candidates(str(path), [FIRST, SECOND], **options)
 
 
+def test_a_file_of_blank_lines_has_no_rows(tmp_path: Path) -> None:
+    (tmp_path / "c.jsonl").write_text("\n\n")
+    with pytest.raises(InputError, match="there are no rows in it"):
+        read_candidates(str(tmp_path / "c.jsonl"), [FIRST])
+
+
 def test_rows_by_id_and_by_text(tmp_path: Path) -> None:
     by_id = read(tmp_path, [{"question_id": FIRST.id, "candidate": "Add $1$ and $1$."}])
     by_text = read(tmp_path, [{"problem": "  What is $1+1$?\r\n", "rephrasing": "Add $1$ and $1$."}])
@@ -91,6 +97,7 @@ def test_named_columns_win(tmp_path: Path) -> None:
     ("rows", "options", "message"),
     [
         ([{"key": FIRST.id, "candidate": "a"}], {}, "name another with --question-column"),
+        ([], {}, "the file is empty"),
         ([{"question": "Whose?", "candidate": "a"}], {}, "none of its 1 rows belongs to a question"),
         ([{"question": FIRST.text, "mine": "a"}], {}, "--candidate-column, of: question, mine"),
         ([{"question": FIRST.text}], {}, "no column looks like the candidates"),
