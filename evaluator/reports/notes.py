@@ -106,11 +106,14 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
             fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
             uneven = f" ({fewest:,} to {most:,} a problem)" if fewest < most else ""
             notes.append(f"Run {result.run.name} is not finished; the samples drawn so far count{uneven}.")
-        if result.neighbors:
-            notes.append(
-                f"Run {result.run.name} holds {result.neighbors} neighbors; only the original questions "
-                "count here. `tagrpo diagnose` compares them."
-            )
+    for number in dict.fromkeys(result.neighbors for result in results if result.neighbors):
+        names = [result.run.name for result in results if result.neighbors == number]
+        hold = f"Runs {', '.join(names)} hold" if len(names) > 1 else f"Run {names[0]} holds"
+        each = "s" * (number > 1) + " each" * (len(names) > 1)
+        notes.append(
+            f"{hold} {number} neighbor{each}; only the original questions count here. `tagrpo diagnose` "
+            "compares them."
+        )
     for version in sorted({result.grader_version for result in results}):
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:

@@ -112,8 +112,7 @@ def test_no_average_over_different_problems(db: Database) -> None:
         for name in COMPETITIONS:
             text = f"{name} of {method}" if name == "aime24" else name
             add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
-    report = build(db, "a", "b")
-    assert report.averages == ()
+    assert (report := build(db, "a", "b")).averages == ()
     assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows stand on different problems")
     assert said(report, "aime24: the rows stand on different problems (a 2, b 2)")
 
@@ -327,10 +326,11 @@ def test_other_graders_and_settings_are_said(db: Database) -> None:
 
 
 def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
-    problems = make_problems(2)
-    placed = [PlacedProblem(problems[0], "g", 0), PlacedProblem(problems[1], "g", 1)]
-    add_eval_run(db, "a", HALF, problems=placed)
-    assert said(build(db, "a"), "Run a holds 1 neighbors; only the original questions count")
+    placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
+    for name in ("a", "b"):
+        add_eval_run(db, name, HALF, problems=placed)
+    assert said(build(db, "a"), "Run a holds 1 neighbor; only the original questions")
+    assert said(build(db, "a", "b"), "Runs a, b hold 1 neighbor each; only the original questions count")
 
 
 def test_contamination_is_said(db: Database) -> None:
