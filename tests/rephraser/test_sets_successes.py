@@ -8,7 +8,7 @@ from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets.counts import count_successes
-from rephraser.verdict.successes import Successes, from_columns, read_successes, to_columns
+from rephraser.verdict.successes import Successes, from_columns, read_successes, solver_name, to_columns
 from service.database import Database
 from service.errors import InputError
 
@@ -58,9 +58,10 @@ def test_counts_are_read_from_the_evidence() -> None:
         "candidate_unparsed": 2,
     }
     solvers = [{"model": "a/b"}, {"model": "checkpoints/ck", "engine": {"weights": "w_1"}}]
-    assert read_successes({"counts": counts}, solvers) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
-    assert read_successes({"counts": {**counts, "gold": None}}, solvers) is None
-    assert read_successes({}, solvers) is None
+    names = [solver_name(solver) for solver in solvers]
+    assert read_successes(counts, names) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
+    assert read_successes({**counts, "gold": None}, names) is None
+    assert read_successes(None, names) is None
 
 
 def test_more_right_than_drawn_is_refused() -> None:
