@@ -194,6 +194,11 @@ def twin(rows: list[dict[str, Any]]) -> None:
 
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
+    "empty question": (lambda rows: rows[1].update(question=" \n"), 'row 2: "question" is empty'),
+    "empty neighbor": (
+        lambda rows: rows[0]["neighbors"][1].update(text=" "),
+        'row 1, neighbor 2: "text" is empty',
+    ),
     "number as answer": (lambda rows: rows[1].update(answer=5), 'row 2: "answer" is 5'),
     "no neighbors": (lambda rows: rows[2].update(neighbors=None), 'row 3: "neighbors" is None'),
     "text as neighbor": (lambda rows: rows[0]["neighbors"].append("x"), "row 1, neighbor 3: 'x'"),
@@ -263,6 +268,18 @@ def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Pa
 
     with pytest.raises(InputError, match="format version 99"):
         sets.import_set(db, path, "copy")
+
+
+def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    sets.export_file(db, "math", path, "parquet")
+    table = pq.read_table(path)
+    described = json.loads(table.schema.metadata[b"tagrpo"])
+    for text, message in ((b"{", "its manifest is not JSON"), (None, "or no counts")):
+        text = text or json.dumps({**described, "counts": None}).encode()
+        pq.write_table(table.replace_schema_metadata({b"tagrpo": text}), path)
+        with pytest.raises(InputError, match=message):
+            sets.import_set(db, path, "copy")
 
 
 @pytest.mark.parametrize("kind", list(FORMATS))
