@@ -290,7 +290,7 @@ def read_choices(body: str) -> list[tuple[str, str]]:
 
 
 def first_choice(body: str) -> tuple[str, bool, bool]:
-    """Return the text of the first choice, whether it was cut off, and whether a filter or the model refused."""
+    """Return the text of the first choice, whether it was cut off, and whether it was refused."""
     choices = read_choices(body)
     if not choices:
         return "", False, False
