@@ -379,7 +379,7 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
 
 def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) -> None:
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
-    add_run(db, "rules", asked, spec=make_spec(solvers=()))
+    add_run(db, "rules", asked, spec=make_spec(solvers=(), seed=20260))
     sets.publish(db, "rules", run="rules", include=("unverified",))
 
     sets.export_hf(db, "rules", tmp_path / "out")
@@ -390,6 +390,7 @@ def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) 
     assert "0 of 1 were; 1 unverified." in text
     assert "| all | 0 | 0 | 1 | not measured |" in text
     assert "| solvers | none |" in text
+    assert "| seed | 20260 |" in text
     assert "Rule of the verdicts" not in text
 
 
