@@ -13,7 +13,6 @@ from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
 from rephraser.sets import SetHeader
-from rephraser.verdict.successes import solver_name
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question
@@ -375,37 +374,3 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
     assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
     assert "load_dataset(" in card.text
-
-
-def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
-    add_run(db, "rules", asked, spec=make_spec(solvers=(), seed=20260))
-    sets.publish(db, "rules", run="rules", include=("unverified",))
-
-    sets.export_hf(db, "rules", tmp_path / "out")
-
-    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert text.startswith("---\nlicense: other\n")
-    assert "Not stated by the publisher." in text
-    assert "0 of 1 were; 1 unverified." in text
-    assert "| all | 0 | 0 | 1 | not measured |" in text
-    assert "| solvers | none |" in text
-    assert "| seed | 20260 |" in text
-    assert "Rule of the verdicts" not in text
-
-
-def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
-    add_run(db, "odd", asked)
-    sets.publish(db, "odd", run="odd")
-
-    sets.export_hf(db, "odd", tmp_path / "out")
-
-    assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
-    local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
-    assert solver_name(local) == "solver (weights_1a2b)"
-    assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
-    assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

@@ -159,3 +159,10 @@ def test_edited_counts_are_refused(db: Database, tmp_path: Path) -> None:
 def test_a_set_without_counts_has_no_summary() -> None:
     assert count_successes([]) == {}
     assert make_spec().min_distance == 0.0
+
+
+def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
+    local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
+    assert solver_name(local) == "solver (weights_1a2b)"
+    assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
+    assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"
