@@ -90,7 +90,7 @@ _THOUGHT = re.compile(
     r"[<\[](?P<tag>/?)(?i:think(?:ing)?)[>\]]"
     r"|<\|channel\|>\s*(?P<channel>[a-z]+)"
     r"(?:[^<\n]{0,100}(?:<\|constrain\|>[^<\n]{0,30})?<\|(?:message|end)\|>)?"
-    r"|(?P<final>assistantfinal(?![a-z]))|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z])"
+    r"|(?P<final>assistantfinal(?![a-z]))|\A\s*(?:assistant)?(?:analysis|commentary)(?=[^\W\d_a-z]|<\|message\|>)"
 )
 """Tags around thoughts, and channels of gpt-oss: without its tokens "analysisWe ...assistantfinal..."."""
 _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")

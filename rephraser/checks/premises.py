@@ -51,9 +51,11 @@ def parse_premises(text: str, *, truncated: bool = False) -> Premises:
 
     A list that was cut off is not read: what is missing of it may be what was dropped.
     """
+    if truncated:  # the search for tags takes long where a model went on repeating one
+        return Premises()
     body = after_thinking(text) or ""
     tagged = _TAGGED.findall(body)
-    if truncated or _OPEN.search(_TAGGED.sub("", body)):
+    if _OPEN.search(_TAGGED.sub("", body)):
         return Premises()
     by_state: dict[str, list[str]] = {"kept": [], "changed": [], "dropped": []}
     for state, premise in tagged or _LINE.findall(body):

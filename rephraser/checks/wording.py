@@ -59,34 +59,37 @@ def distance(first: str, second: str) -> float:
 
 
 def choose_apart(
-    chosen: Sequence[Sequence[str]],
+    question: Sequence[str],
     candidates: Sequence[Sequence[str]],
+    ranks: Sequence[tuple[int, ...]],
     n: int | None,
     min_distance: float,
-) -> list[int]:
-    """Return the places of up to `n` candidates, each chosen as far as can be from all that is chosen.
+) -> tuple[list[int], int]:
+    """Return the places of up to `n` candidates, as far as can be from all that is chosen, in their order.
 
-    Greedy: each next one is that whose nearest among the question, what was chosen before and those chosen
-    here is furthest away; of equals the earlier one. None is nearer than `min_distance` to any of them.
+    Greedy: each next one is, of those of the lowest rank, that whose nearest among the question and what is
+    chosen is furthest away; of equals the earlier one. None is nearer than `min_distance` to any of them:
+    how many of those left over are, is returned too.
 
     Args:
-        chosen: the question's wording and those of neighbors chosen before.
-        candidates: wordings to choose from.
+        question, candidates: their wordings.
+        ranks: of each candidate.
     """
 
     def away(first: Sequence[str], second: Sequence[str]) -> float:
         return round(1 - likeness_of_words(first, second), DIGITS)
 
-    nearest = {place: min(away(words, other) for other in chosen) for place, words in enumerate(candidates)}
-    places: list[int] = []
-    while nearest and (n is None or len(places) < n):
-        best = max(nearest, key=lambda place: (nearest[place], -place))
-        if nearest.pop(best) < min_distance:
-            break
-        places.append(best)
+    nearest = {place: away(question, words) for place, words in enumerate(candidates)}
+    chosen: list[int] = []
+    while True:
+        far = [place for place, apart in nearest.items() if apart >= min_distance]
+        if not far or len(chosen) == n:
+            return chosen, len(nearest) - len(far)
+        best = min(far, key=lambda place: (ranks[place], -nearest[place], place))
+        chosen.append(best)
+        del nearest[best]
         for place in nearest:
             nearest[place] = min(nearest[place], away(candidates[place], candidates[best]))
-    return places
 
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")

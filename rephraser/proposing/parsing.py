@@ -47,17 +47,23 @@ _LABEL = (
     r"(?:re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
     r"|candidate|option|alternative)"
 )
+# A line of its own, marked as a heading: a problem may hold the bare line "Option 1".
+_HEADING = (
+    r"[ \t]*+(?:#{1,6}[ \t]*+[*_]{0,3}|[*_]{2,3})"
+    + _LABEL
+    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*+#?\d*+[*_]{0,3}[ \t]*+\n\s*+"
+)
 _ITEM = re.compile(
-    r"^[ \t>*#_]*(?:"
+    rf"^(?:{_HEADING}|[ \t>*#_]*(?:"
     + _LABEL
     + r"(?:[ \t]+(?:question|problem|version))?[ \t]*+(?:it[ \t]*+)?+#?\d*+[ \t]*[*_]*[:.)\-–—][*_]*"
-    + r"|\(?\d{1,2}[.):][*_]*)[ \t]*",
+    + r"|\(?\d{1,2}[.):][*_]*)[ \t]*)",
     re.I | re.M,
 )
 _PREFIX = re.compile(
-    r"^[ \t>*#_\"“]*"
+    rf"^(?:{_HEADING}|[ \t>*#_\"“]*"
     + _LABEL
-    + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*+#?\d*[ \t]*[*_]*:[*_]*[ \t]*",
+    + r"(?:[ \t]+(?:question|problem|version|it))*[ \t]*+#?\d*[ \t]*[*_]*:[*_]*[ \t]*)",
     re.I,
 )
 _OPENING = re.compile(

@@ -1,10 +1,11 @@
 """Reviews in the database: append-only decisions on candidates, which their reviewers may withdraw."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy import ColumnElement, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
@@ -147,19 +148,21 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     """Append the decisions, all or none; return how many were new.
 
-    A decision that stands already (the newest on its candidate, with the same reviewer, decision, reason and
-    audit) is not stored again, so that giving the same file twice changes nothing.
+    Decisions on a candidate that begin with its newest ones, in their order and with the same reviewers,
+    reasons and audits, are stored from there on, so that giving the same file twice changes nothing.
 
     Raises:
         NotFoundError: a candidate that is not in the database, or not in the audit a decision names.
     """
     _check_members(session, decisions)
-    standing = _newest_reviews(session, [decision.candidate_id for decision in decisions])
-    fresh: list[Decision] = []
+    given: dict[str, list[Decision]] = defaultdict(list)
     for decision in decisions:
-        if standing.get(decision.candidate_id) != decision:
-            fresh.append(decision)
-            standing[decision.candidate_id] = decision
+        if given[decision.candidate_id][-1:] != [decision]:
+            given[decision.candidate_id].append(decision)
+    standing = _decisions(session, list(given))
+    fresh = [
+        decision for key, made in given.items() for decision in made[_stored_already(standing[key], made) :]
+    ]
     if fresh:
         now = utc_now()
         session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
@@ -260,19 +263,22 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
             )
 
 
-def _newest_reviews(session: Session, candidate_ids: Sequence[str]) -> dict[str, Decision]:
-    newest_decisions: dict[str, Decision] = {}
+def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[Decision]]:
+    """Return the decisions on each candidate that count, oldest first."""
+    decisions: dict[str, list[Decision]] = defaultdict(list)
     for part in in_parts(candidate_ids):
-        newest = (
-            select(func.max(ReviewRow.id))
-            .where(ReviewRow.candidate_id.in_(part), counts())
-            .group_by(ReviewRow.candidate_id)
-        )
-        for row in session.scalars(select(ReviewRow).where(ReviewRow.id.in_(newest))):
-            newest_decisions[row.candidate_id] = Decision(
-                row.candidate_id, _word(row.decision), row.reason, row.reviewer, row.audit_id
+        query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
+        for row in session.scalars(query):
+            decisions[row.candidate_id].append(
+                Decision(row.candidate_id, _word(row.decision), row.reason, row.reviewer, row.audit_id)
             )
-    return newest_decisions
+    return decisions
+
+
+def _stored_already(stored: Sequence[Decision], made: Sequence[Decision]) -> int:
+    """Return how many decisions at the beginning of `made` are those at the end of `stored`."""
+    most = min(len(stored), len(made))
+    return next(size for size in range(most, -1, -1) if stored[len(stored) - size :] == made[:size])
 
 
 def _near_ids(session: Session, wanted: str) -> list[str]:

@@ -18,7 +18,8 @@ from rephraser.run.plan import premise_plan
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, cell_seed, proposal_ordinal
 from rephraser.tables import CandidateRow, ProposalRow, candidate_id
 from service.database import in_parts, upsert, utc_now
-from service.hashing import canonical_text, whole_characters
+from service.hashing import canonical_text
+from service.models.remote.chat import InvalidAnswerError, read_body
 from service.questions.tables import QuestionRow
 from service.runs.cells import (
     Cell,
@@ -280,30 +281,21 @@ def read_premises(session: Session, spec: RunSpec, candidate_ids: Collection[str
 
 
 def read_choices(body: str) -> list[tuple[str, str]]:
-    """Return (text, finish reason) of the choices of a stored completion; [] where it has none.
-
-    Chats have messages, continued raw text has texts.
-    """
+    """Return (text, finish reason) of the choices of a stored completion; [] where it has none."""
     try:
-        choices = json.loads(body).get("choices") or []
-    except (ValueError, AttributeError):
+        answer = read_body(json.loads(body), body)
+    except (ValueError, AttributeError, InvalidAnswerError):
         return []
-    return [
-        (
-            whole_characters(str((choice.get("message") or {}).get("content") or choice.get("text") or "")),
-            str(choice.get("finish_reason") or ""),
-        )
-        for choice in choices
-    ]
+    return [(choice.text, choice.finish_reason) for choice in answer.choices]
 
 
 def first_choice(body: str) -> tuple[str, bool, bool]:
-    """Return the text of the first choice, whether it was cut off, and whether a filter refused it."""
+    """Return the text of the first choice, whether it was cut off, and whether it was refused."""
     choices = read_choices(body)
     if not choices:
         return "", False, False
     text, reason = choices[0]
-    return text, reason == "length", reason == "content_filter"
+    return text, reason == "length", reason in {"content_filter", "refusal"}
 
 
 def _ready_groups(session: Session, run_id: str, limit: int) -> set[tuple[str, int]]:

@@ -186,7 +186,9 @@ def _run(run: Mapping[str, Any]) -> list[str]:
     spec = run["spec"]
     facts = [("run", f"{run['name']} (`{run['id']}`)")]
     facts += [
-        (key, spec[key]) for key in ("questions", "proposer", "model", "n", "rounds", "seed") if key in spec
+        (key, str(spec[key]))
+        for key in ("questions", "proposer", "model", "n", "rounds", "seed")
+        if key in spec
     ]
     facts.append(("solvers", ", ".join(map(solver_name, spec.get("solvers", ()))) or "none"))
     parts = [_table(("", ""), facts)]

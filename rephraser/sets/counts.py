@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from sqlalchemy.orm import Session
@@ -85,7 +85,7 @@ def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
     return {
         "successes": {
             "sha256": content_hash(
-                "successes", sorted([name, *asdict(successes).values()] for name, successes in counted)
+                "successes", sorted([name, *vars(successes).values()] for name, successes in counted)
             ),
             "neighbors": len(counted),
             "solvers": sorted({successes.solver for _, successes in counted}),

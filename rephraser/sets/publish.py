@@ -17,7 +17,7 @@ from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from rephraser.verdict.successes import Successes, read_successes
+from rephraser.verdict.successes import Successes, read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
 from service.questions import Question
@@ -187,12 +187,12 @@ def _question_rates(
 def _successes(session: Session, run: Run) -> dict[str, Successes]:
     """Return the counts behind the newest verdict of each candidate of a run that has some."""
     rows = session.execute(
-        select(StandingRow.candidate_id, VerdictRow.evidence)
+        select(StandingRow.candidate_id, VerdictRow.evidence["counts"])
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
         .where(StandingRow.run_id == run.id)
     )
-    solvers = run.spec.get("solvers", ())
-    read = ((identity, read_successes(evidence, solvers)) for identity, evidence in rows)
+    solvers = [solver_name(solver) for solver in run.spec.get("solvers", ())]
+    read = ((identity, read_successes(counts, solvers)) for identity, counts in rows)
     return {identity: successes for identity, successes in read if successes is not None}
 
 

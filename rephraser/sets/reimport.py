@@ -94,7 +94,7 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
         described = path / MANIFEST_NAME
         if not described.is_file():
             raise InputError(f"{path}: holds no {MANIFEST_NAME}, so it is no export of a neighbor set.")
-        return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described)
+        return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described.read_bytes(), described)
     if not path.is_file():
         raise InputError(f"{path}: no such file or folder.")
     if path.suffix == ".parquet":
@@ -102,7 +102,7 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     if path.suffix in {".jsonl", ".json"}:
         beside = manifest_beside(path)
         rows = [row for _, row in read_objects(path)]
-        return rows, _read_manifest(beside) if beside.is_file() else None
+        return rows, _read_manifest(beside.read_bytes(), beside) if beside.is_file() else None
     raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
 
 
@@ -135,15 +135,14 @@ def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | No
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: not a readable parquet file ({error}).") from error
     text = (table.schema.metadata or {}).get(MANIFEST_KEY)
-    described = None if text is None else check_manifest(json.loads(text), place=str(path))
-    return table.to_pylist(), described
+    return table.to_pylist(), None if text is None else _read_manifest(text, path)
 
 
-def _read_manifest(path: Path) -> dict[str, Any]:
+def _read_manifest(text: bytes, path: Path) -> dict[str, Any]:
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{path}: not JSON ({error}).") from error
+        raise InputError(f"{path}: its manifest is not JSON ({error}).") from error
     return check_manifest(value, place=str(path))
 
 

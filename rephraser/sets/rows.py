@@ -100,7 +100,7 @@ def from_row(row: Mapping[str, Any], *, place: str, images: RowImages) -> SetEnt
     Raises:
         InputError: a field is missing or of the wrong type, a verdict is unknown, or an image cannot be used.
     """
-    text, answer = _text(row, "question", place), _text(row, "answer", place)
+    text, answer = _filled(row, "question", place), _text(row, "answer", place)
     question = make_question(
         text,
         answer,
@@ -159,8 +159,9 @@ def check_manifest(value: object, *, place: str) -> dict[str, Any]:
         raise InputError(
             f"{place}: format version {version!r}, this tagrpo reads up to {FORMAT_VERSION}; upgrade."
         )
-    if not isinstance(value.get("content_hash"), str) or not isinstance(value.get("spec"), dict):
-        raise InputError(f"{place}: the manifest has no content hash or no spec.")
+    objects = [value.get("spec"), value.get("counts", {})]
+    if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
+        raise InputError(f"{place}: the manifest has no content hash, no spec or no counts.")
     return value
 
 
@@ -168,7 +169,7 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
     if not isinstance(value, Mapping):
         raise InputError(f"{place}: {value!r} is not an object with text, strategy, verdict, ...")
     texts = {key: _text(value, key, place) for key in NEIGHBOR_TEXTS}
-    texts["text"] = canonical_text(texts["text"])
+    texts["text"] = canonical_text(_filled(value, "text", place))
     if texts["verdict"] not in STATUSES:
         raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}; known are {", ".join(STATUSES)}.')
     posterior, reviewed = value.get("posterior"), value.get("reviewed")
@@ -202,6 +203,13 @@ def _text(row: Mapping[str, Any], key: str, place: str) -> str:
     if not isinstance(value, str):
         raise InputError(f'{place}: "{key}" is {value!r}; a text is needed.')
     return value
+
+
+def _filled(row: Mapping[str, Any], key: str, place: str) -> str:
+    text = _text(row, key, place)
+    if not canonical_text(text):
+        raise InputError(f'{place}: "{key}" is empty.')
+    return text
 
 
 def _text_or_none(row: Mapping[str, Any], key: str, place: str) -> str | None:

@@ -118,25 +118,20 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
     By status, then by the preferred difficulty, then greedily those furthest from the question and from what
     is chosen; of equals the one proposed earlier.
     """
-    words = [wording(candidate.text) for candidate in fitting]
-    chosen: list[int] = []
-    near = [wording(question)]
-    for group in _groups(fitting, selection):
-        left = None if selection.n is None else selection.n - len(chosen)
-        apart = choose_apart(near, [words[place] for place in group], left, selection.min_distance)
-        chosen += [group[place] for place in apart]
-        near += [words[group[place]] for place in apart]
-    rest = [words[place] for place in range(len(fitting)) if place not in chosen]
-    too_like = sum(not choose_apart(near, [other], 1, selection.min_distance) for other in rest)
+    chosen, too_like = choose_apart(
+        wording(question),
+        [wording(candidate.text) for candidate in fitting],
+        [_rank(candidate, selection) for candidate in fitting],
+        selection.n,
+        selection.min_distance,
+    )
     return [fitting[place] for place in chosen], too_like
 
 
-def _groups(fitting: Sequence[Fitting], selection: Selection) -> list[list[int]]:
-    """Return the places of candidates that only their distances tell apart, the preferred ones first."""
+def _rank(candidate: Fitting, selection: Selection) -> tuple[int, ...]:
+    """Return where a candidate stands by status and preferred difficulty, the lowest first."""
+    status = selection.include.index(str(candidate.status.status))
     order = _ORDER[selection.prefer]
-    groups: dict[tuple[int, int], list[int]] = {}
-    for place, candidate in enumerate(fitting):
-        difficulty = None if candidate.successes is None else candidate.successes.difficulty
-        rank = order.index(difficulty) if order else 0
-        groups.setdefault((selection.include.index(str(candidate.status.status)), rank), []).append(place)
-    return [groups[key] for key in sorted(groups)]
+    if not order:
+        return (status,)
+    return status, order.index(candidate.successes and candidate.successes.difficulty)

@@ -1,7 +1,7 @@
 """How often a solver was right on a question and on its neighbor: counts that the verdict has paid for."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import sqrt
 from pathlib import Path
 from typing import Any, Literal
@@ -50,16 +50,15 @@ class Successes:
         return "easier" if apart > 0 else "harder"
 
 
-def read_successes(evidence: Mapping[str, Any], solvers: Iterable[Mapping[str, Any]]) -> Successes | None:
-    """Return the counts behind a verdict; None where answers were not compared or no class is the gold's.
+def read_successes(counts: Mapping[str, Any] | None, solvers: Iterable[str]) -> Successes | None:
+    """Return the successes behind a verdict; None where answers were not compared or no class is the gold's.
 
     Args:
-        evidence: as stored with the verdict.
-        solvers: as the run's spec has them.
+        counts: as they stand in the verdict's evidence.
+        solvers: names of those who answered.
     """
-    counts = evidence.get("counts") or {}
-    gold = counts.get("gold")
-    if gold is None:
+    gold = None if counts is None else counts.get("gold")
+    if counts is None or gold is None:
         return None
     sides: dict[str, int] = {}
     for side, stored in (("question", "original"), ("neighbor", "candidate")):
@@ -67,7 +66,7 @@ def read_successes(evidence: Mapping[str, Any], solvers: Iterable[Mapping[str, A
         if drawn == 0:
             return None
         sides |= {f"{side}_right": int(counts[stored][gold]), f"{side}_drawn": int(drawn)}
-    return Successes(" + ".join(map(solver_name, solvers)), **sides)
+    return Successes(" + ".join(solvers), **sides)
 
 
 def solver_name(solver: Mapping[str, Any]) -> str:
@@ -78,7 +77,7 @@ def solver_name(solver: Mapping[str, Any]) -> str:
 
 def to_json(successes: Successes | None) -> dict[str, Any] | None:
     """Return the form that is stored."""
-    return None if successes is None else asdict(successes)
+    return None if successes is None else dict(vars(successes))
 
 
 def from_json(value: Mapping[str, Any] | None) -> Successes | None:
@@ -106,9 +105,7 @@ def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
 
 def to_columns(successes: Successes | None) -> dict[str, Any]:
     """Return the columns of an export; null where there are no counts."""
-    if successes is None:
-        return dict.fromkeys(("solver", *COUNTS))
-    return asdict(successes)
+    return to_json(successes) or dict.fromkeys(("solver", *COUNTS))
 
 
 def _posterior(right: int, drawn: int) -> tuple[float, float]:

@@ -261,7 +261,7 @@ def _card(row: Any) -> NeighborCard:
         reviewer=row.reviewer,
         review_reason=row.review_reason,
         likeness=row.likeness,
-        successes=read_successes(evidence, ({"model": name} for name in evidence.get("by_solver", ()))),
+        successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 
 

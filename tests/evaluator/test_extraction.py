@@ -178,7 +178,10 @@ def test_thinking_is_no_answer() -> None:
     assert _text(r"<think>maybe \boxed{5}, let me check") is None
 
 
-@pytest.mark.parametrize("start", ["<|channel|>analysis<|message|>", "analysis", "assistantanalysis", ""])
+STARTS = ("<|channel|>analysis<|message|>", "analysis<|message|>", "analysis", "assistantanalysis")
+
+
+@pytest.mark.parametrize("start", [*STARTS, ""])
 @pytest.mark.parametrize(
     "turn",
     [
@@ -194,7 +197,7 @@ def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
 
 
 def test_channels_that_never_come_to_the_final_one_have_no_reply() -> None:
-    for start in ("<|channel|>analysis<|message|>", "analysis", "assistantanalysis", " commentary"):
+    for start in (*STARTS, " commentary"):
         assert after_thinking(f"{start}We add: \\boxed{{5}}.") is None
 
 

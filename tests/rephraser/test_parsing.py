@@ -30,6 +30,7 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"Rephrasing: {ONE}",
         f"**Rephrased question:** {ONE}",
         f"Rephrasing it: {ONE}",
+        f"## Rewritten problem\n\n{ONE}",
         f"Sure! Here is the rephrased question:\n\n{ONE}",
         f"Certainly!\n\n{ONE}",
         f"1. {ONE}",
@@ -67,6 +68,8 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
         f"Here are two rewrites:\n\n1. {ONE}\n2. {TWO}",
         f"Rephrasing 1: {ONE}\n\nRephrasing 2: {TWO}",
         f"**Version 1:** {ONE}\n\n**Version 2:** {TWO}",
+        f"### Rewrite 1\n{ONE}\n\n### Rewrite 2\n\n{TWO}",
+        f"**Rewritten problem 1**\n{ONE}\n\n**Rewritten problem 2**\n{TWO}",
         f"{ONE}\n\n{TWO}",
         f"{ONE}\n\n---\n\n{TWO}",
         json.dumps(

@@ -55,6 +55,12 @@ def test_a_list_that_was_cut_off_is_not_read() -> None:
     assert parse_premises("<kept>a</kept>", truncated=True).outcome == "unreadable"
 
 
+def test_a_list_that_was_cut_off_in_a_loop_takes_no_time() -> None:
+    started = time.process_time()
+    assert parse_premises("<kept>a</dropped>" * 6000, truncated=True).outcome == "unreadable"
+    assert time.process_time() - started < 0.5
+
+
 @pytest.mark.parametrize(
     ("premises", "outcome"),
     [

@@ -66,6 +66,13 @@ def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answ
         assert [review.reviewer for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
 
 
+def test_a_file_of_several_reviewers_given_twice_changes_nothing(db: Database) -> None:
+    yes, no = Decision(GOOD, "accepted", "same", "ada"), Decision(GOOD, "rejected", "other", "bob")
+    other = Decision(BAD, "rejected", "other", "ada")
+    assert [record(db, yes, other, no) for _ in range(2)] == [3, 0]
+    assert record(db, no, yes) == 1
+
+
 def test_reviews_cannot_be_changed_or_deleted(db: Database) -> None:
     record(db, Decision(GOOD, "accepted", "", "ada"))
     for statement in ("UPDATE reviews SET decision = 'rejected'", "DELETE FROM reviews"):

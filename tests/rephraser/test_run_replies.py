@@ -1,11 +1,12 @@
 """Replies that a model broke off or went astray in: they accept nothing, and stop nothing."""
 
+import json
 from pathlib import Path
 
 from hand_filled import CHANGED, World, make_spec
 
 from evaluator.grading import Grader
-from rephraser.run.read import read_choices
+from rephraser.run.read import first_choice, read_choices
 
 
 def test_a_solver_that_is_cut_off_in_a_loop_accepts_nothing(tmp_path: Path) -> None:
@@ -37,4 +38,10 @@ def test_half_a_character_of_a_reply_is_replaced(tmp_path: Path) -> None:
     world.fill(cell, '["How much is \\ud83d left of 30 after 18?"]')
     world.read()
     assert world.statuses()[0][0] == "How much is \ufffd left of 30 after 18?"
-    assert read_choices('{"choices": [{"text": "12 \\udc00"}]}') == [("12 \ufffd", "")]
+    assert read_choices('{"choices": [{"text": "12 \\udc00"}]}') == [("12 \ufffd", "unknown")]
+
+
+def test_a_refusal_beside_an_empty_text_is_told_as_one() -> None:
+    message = {"content": None, "refusal": "I cannot write about this."}
+    body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}]})
+    assert first_choice(body) == ("I cannot write about this.", False, True)

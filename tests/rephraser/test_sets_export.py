@@ -13,7 +13,6 @@ from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
 from rephraser.sets import SetHeader
-from rephraser.verdict.successes import solver_name
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question
@@ -194,6 +193,11 @@ def twin(rows: list[dict[str, Any]]) -> None:
 
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is None'),
+    "empty question": (lambda rows: rows[1].update(question=" \n"), 'row 2: "question" is empty'),
+    "empty neighbor": (
+        lambda rows: rows[0]["neighbors"][1].update(text=" "),
+        'row 1, neighbor 2: "text" is empty',
+    ),
     "number as answer": (lambda rows: rows[1].update(answer=5), 'row 2: "answer" is 5'),
     "no neighbors": (lambda rows: rows[2].update(neighbors=None), 'row 3: "neighbors" is None'),
     "text as neighbor": (lambda rows: rows[0]["neighbors"].append("x"), "row 1, neighbor 3: 'x'"),
@@ -263,6 +267,18 @@ def test_a_newer_format_is_refused(db: Database, header: SetHeader, tmp_path: Pa
 
     with pytest.raises(InputError, match="format version 99"):
         sets.import_set(db, path, "copy")
+
+
+def test_a_manifest_that_is_none_is_said_to_be_so(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    sets.export_file(db, "math", path, "parquet")
+    table = pq.read_table(path)
+    described = json.loads(table.schema.metadata[b"tagrpo"])
+    for text, message in ((b"{", "its manifest is not JSON"), (None, "or no counts")):
+        text = text or json.dumps({**described, "counts": None}).encode()
+        pq.write_table(table.replace_schema_metadata({b"tagrpo": text}), path)
+        with pytest.raises(InputError, match=message):
+            sets.import_set(db, path, "copy")
 
 
 @pytest.mark.parametrize("kind", list(FORMATS))
@@ -358,36 +374,3 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert f"| perspectives | 5 | {make_spec().strategies[0].hash} |" in card.text
     assert json.dumps(make_spec().to_json()["rule"], indent=2) in card.text
     assert "load_dataset(" in card.text
-
-
-def test_a_card_without_licence_or_solver_says_so(db: Database, tmp_path: Path) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", ("unverified",))])]
-    add_run(db, "rules", asked, spec=make_spec(solvers=()))
-    sets.publish(db, "rules", run="rules", include=("unverified",))
-
-    sets.export_hf(db, "rules", tmp_path / "out")
-
-    text = (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-    assert text.startswith("---\nlicense: other\n")
-    assert "Not stated by the publisher." in text
-    assert "0 of 1 were; 1 unverified." in text
-    assert "| all | 0 | 0 | 1 | not measured |" in text
-    assert "| solvers | none |" in text
-    assert "Rule of the verdicts" not in text
-
-
-def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
-    asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
-    add_run(db, "odd", asked)
-    sets.publish(db, "odd", run="odd")
-
-    sets.export_hf(db, "odd", tmp_path / "out")
-
-    assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
-
-
-def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
-    local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
-    assert solver_name(local) == "solver (weights_1a2b)"
-    assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
-    assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

@@ -8,7 +8,7 @@ from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets.counts import count_successes
-from rephraser.verdict.successes import Successes, from_columns, read_successes, to_columns
+from rephraser.verdict.successes import Successes, from_columns, read_successes, solver_name, to_columns
 from service.database import Database
 from service.errors import InputError
 
@@ -58,9 +58,10 @@ def test_counts_are_read_from_the_evidence() -> None:
         "candidate_unparsed": 2,
     }
     solvers = [{"model": "a/b"}, {"model": "checkpoints/ck", "engine": {"weights": "w_1"}}]
-    assert read_successes({"counts": counts}, solvers) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
-    assert read_successes({"counts": {**counts, "gold": None}}, solvers) is None
-    assert read_successes({}, solvers) is None
+    names = [solver_name(solver) for solver in solvers]
+    assert read_successes(counts, names) == Successes("a/b + ck (w_1)", 20, 32, 9, 12)
+    assert read_successes({**counts, "gold": None}, names) is None
+    assert read_successes(None, names) is None
 
 
 def test_more_right_than_drawn_is_refused() -> None:
@@ -158,3 +159,10 @@ def test_edited_counts_are_refused(db: Database, tmp_path: Path) -> None:
 def test_a_set_without_counts_has_no_summary() -> None:
     assert count_successes([]) == {}
     assert make_spec().min_distance == 0.0
+
+
+def test_the_card_names_a_checkpoint_by_its_weights_and_not_its_place() -> None:
+    local = {"model": "somewhere/runs/solver", "engine": {"sampler": "local", "weights": "weights_1a2b"}}
+    assert solver_name(local) == "solver (weights_1a2b)"
+    assert solver_name({"model": "openai/gpt-4-turbo"}) == "openai/gpt-4-turbo"
+    assert solver_name({"model": "hosted_vllm/Qwen/Q", "engine": {"sampler": "vllm"}}) == "hosted_vllm/Qwen/Q"

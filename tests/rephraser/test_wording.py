@@ -62,7 +62,8 @@ def test_what_is_too_like_is_refused_with_the_distance(
 
 
 def apart(question: str, texts: list[str], n: int | None = None, least: float = 0.0) -> list[int]:
-    return choose_apart([wording(question)], [wording(text) for text in texts], n, least)
+    candidates = [wording(text) for text in texts]
+    return choose_apart(wording(question), candidates, [()] * len(texts), n, least)[0]
 
 
 def test_the_next_one_is_furthest_from_all_that_is_chosen() -> None:
