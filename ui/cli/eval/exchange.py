@@ -9,6 +9,7 @@ from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
+from ui.cli.eval.grading import changes_json
 from ui.cli.eval.settings import EvalRun
 from ui.cli.output import Terminal, plural
 from ui.cli.rows import RowsFile
@@ -34,8 +35,6 @@ def agreement(
 
     Example: tagrpo eval agreement Qwen3-4B.math500 --out unlike.jsonl
     """
-    from dataclasses import asdict
-
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.runs import find_eval_run
@@ -50,7 +49,6 @@ def agreement(
             ours = "ours" if judge is None else f"those of the judge {judge}"
             raise NotFoundError(f"run {chosen.name} has no grades of another tool beside {ours}.")
         changes = grade_changes(session, chosen.id, agrees.theirs, agrees.ours)
-    secret = is_secret(chosen.spec["problems"])
     names = {"old": "theirs", "old_reason": "their_score", "old_extracted": "their_answer"}
     names |= {
         "new": "ours",
@@ -58,15 +56,11 @@ def agreement(
         "new_extracted": "our_answer",
         "new_source": "answer_place",
     }
-    hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
+    if judge is not None:
+        changes = [each for each in changes if each.new_reason.startswith(f"{JUDGE_REASON} {judge}, ")]
     rows = [
-        {
-            names.get(field, field): None if field in hidden else value
-            for field, value in asdict(change).items()
-            if field != "old_source"
-        }
-        for change in changes
-        if judge is None or change.new_reason.startswith(f"{JUDGE_REASON} {judge}, ")
+        {names.get(field, field): value for field, value in change.items() if field != "old_source"}
+        for change in changes_json(changes, secret=is_secret(chosen.spec["problems"]))
     ]
     file.write(rows)
     record = {"run": chosen.name, **agreement_json(agrees), "unlike": rows}

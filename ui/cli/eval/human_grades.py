@@ -8,7 +8,7 @@ from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.runs import find_problem
+from ui.cli.eval.browsing import find_problem
 from ui.cli.eval.settings import EvalRun, ProblemPlace
 from ui.cli.output import Terminal
 from ui.cli.rows import RowsFile

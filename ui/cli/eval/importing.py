@@ -122,7 +122,7 @@ def import_(
     from evaluator.grading import Grader
     from evaluator.grading.versions import VerdictCache
     from evaluator.grading.workers.own import own_version
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
     from ui.cli.eval.exchange import agreement_json
 
     check_grader(own_grader, answers)
@@ -177,7 +177,7 @@ def import_(
             lambda done, total: bar.update(done, total, "grading"),
             version=run_version(stored.run),
         )
-        numbers = eval_reports.read_numbers(database, stored.run)
+        numbers = summary.read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
@@ -301,12 +301,12 @@ def _left_out(which: str, counts: "Counter[str]", benchmark: _Benchmark) -> str:
 
 
 def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
     from ui.cli.eval.exchange import print_agreement
 
     before = f", {record['there_before']:,} were there" if record["there_before"] else ""
     output.say(f"{plural(record['imported'], 'response')} imported ({record['format']}){before}")
-    eval_reports.print_numbers(numbers)
+    summary.print_numbers(numbers)
     if agreement is not None:
         print_agreement(agreement)
         output.say(f"`tagrpo eval agreement {record['run']}` lists where they differ")

@@ -80,7 +80,7 @@ def judge(
     from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
     from service.models.stopping import INTERRUPTED, deliver_signal
     from service.runs.spending import read_ledger
-    from ui.cli.eval.reports import changes_json, print_changes
+    from ui.cli.eval.grading import changes_json
     from ui.cli.eval.running import hold_cap
 
     check_grader(own_grader, answers)
@@ -133,13 +133,10 @@ def judge(
             after = None if judged.waiting else load_result(session, chosen, judged.version)
             ledger = tuple(read_ledger(session, judging.id))
             turned = grade_changes(session, chosen.id, base, judged.version) if changes else []
-    secret = is_secret(chosen.spec["problems"])
     record = _record(chosen, judged, before, after, ledger)
     if changes:
-        record["changes"] = changes_json(turned, secret=secret)
+        record["changes"] = changes_json(turned, secret=is_secret(chosen.spec["problems"]))
     terminal.emit(record, _print, record, ledger)
-    if turned and not terminal.as_json:
-        print_changes(turned, secret=secret)
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped} if judged.stopped else set(),
@@ -203,6 +200,7 @@ _COUNTS = {
 
 def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
     from evaluator.reports.documents.document import hundredths
+    from ui.cli.eval.grading import print_changes
 
     output.say(f"{record['run']}, judged in {record['judge_run']}")
     output.table(["the judge says", "samples"], [[words, record[name]] for name, words in _COUNTS.items()])
@@ -215,3 +213,5 @@ def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
         )
         output.say(f"`tagrpo eval report {record['run']} --judge {points['model']}` counts them")
     print_ledger(ledger)
+    if record.get("changes"):
+        print_changes(record["changes"])

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from service.models.prompts import Preset
     from service.models.remote import Price
     from service.runs.store import Run
-    from ui.cli.eval.reports import RunNumbers
+    from ui.cli.eval.summary import RunNumbers
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
@@ -314,7 +314,7 @@ def carry_out(
     """
     from evaluator.evals.running import run_eval
     from service.models.stopping import INTERRUPTED, deliver_signal
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
 
     problems: list[str] = []
     reasons: set[str] = set()
@@ -329,11 +329,11 @@ def carry_out(
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
         _note(sampler, noted)
-        numbers = eval_reports.read_numbers(database, run, n)
+        numbers = summary.read_numbers(database, run, n)
         if terminal.as_json:
-            records.append({**numbers.to_json(), **eval_reports.outcome_json(outcome)})
+            records.append({**numbers.to_json(), **summary.outcome_json(outcome)})
         else:
-            eval_reports.print_numbers(numbers)
+            summary.print_numbers(numbers)
         _note_beyond(numbers, outcome)
         problems += complaints(run, outcome, numbers)
         reasons |= {outcome.stopped} if outcome.stopped else set()
@@ -372,14 +372,14 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
     Why requests failed stands there in the server's own words, unless they stand in `stopped` already.
     """
     from service.models.remote.chat import BUDGET
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
 
     problems = []
     more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
-        problems.append(eval_reports.lost_words(run.name, outcome.lost, errors=numbers.errors))
+        problems.append(summary.lost_words(run.name, outcome.lost, errors=numbers.errors))
     if coming := outcome.missing - outcome.lost:
         words = words_by_kind(numbers.errors)
         failed = ", ".join(

@@ -52,7 +52,8 @@ OwnGrader = Annotated[
     str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
 ]
 Workers = Annotated[
-    int | None, Option("--workers", min=1, help="Grading processes; default: one per CPU, at most 8.")
+    int | None,
+    Option("--workers", min=1, help="Grading processes, of each node; default: one per CPU, at most 8."),
 ]
 
 

@@ -30,7 +30,7 @@ def show(
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
     from evaluator.evals.runs import IMPORTED
-    from ui.cli.eval import reports
+    from ui.cli.eval import summary as eval_summary
     from ui.cli.neighbors import summary
     from ui.cli.runs.resuming import choose
     from ui.cli.train import rollouts
@@ -46,11 +46,11 @@ def show(
             elif chosen.kind == "judge":
                 needed = _show_judging(session, chosen, terminal)
         if chosen.kind == "eval":
-            stands = reports.read_numbers(database, chosen)
+            stands = eval_summary.read_numbers(database, chosen)
             record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
-            terminal.emit(record, reports.print_run, chosen, stands)
+            terminal.emit(record, eval_summary.print_run, chosen, stands)
             imported = chosen.spec["engine"].get("sampler") == IMPORTED
-            needed = reports.attention(stands, imported=imported)
+            needed = eval_summary.attention(stands, imported=imported)
     if needed:
         raise exits.needs_attention(needed)
 

@@ -1,4 +1,4 @@
-"""`tagrpo eval grade` and `samples`: a run graded again, the responses behind its figures."""
+"""`tagrpo eval samples`: the responses behind a run's figures."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,7 +7,7 @@ from typer import Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersChoice, EvalRun, OwnGrader, ProblemPlace, check_grader
+from ui.cli.eval.settings import EvalRun, ProblemPlace
 from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
@@ -16,65 +16,6 @@ if TYPE_CHECKING:
 
     from evaluator.evals.problems import RunProblem
     from service.runs.store import Run
-
-
-def grade(
-    run: EvalRun,
-    changes: Annotated[
-        bool, Option(help="List the samples that another version graded differently.")
-    ] = False,
-    answers: AnswersChoice = None,
-    own_grader: OwnGrader = None,
-    workers: Annotated[
-        int | None, Option(min=1, help="Grading processes (of each node); default: one per CPU, at most 8.")
-    ] = None,
-    ray_address: Annotated[
-        str | None,
-        Option(help="Grade on all nodes of a running Ray cluster (auto on its head node, or HOST:PORT)."),
-    ] = None,
-    *,
-    db: Db,
-    terminal: Terminal,
-) -> None:
-    """Grade the samples of a run that this version of the grader has not graded; nothing is drawn.
-
-    Grades of other versions stay, and so do those that took other --answers. Where there are some, the
-    verdicts that changed are counted, by where the answer was found, and listed with --changes.
-
-    Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
-    """
-    from evaluator.evals.grading import grade_changes, grade_run
-    from evaluator.evals.overview import other_version
-    from evaluator.evals.results import load_result
-    from evaluator.evals.runs import find_eval_run, run_answers
-    from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache, version_taking
-    from evaluator.grading.workers.cluster import ClusterGraders
-    from ui.cli.eval import reports as eval_reports
-
-    check_grader(own_grader, answers)
-    with db.open() as database:
-        with database.read() as session:
-            chosen = find_eval_run(session, run)
-        grading: Grader | ClusterGraders = (
-            ClusterGraders(ray_address, workers, own_grader)
-            if ray_address
-            else Grader(workers=workers, cache=VerdictCache(database), own=own_grader)
-        )
-        with grading as grader, terminal.progress(chosen.name) as bar:
-            version = grader.version if own_grader else version_taking(answers or run_answers(chosen))
-            graded = grade_run(
-                database,
-                chosen.id,
-                grader,
-                lambda done, total: bar.update(done, total, "grading"),
-                version=version,
-            )
-        with database.read() as session:
-            old = other_version(session, chosen.id, version)
-            changed = grade_changes(session, chosen.id, old, version) if old is not None else []
-            result = load_result(session, chosen, version)
-    eval_reports.print_graded(result, graded, old, changed, listed=changes, as_json=terminal.as_json)
 
 
 def samples(

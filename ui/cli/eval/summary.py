@@ -1,6 +1,5 @@
 """What the commands of `tagrpo eval` print of a run: settings, progress, pass@k, what stands beside it."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,7 +11,6 @@ from ui.cli.output import plural
 from ui.cli.requests import error_words, open_words, print_errors, print_ledger
 
 if TYPE_CHECKING:
-    from evaluator.evals.grading import Change, Graded
     from evaluator.evals.results import RunResult
     from evaluator.evals.running import EvalOutcome
     from evaluator.passk.curves import Curve
@@ -309,92 +307,3 @@ def print_settings(run: "Run") -> None:
 def _words(settings: Mapping[str, Any]) -> str:
     named = ((name.replace("_", " "), value) for name, value in settings.items() if value is not None)
     return ", ".join(f"{name} {value}" for name, value in named)
-
-
-def print_graded(
-    result: "RunResult",
-    graded: "Graded",
-    old: str | None,
-    changed: "Sequence[Change]",
-    *,
-    listed: bool,
-    as_json: bool,
-) -> None:
-    """Print what grading did, and what another version of the grader had said otherwise."""
-    from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.sources import NONE_FOUND
-
-    secret = is_secret(result.run.spec["problems"])
-    correct, unknown = int(result.counts.correct.sum()), result.unknown
-    moves = Counter(f"{change.old} to {change.new}" for change in changed)
-    by_source = Counter((change.old, change.new, change.old_source, change.new_source) for change in changed)
-    if as_json:
-        record: dict[str, Any] = {
-            "run": result.run.name,
-            "grader": result.grader_version,
-            "graded": graded.samples,
-            "correct": correct,
-            "wrong": result.samples - correct - unknown,
-            "unknown": unknown,
-            "human_grades": result.human,
-            "overruled": result.overruled,
-            "compared_with": old,
-            "changed": moves,
-            "changed_by_source": [
-                {"old": old, "new": new, "old_source": then, "new_source": now, "grades": count}
-                for (old, new, then, now), count in by_source.most_common()
-            ],
-        }
-        if listed:
-            record["changes"] = changes_json(changed, secret=secret)
-        output.print_json(record)
-        return
-    output.say(f"run {result.run.name}: {plural(graded.samples, 'new grade')} by {result.grader_version}")
-    output.say(f"{correct:,} of {result.samples:,} correct, {unknown:,} unknown")
-    if result.human:
-        output.say(human_words(result))
-    if old is None:
-        return
-    output.say()
-    counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
-    output.say(
-        f"against {old}: {plural(len(changed), 'verdict')} changed" + (f": {counted}" if counted else "")
-    )
-    if changed:
-        output.table(
-            ["verdict", "answer found then", "now", "grades"],
-            [
-                [f"{old} to {new}", then or NONE_FOUND, now or NONE_FOUND, count]
-                for (old, new, then, now), count in by_source.most_common()
-            ],
-        )
-    if listed and changed:
-        print_changes(changed, secret=secret)
-
-
-def print_changes(changed: "Sequence[Change]", *, secret: bool) -> None:
-    """Print the samples whose grades differ; of gated benchmarks without golds and answers."""
-    output.say()
-    columns = ["problem", "sample", "gold", "old", "new", "answer read then", "now"]
-    rows = [
-        [
-            change.position,
-            change.ordinal,
-            None if secret else change.gold,
-            f"{change.old} ({change.old_reason})",
-            f"{change.new} ({change.new_reason})",
-            None if secret else change.old_extracted,
-            None if secret else change.new_extracted,
-        ]
-        for change in changed
-    ]
-    output.table(columns, rows)
-
-
-def changes_json(changed: "Sequence[Change]", *, secret: bool) -> list[dict[str, Any]]:
-    """Return them for JSON."""
-    hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
-    return [
-        {name: None if name in hidden else value for name, value in asdict(change).items()}
-        for change in changed
-    ]

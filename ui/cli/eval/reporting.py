@@ -1,4 +1,4 @@
-"""`tagrpo eval`: report, compare."""
+"""`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
