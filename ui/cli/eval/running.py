@@ -12,13 +12,12 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors, show_estimates
 from ui.cli.eval.settings import (
-    AllowChanged,
     AnswersName,
     AnswersTaken,
+    BenchmarkRows,
     Drawing,
     Engine,
     EvalRequests,
-    OptionsSeed,
     OwnGrader,
     SamplerName,
     check_grader,
@@ -75,12 +74,6 @@ def run(
         int | None,
         Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
     ] = None,
-    source: Annotated[
-        list[str] | None,
-        Option("--from", help="File with the rows, in place of the Hub; NAME=FILE for several benchmarks."),
-    ] = None,
-    options_seed: OptionsSeed = 0,
-    allow_changed: AllowChanged = False,
     allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
     sampler: Annotated[
         SamplerName,
@@ -94,6 +87,7 @@ def run(
     ] = "default",
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
+    rows: BenchmarkRows,
     drawing: Drawing,
     requests: EvalRequests,
     engine: Engine,
@@ -120,6 +114,8 @@ def run(
 
     if bool(benchmarks) == (neighbors is not None):
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
+    if neighbors is not None and rows != BenchmarkRows():
+        raise typer.BadParameter("--from, --options-seed and --allow-changed do not go with --neighbors")
     prompts = find_preset(preset)
     samples = prompts.n if n is None else n
     check_grader(own_grader, answers)
@@ -135,13 +131,7 @@ def run(
                 )
             ]
         return load_benchmarks(
-            benchmarks or (),
-            source or (),
-            options_seed=options_seed,
-            allow_changed=allow_changed,
-            allow_bad_golds=allow_bad_golds,
-            limit=limit,
-            grader=grader,
+            benchmarks or (), rows, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
         )
 
     if dry_run:

@@ -1,17 +1,17 @@
 """`tagrpo questions contamination`: which questions or neighbors repeat problems of a benchmark."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal, plural
+from ui.cli.rows import RowsFile
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -72,13 +72,6 @@ def contamination(
     benchmark: Annotated[
         list[str], Option(help="A known benchmark or a .toml or .jsonl file; may be given several times.")
     ],
-    source: Annotated[
-        list[str] | None,
-        Option(
-            "--from",
-            help="A file with a benchmark's rows, in place of the Hub; one for each --benchmark, in order.",
-        ),
-    ] = None,
     neighbors: Annotated[
         str | None, Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).")
     ] = None,
@@ -87,12 +80,9 @@ def contamination(
         float, Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
     ] = 0.5,
     ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
-    out: Annotated[Path | None, Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")] = None,
-    overwrite: Annotated[bool, Option(help="Replace the file if it exists.")] = False,
-    allow_changed: Annotated[
-        bool, Option(help="Accept a benchmark whose rows are not the expected ones.")
-    ] = False,
     *,
+    rows: BenchmarkRows,
+    file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -108,15 +98,11 @@ def contamination(
 
     Example: [bold]tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl[/bold]
     """
-    from evaluator.benchmarks import load_benchmark
     from evaluator.grading import Grader
     from service.questions.contamination import Settings, store_check
-    from service.writing import check_file_target, write_file
 
-    if source is not None and len(source) != len(benchmark):
-        raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
-    if out is not None:
-        check_file_target(out, overwrite=overwrite)
+    load = rows.loader(benchmark)
+    file.check()
     settings = Settings(ngram, threshold, ratio)
     with (
         terminal.progress("contamination") as bar,
@@ -124,10 +110,7 @@ def contamination(
         Grader() as grader,
     ):
         sides = _sides(database, set_name, neighbors)
-        loaded = [
-            load_benchmark(name, source=source[place] if source else None, allow_changed=allow_changed)
-            for place, name in enumerate(benchmark)
-        ]
+        loaded = [load(name) for name in benchmark]
 
         def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
             return [value == "correct" for value in grader.equal_many(pairs)]
@@ -149,14 +132,12 @@ def contamination(
                     overlaps=result.overlaps,
                 )
     pairs = [pair for result in results for pair in result.pairs()]
-    if out is not None:
-        lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
-        write_file(out, lambda path: path.write_text(lines, encoding="utf-8"), overwrite=overwrite)
+    file.write(pairs)
     terminal.emit(
         {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
         _print,
         results,
-        out,
+        file.out,
     )
     repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
     if repeated:
