@@ -123,10 +123,8 @@ def _print(result: _Checked) -> None:
         f"{loaded.name}: {problems:,} problems from {source_name(loaded.source)}, "
         f"content {loaded.content}, {golds}"
     )
-    for failure in result.failures[:FAILURES_SHOWN]:
-        output.say(f"  {describe_failure(loaded, failure)}")
-    if len(result.failures) > FAILURES_SHOWN:
-        output.say(f"  and {len(result.failures) - FAILURES_SHOWN:,} more (--json)")
+    failures = [describe_failure(loaded, failure) for failure in result.failures]
+    output.say_some(failures, FAILURES_SHOWN, "--json")
 
 
 def _json(result: _Checked) -> dict[str, Any]:

@@ -46,9 +46,6 @@ def samples(
     terminal.emit(page, print_samples, page)
 
 
-CHARACTERS_SHOWN = 2_000
-
-
 def read_samples(
     session: "Session",
     run: "Run",
@@ -91,7 +88,7 @@ def read_samples(
         }
         response = texts[header.id]
         if not secret:
-            row["text"] = response if full else response[:CHARACTERS_SHOWN]
+            row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
         row["characters"] = len(response)
         samples.append(row)
     record: dict[str, Any] = {
@@ -130,14 +127,10 @@ def print_samples(record: dict[str, Any]) -> None:
             parts.append(f"found in: {sample['source']}")
         output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
         if "text" in sample:
-            text = sample["text"]
-            left = sample["characters"] - len(sample["text"])
-            output.say(text + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+            output.say_text(sample["text"], sample["characters"], full=True)
     if not record["samples"]:
         output.say("no such samples")
-    elif record["after"] is not None:
-        output.say()
-        output.say(f"more: --after {record['after']}")
+    output.say_next(record["after"])
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":

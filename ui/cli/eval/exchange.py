@@ -175,7 +175,7 @@ def export(
             out,
             chosen_form,  # type: ignore[arg-type]
             overwrite=overwrite,
-            report=lambda done, total: bar.update(done, total),
+            report=bar.update,
         )
     pushed = None
     if push is not None:

@@ -65,7 +65,7 @@ def grade(
                 database,
                 chosen.id,
                 grader,
-                lambda done, total: bar.update(done, total, "grading"),
+                output.stage(bar, "grading"),
                 version=version,
             )
         with database.read() as session:

@@ -165,13 +165,13 @@ def import_(
             matcher,
             read,
             placed,
-            lambda done, total: bar.update(done, total, "storing"),
+            output.stage(bar, "storing"),
         )
         graded = grade_run(
             database,
             stored.run.id,
             grader,
-            lambda done, total: bar.update(done, total, "grading"),
+            output.stage(bar, "grading"),
             version=run_version(stored.run),
         )
         numbers = summary.read_numbers(database, stored.run)

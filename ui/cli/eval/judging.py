@@ -116,7 +116,7 @@ def judge(
                 database,
                 chosen.id,
                 grader,
-                lambda done, total: bar.update(done, total, "grading"),
+                output.stage(bar, "grading"),
                 version=base,
             )
             with database.write() as session:

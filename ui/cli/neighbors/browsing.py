@@ -113,8 +113,7 @@ def print_page(run_name: str, page: "Page") -> None:
             ]
         )
     output.table(["candidate", "question", "status", "posterior", "strategy", "text", "reason"], rows)
-    if page.after is not None:
-        output.say(f"{page.total:,} in all; go on with --after {page.after}")
+    output.say_next(page.after, page.total)
 
 
 def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dict[str, Any]:

@@ -149,7 +149,7 @@ def judge(
                 chosen,
                 grader,
                 dry_run=dry_run,
-                report=lambda done, total: bar.update(done, total, "comparing answers"),
+                report=output.stage(bar, "comparing answers"),
             )
     terminal.emit(
         {"run": stored.name, "rule": rule_spec(chosen), "dry_run": dry_run, **asdict(rejudged)},

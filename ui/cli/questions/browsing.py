@@ -161,8 +161,7 @@ def print_page(name: str, members: "Sequence[Member]", total: int, after: int | 
         for member in members
     ]
     output.table(columns, rows)
-    if after is not None:
-        output.say(f"{total:,} in all; go on with --after {after}")
+    output.say_next(after, total)
 
 
 def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:

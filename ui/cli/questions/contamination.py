@@ -187,7 +187,7 @@ def _find(
         [Text(problem.id, problem.text, problem.answer, problem.images) for problem in loaded.problems],
         settings,
         equal=equal,
-        progress=lambda done, total: bar.update(done, total, f"{side.name} and {loaded.name}"),
+        progress=output.stage(bar, f"{side.name} and {loaded.name}"),
     )
     return _Result(side, loaded, overlaps)
 
@@ -224,10 +224,9 @@ def _print(results: Sequence[_Result], out: Path | None) -> None:
         ],
     )
     repeats = [pair for result in results for pair in result.pairs() if pair["measure"] != "variant"]
-    for pair in repeats[:PAIRS_SHOWN]:
-        ours = f"row {pair['row']} of {pair['set']} ({pair['source_id']})"
-        theirs = f"row {pair['problem_row']} of {pair['benchmark']}"
-        output.say(f"  {pair['measure']} {pair['score']:g}: {ours}, {theirs}")
-    if len(repeats) > PAIRS_SHOWN:
-        more = f"all in {out}" if out is not None else "--out FILE writes all"
-        output.say(f"  and {len(repeats) - PAIRS_SHOWN:,} more ({more})")
+    lines = [
+        f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
+        f"row {pair['problem_row']} of {pair['benchmark']}"
+        for pair in repeats
+    ]
+    output.say_some(lines, PAIRS_SHOWN, "--out FILE writes all" if out is None else f"all in {out}")

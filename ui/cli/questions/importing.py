@@ -1,6 +1,5 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
@@ -225,9 +224,9 @@ def print_report(report: "ImportReport") -> None:
             f"{report.counts.other_labels:,} of these have another level or subject there; "
             "those of the first import stay"
         )
-    held = [f"row {member.position}  {member.question.id}  {member.held}" for member in report.held]
-    _print_rows("held back", held, f"tagrpo questions list {report.name} --held")
-    _print_rows("left out", report.bad_rows, "--json")
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
+    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
     likeness = report.likeness
     _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
     _print_pairs(
@@ -249,13 +248,6 @@ def print_report(report: "ImportReport") -> None:
             f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
             f"taken: rows {rows}{more}"
         )
-
-
-def _print_rows(title: str, lines: Sequence[str], all_of_them: str) -> None:
-    for line in lines[:ROWS_SHOWN]:
-        output.say(f"  {title}: {line}")
-    if len(lines) > ROWS_SHOWN:
-        output.say(f"  and {len(lines) - ROWS_SHOWN:,} more {title} ({all_of_them})")
 
 
 def _print_pairs(title: str, lines: list[str]) -> None:

@@ -116,7 +116,7 @@ def export(
         common: dict[str, Any] = {
             "license_name": license_name,
             "overwrite": overwrite,
-            "report": lambda done, total: bar.update(done, total),
+            "report": bar.update,
         }
         if form == "hf":
             report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)

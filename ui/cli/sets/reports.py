@@ -242,13 +242,9 @@ def print_diff(difference: "SetDiff", *, limit: int) -> None:
 
 
 def _print_some(title: str, lines: list[str], limit: int) -> None:
-    if not lines:
-        return
-    output.say(f"{title}: {len(lines):,}")
-    for line in lines[:limit]:
-        output.say(f"  {line}")
-    if len(lines) > limit:
-        output.say(f"  and {len(lines) - limit:,} more (--limit, or --json for all)")
+    if lines:
+        output.say(f"{title}: {len(lines):,}")
+        output.say_some(lines, limit, "--limit, or --json for all")
 
 
 def _line(question_id: str, neighbor: "Neighbor") -> str:

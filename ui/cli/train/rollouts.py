@@ -5,7 +5,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from typer import Argument, Option
 
 from service.errors import InputError
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from trainer_adapter.record.browsing import RolloutHeader, WholeRollout
     from trainer_adapter.record.importing import Imported
 
-CHARACTERS_SHOWN = 2_000
 SHOWN_METRICS = (
     "tagrpo/correct/mean",
     "tagrpo/zero/joint/share",
@@ -159,10 +157,9 @@ def prune(
                 record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: no step would go"
             )
             return
-        if not yes and not output.is_confirmed(
-            f"removing the rollouts of {output.plural(len(leaving), 'step')}", f"Remove {sentence}?"
-        ):
-            raise typer.Abort
+        if not yes:
+            what = f"removing the rollouts of {output.plural(len(leaving), 'step')}"
+            output.confirm(what, f"Remove {sentence}?")
         with terminal.progress("steps") as bar:
             prune_steps(database, chosen.id, leaving, report=bar.update)
     terminal.emit(record, output.say, f"removed {sentence}")
@@ -325,8 +322,7 @@ def _print_page(run: str, page: "Sequence[RolloutHeader]", after: int | None) ->
     ]
     columns = ["rollout", "step", "question", *fields[3:], "answer"]
     output.table(columns, rows, title=run, empty="no such rollouts")
-    if after is not None:
-        output.say(f"more: --after {after}")
+    output.say_next(after)
 
 
 def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
@@ -346,9 +342,7 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
     for title, text in (("prompt", stored.prompt or "(not kept)"), ("response", stored.response)):
         output.say()
         output.heading(title)
-        beginning = text if full else text[:CHARACTERS_SHOWN]
-        left = len(text) - len(beginning)
-        output.say(beginning + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+        output.say_text(text, len(text), full=full)
 
 
 def _sentence(imported: "Imported") -> str:
