@@ -9,7 +9,8 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Windows
+from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Windows
+from ui.cli.files import RowsFolder
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, Seed, command_group
 
@@ -24,7 +25,7 @@ def zero_gradient(
     *,
     responses: Responses,
     group: Group,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -58,7 +59,7 @@ def forecast(
     *,
     responses: Responses,
     group: Group,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -82,7 +83,7 @@ def forecast(
     _deliver(diagnosis, rows, terminal)
 
 
-def _validate(visits: Path | None, g: int | None, seed: int, rows: Rows, terminal: Terminal) -> None:
+def _validate(visits: Path | None, g: int | None, seed: int, rows: RowsFolder, terminal: Terminal) -> None:
     """Check the forecast on a file of visits."""
     from evaluator.reports.diagnosis_layout import checks_document
     from evaluator.signal.diagnosis import USUAL_G, check_forecast
@@ -107,7 +108,7 @@ def difficulty(
     seed: Seed = 0,
     *,
     responses: Responses,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -145,7 +146,7 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
     """
     from rephraser.reviews.queue import read_item
     from rephraser.tables import CandidateRow
-    from service.writing import write_file
+    from service.writing import write_text
 
     rows, foreign = {}, 0
     with db.reading() as session:
@@ -174,7 +175,7 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
     if foreign:
         output.note(f"{foreign:,} flagged neighbors are no candidates of this database and are left out")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
-    write_file(path, lambda made: made.write_text(text, encoding="utf-8", newline="\n"), overwrite=None)
+    write_text(path, text, overwrite=None)
     return len(rows)
 
 
@@ -185,7 +186,7 @@ def diversity(
     responses: Responses,
     group: Group,
     embedding: Embedding,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -210,7 +211,7 @@ def cost(
     responses: Responses,
     group: Group,
     price: Price,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -237,7 +238,7 @@ def report(
     group: Group,
     embedding: Embedding,
     price: Price,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -258,7 +259,7 @@ def report(
 
 def _deliver(
     diagnosis: "Diagnosis",
-    rows: Rows,
+    rows: RowsFolder,
     terminal: Terminal,
     *,
     limit: int = 20,

@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from service.errors import InputError, NotFoundError
+from service.errors import NotFoundError
 from ui.cli import output
 from ui.cli.eval.grading import changes_json
 from ui.cli.eval.settings import EvalRun
+from ui.cli.files import HubExport, Overwrite, RowsFile, form_of
 from ui.cli.output import Terminal, plural
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.exchange.agreement import Agreement
 
-_FORM = {".jsonl": "jsonl", ".parquet": "parquet"}
+SamplesFormat = Literal["jsonl", "parquet", "hf"]
+_BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 def agreement(
@@ -137,15 +138,11 @@ def export(
     *,
     out: Annotated[Path, Option(help="File to write, or folder for hf.")],
     form: Annotated[
-        Literal["jsonl", "parquet", "hf"] | None,
+        SamplesFormat | None,
         Option("--format", help="By default what --out ends in; hf: a data set for the Hub."),
     ] = None,
-    push: Annotated[
-        str | None,
-        Option(help="With hf: push to this data-set repository (OWNER/NAME); HF_TOKEN in the environment."),
-    ] = None,
-    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False,
-    overwrite: Annotated[bool, Option(help="Replace an earlier export.")] = False,
+    overwrite: Overwrite = False,
+    hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -159,31 +156,23 @@ def export(
     from evaluator.exchange.exporting import export_samples
     from service.pushing import check_push, push_folder
 
-    chosen_form = form or _FORM.get(out.suffix.lower())
-    if chosen_form is None:
-        raise InputError(f"{out}: which format? End it in .jsonl or .parquet, or give --format.")
-    if chosen_form != "hf" and (push or public):
+    form = form_of(out, form, _BY_SUFFIX)
+    if form != "hf" and hub != HubExport():
         raise typer.BadParameter("--push and --public go with --format hf")
-    if push is not None:
-        check_push(push)
+    if hub.push is not None:
+        check_push(hub.push)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        count = export_samples(
-            database,
-            chosen,
-            out,
-            chosen_form,  # type: ignore[arg-type]
-            overwrite=overwrite,
-            report=bar.update,
-        )
+        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
     pushed = None
-    if push is not None:
-        pushed = push_folder(out, push, message=f"{chosen.name}, {count:,} samples", private=not public)
+    if hub.push is not None:
+        message = f"{chosen.name}, {count:,} samples"
+        pushed = push_folder(out, hub.push, message=message, private=not hub.public)
     record = {
         "run": chosen.name,
         "out": str(out),
-        "format": chosen_form,
+        "format": form,
         "samples": count,
         "pushed_to": pushed,
     }

@@ -10,9 +10,9 @@ from typer import Argument, Option
 
 from service.errors import NotFoundError
 from ui.cli import output
+from ui.cli.files import RowsFile
 from ui.cli.neighbors import reviewing
 from ui.cli.output import Terminal
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:

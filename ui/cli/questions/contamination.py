@@ -10,8 +10,8 @@ from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import BenchmarkRows
+from ui.cli.files import RowsFile
 from ui.cli.output import Terminal, plural
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
