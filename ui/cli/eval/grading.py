@@ -9,7 +9,6 @@ from typer import Option
 
 from ui.cli import output
 from ui.cli.eval.settings import AnswersChoice, EvalRun, OwnGrader, Workers, check_grader
-from ui.cli.eval.summary import human_words
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
@@ -104,6 +103,7 @@ def _record(
 
 def _print(record: dict[str, Any], result: "RunResult") -> None:
     from evaluator.evals.sources import NONE_FOUND
+    from ui.cli.eval.summary import human_words
 
     output.say(f"run {record['run']}: {plural(record['graded'], 'new grade')} by {record['grader']}")
     output.say(f"{record['correct']:,} of {result.samples:,} correct, {record['unknown']:,} unknown")

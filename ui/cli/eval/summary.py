@@ -2,13 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from evaluator.evals.runs import EvalSpec, is_imported
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.output import plural
 from ui.cli.requests import error_words, open_words, print_errors, print_ledger
+from ui.cli.runs.showing import Standing
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
@@ -109,7 +112,6 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     """Return where a run stands; without `n`, missing samples are counted to the most that was asked for."""
     from evaluator.evals.missing import most_wanted, samples_lost, samples_missing
     from evaluator.evals.results import load_result
-    from evaluator.evals.runs import EvalSpec, is_imported
     from evaluator.evals.samples import count_samples
     from evaluator.passk.curves import curve
     from service.runs.progress import count_states, frequent_errors
@@ -152,13 +154,14 @@ def read_numbers(database: "Database", run: "Run", n: int | None = None) -> RunN
     )
 
 
-def attention(numbers: RunNumbers, *, imported: bool) -> str:
-    """Say in one line what of a stored evaluation needs attention; empty where nothing does."""
-    name = numbers.run.name
-    problems = open_words(name, numbers.open_requests, numbers.failed_requests, numbers.errors)
+def standing(database: "Database", run: "Run") -> Standing:
+    """Return where a stored evaluation stands, for `runs show`."""
+    numbers = read_numbers(database, run)
+    problems = open_words(run.name, numbers.open_requests, numbers.failed_requests, numbers.errors)
     if numbers.lost:
-        problems.append(lost_words(name, numbers.lost, imported=imported, errors=numbers.errors))
-    return "; ".join(problems)
+        imported = is_imported(EvalSpec.from_json(run.spec))
+        problems.append(lost_words(run.name, numbers.lost, imported=imported, errors=numbers.errors))
+    return Standing(numbers.to_json(), partial(_print_run, run, numbers), "; ".join(problems))
 
 
 def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequence[ErrorCount]" = ()) -> str:
@@ -178,9 +181,8 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     )
 
 
-def print_run(run: "Run", numbers: RunNumbers) -> None:
-    """Print a run: its settings and its numbers."""
-    print_settings(run)
+def _print_run(run: "Run", numbers: RunNumbers) -> None:
+    _print_settings(run)
     print_numbers(numbers)
     print_ledger(numbers.ledger)
 
@@ -272,13 +274,10 @@ def outcome_json(outcome: "EvalOutcome") -> dict[str, Any]:
     }
 
 
-def print_settings(run: "Run") -> None:
+def _print_settings(run: "Run") -> None:
     """Print what shaped the responses, and with which packages."""
-    from evaluator.evals.runs import EvalSpec, is_imported
-
     spec = run.spec
     sampling, prompt = spec["sampling"], spec["prompt"]
-    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
     output.say(f"{spec['problems']} ({_words(spec['source'])})")
     output.say(f"model {spec['model']} ({_words(spec['engine'])})")
     if "answers" in spec:
@@ -287,19 +286,12 @@ def print_settings(run: "Run") -> None:
         output.say(f"graded by {spec['grader']}, not by the rules")
     if is_imported(EvalSpec.from_json(spec)):
         output.say("prompt and sampling are those of the tool that drew: what it tells of them stands above")
-        output.say(_words(run.versions))
-        output.say()
-        return
-    output.say(_words(sampling))
-    output.say(
-        f"{prompt['form']} prompt: {prompt['template']!r}"
-        + (f", system {prompt['system']!r}" if prompt["system"] else "")
-        + (
-            f", chat template with {_words(prompt['chat_template_kwargs'])}"
-            if prompt["chat_template_kwargs"]
-            else ""
-        )
-    )
+    else:
+        system = f", system {prompt['system']!r}" if prompt["system"] else ""
+        arguments = _words(prompt["chat_template_kwargs"] or {})
+        template = f", chat template with {arguments}" if arguments else ""
+        output.say(_words(sampling))
+        output.say(f"{prompt['form']} prompt: {prompt['template']!r}{system}{template}")
     output.say(_words(run.versions))
     output.say()
 

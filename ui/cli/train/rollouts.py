@@ -2,6 +2,7 @@
 
 import threading
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -10,13 +11,13 @@ from typer import Argument, Option
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.output import Terminal
+from ui.cli.runs.showing import Standing
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy.orm import Session
-
+    from service.database import Database
     from service.runs.store import Run
     from trainer_adapter.record.browsing import RolloutHeader, WholeRollout
     from trainer_adapter.record.importing import Imported
@@ -165,39 +166,28 @@ def prune(
     terminal.emit(record, output.say, f"removed {sentence}")
 
 
-def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
-    """Print what a training run is, and how much of it was imported."""
+def standing(database: "Database", run: "Run") -> Standing:
+    """Return what a training run is, and how much of it was imported, for `runs show`."""
     from trainer_adapter.record.browsing import read_train_run
     from trainer_adapter.record.series import metric_series
     from trainer_adapter.verl.alarms import WATCHED, alarms_of
 
-    training = read_train_run(session, run)
-    [series] = metric_series(session, [run.id], WATCHED)
+    with database.read() as session:
+        training = read_train_run(session, run)
+        [series] = metric_series(session, [run.id], WATCHED)
     alarms = alarms_of(
         (step, {name: values[place] for name, values in series.values.items()})
         for place, step in enumerate(series.steps)
     )
-    record = {
-        "run": run.name,
-        "id": run.id,
-        "kind": run.kind,
-        **training.to_json(),
-        "created_at": run.created_at,
-        "finished_at": run.finished_at,
-        "spec": run.spec,
-        "versions": run.versions,
-        "alarms": [alarm._asdict() for alarm in alarms],
-    }
     first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
-    terminal.emit(
-        record,
+    text = partial(
         output.say,
-        f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}",
         f"recipe {training.recipe or 'not known'}, model {training.model or 'not known'}",
         f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
         *(f"alarm at {alarm}" for alarm in alarms),
         f"its metrics: tagrpo rollouts steps {run.name}",
     )
+    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, text)
 
 
 def steps(
