@@ -17,7 +17,7 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from service.database import Database
-    from service.questions.contamination import Overlap, Text
+    from service.questions.contamination import Overlap, Settings, Text
     from service.questions.duplicates import EqualAnswers
 
 PAIRS_SHOWN = 20
@@ -31,40 +31,6 @@ class _Side:
     hash: str
     texts: "tuple[Text, ...]"
     rows: dict[str, int]
-
-
-@dataclass(frozen=True)
-class _Result:
-    side: _Side
-    loaded: "LoadedBenchmark"
-    overlaps: "list[Overlap]"
-
-    def counts(self) -> dict[str, int]:
-        from service.questions.contamination import MEASURES
-
-        by_measure = Counter(overlap.measure for overlap in self.overlaps)
-        return {measure: by_measure[measure] for measure in MEASURES}
-
-    def repeats(self) -> "list[Overlap]":
-        from service.questions.contamination import VARIANT
-
-        return [overlap for overlap in self.overlaps if overlap.measure != VARIANT]
-
-    def pairs(self) -> list[dict[str, Any]]:
-        problem_rows = {problem.id: row for row, problem in enumerate(self.loaded.problems)}
-        return [
-            {
-                "set": self.side.name,
-                "benchmark": self.loaded.name,
-                "source_id": overlap.source_id,
-                "row": self.side.rows[overlap.source_id],
-                "problem_id": overlap.problem_id,
-                "problem_row": problem_rows[overlap.problem_id],
-                "measure": overlap.measure,
-                "score": overlap.score,
-            }
-            for overlap in self.overlaps
-        ]
 
 
 def contamination(
@@ -115,31 +81,27 @@ def contamination(
         def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
             return [value == "correct" for value in grader.equal_many(pairs)]
 
-        results = [
-            _find(side, loaded_benchmark, settings, equal, bar)
-            for loaded_benchmark in loaded
-            for side in sides
-        ]
-        for result in results:
-            with database.write() as session:
-                store_check(
-                    session,
-                    set_name=result.side.name,
-                    set_hash=result.side.hash,
-                    benchmark=result.loaded.name,
-                    problems_hash=result.loaded.problems_hash,
-                    settings=settings,
-                    overlaps=result.overlaps,
-                )
-    pairs = [pair for result in results for pair in result.pairs()]
+        checks: list[dict[str, Any]] = []
+        pairs: list[dict[str, Any]] = []
+        for against in loaded:
+            for side in sides:
+                overlaps = _find(side, against, settings, equal, bar)
+                checks.append(_check_json(side, against, overlaps))
+                pairs += _pairs(side, against, overlaps)
+                with database.write() as session:
+                    store_check(
+                        session,
+                        set_name=side.name,
+                        set_hash=side.hash,
+                        benchmark=against.name,
+                        problems_hash=against.problems_hash,
+                        settings=settings,
+                        overlaps=overlaps,
+                    )
     file.write(pairs)
-    terminal.emit(
-        {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
-        _print,
-        results,
-        file.out,
-    )
-    repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
+    record = {"settings": settings.to_json(), "checks": checks, "pairs": pairs}
+    terminal.emit(record, _print, checks, pairs, file.out)
+    repeated = sum(check["repeated_problems"] for check in checks)
     if repeated:
         raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
 
@@ -160,73 +122,75 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
         sides = [_Side(set_name, stored.content_hash, texts, rows)]
         if neighbors is not None:
             published = load_set(session, neighbors)
-            neighbor_texts = {
-                neighbor.candidate_id: Text(
-                    neighbor.candidate_id, neighbor.text, entry.question.answer, entry.question.images
-                )
-                for entry in published.entries
-                for neighbor in entry.neighbors
-            }
-            places = {
-                neighbor.candidate_id: row
-                for row, entry in enumerate(published.entries)
-                for neighbor in entry.neighbors
-            }
+            of_neighbors: dict[str, Text] = {}
+            places = {}
+            for row, entry in enumerate(published.entries):
+                answer, images = entry.question.answer, entry.question.images
+                for neighbor in entry.neighbors:
+                    id = neighbor.candidate_id
+                    of_neighbors[id], places[id] = Text(id, neighbor.text, answer, images), row
             header = published.header
-            sides.append(_Side(header.ref, header.content_hash, tuple(neighbor_texts.values()), places))
+            sides.append(_Side(header.ref, header.content_hash, tuple(of_neighbors.values()), places))
     return sides
 
 
 def _find(
-    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Bar
-) -> _Result:
+    side: _Side, loaded: "LoadedBenchmark", settings: "Settings", equal: "EqualAnswers", bar: output.Bar
+) -> "list[Overlap]":
     from service.questions.contamination import Text, find_overlaps
 
-    overlaps = find_overlaps(
+    return find_overlaps(
         side.texts,
         [Text(problem.id, problem.text, problem.answer, problem.images) for problem in loaded.problems],
         settings,
         equal=equal,
         progress=output.stage(bar, f"{side.name} and {loaded.name}"),
     )
-    return _Result(side, loaded, overlaps)
 
 
-def _checks_json(results: Sequence[_Result]) -> list[dict[str, Any]]:
+def _check_json(side: _Side, loaded: "LoadedBenchmark", overlaps: "Sequence[Overlap]") -> dict[str, Any]:
+    from service.questions.contamination import MEASURES, VARIANT
+
+    by_measure = Counter(overlap.measure for overlap in overlaps)
+    repeated = {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
+    return {
+        "set": side.name,
+        "texts": len(side.texts),
+        "benchmark": loaded.name,
+        "problems": len(loaded.problems),
+        "problems_hash": loaded.problems_hash,
+        "repeated_problems": len(repeated),
+        "pairs": {measure: by_measure[measure] for measure in MEASURES},
+    }
+
+
+def _pairs(side: _Side, loaded: "LoadedBenchmark", overlaps: "Sequence[Overlap]") -> list[dict[str, Any]]:
+    problem_rows = {problem.id: row for row, problem in enumerate(loaded.problems)}
     return [
         {
-            "set": result.side.name,
-            "texts": len(result.side.texts),
-            "benchmark": result.loaded.name,
-            "problems": len(result.loaded.problems),
-            "problems_hash": result.loaded.problems_hash,
-            "repeated_problems": len({overlap.problem_id for overlap in result.repeats()}),
-            "pairs": result.counts(),
+            "set": side.name,
+            "benchmark": loaded.name,
+            "source_id": overlap.source_id,
+            "row": side.rows[overlap.source_id],
+            "problem_id": overlap.problem_id,
+            "problem_row": problem_rows[overlap.problem_id],
+            "measure": overlap.measure,
+            "score": overlap.score,
         }
-        for result in results
+        for overlap in overlaps
     ]
 
 
-def _print(results: Sequence[_Result], out: Path | None) -> None:
-    from service.questions.contamination import MEASURES
+def _print(checks: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], out: Path | None) -> None:
+    from service.questions.contamination import MEASURES, VARIANT
 
-    output.table(
-        ["set", "texts", "benchmark", "problems", *MEASURES],
-        [
-            [
-                result.side.name,
-                len(result.side.texts),
-                result.loaded.name,
-                len(result.loaded.problems),
-                *result.counts().values(),
-            ]
-            for result in results
-        ],
-    )
-    repeats = [pair for result in results for pair in result.pairs() if pair["measure"] != "variant"]
+    columns = ("set", "texts", "benchmark", "problems")
+    rows = [[*(check[name] for name in columns), *check["pairs"].values()] for check in checks]
+    output.table([*columns, *MEASURES], rows)
     lines = [
         f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
         f"row {pair['problem_row']} of {pair['benchmark']}"
-        for pair in repeats
+        for pair in pairs
+        if pair["measure"] != VARIANT
     ]
     output.say_some(lines, PAIRS_SHOWN, "--out FILE writes all" if out is None else f"all in {out}")
