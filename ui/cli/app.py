@@ -132,7 +132,18 @@ GROUPS = {
         "tagrpo grade serve --unknown-reward 0",
         {"serve": serving.serve},
     ),
-    "diagnose": diagnose.app,
+    "diagnose": command_group(
+        "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
+        "tagrpo diagnose zero-gradient base step-100 --g 8",
+        {
+            "zero-gradient": diagnose.zero_gradient,
+            "forecast": diagnose.forecast,
+            "difficulty": diagnose.difficulty,
+            "diversity": diagnose.diversity,
+            "cost": diagnose.cost,
+            "report": diagnose.report,
+        },
+    ),
     "rollouts": command_group(
         "Inspect training runs: import what they recorded, browse it from step 1.",
         "tagrpo rollouts import runs/ta/rollouts",

@@ -1,6 +1,5 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,8 +10,9 @@ from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Windows
 from ui.cli.files import RowsFolder
+from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, Seed, command_group
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
     from evaluator.signal.diagnosis import Diagnosis
@@ -129,9 +129,8 @@ def difficulty(
     if review_sheet is not None and flagged:
         written = _write_sheet(review_sheet, flagged, db)
     _deliver(diagnosis, rows, terminal, limit=limit, review_sheet_rows=written)
-    if written is not None and not terminal.as_json:
-        output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --sheet {review_sheet}")
+    if review_sheet is not None and written is not None and not terminal.as_json:
+        say_sheet(review_sheet, written)
     if flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
@@ -145,8 +144,8 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
         InputError: the file exists (it may be filled in), or none of them is a candidate.
     """
     from rephraser.reviews.queue import read_item
+    from rephraser.reviews.sheet import blank_row, write_rows
     from rephraser.tables import CandidateRow
-    from service.writing import write_text
 
     rows, foreign = {}, 0
     with db.reading() as session:
@@ -154,18 +153,12 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
             if row.source_id is None or session.get(CandidateRow, row.source_id) is None:
                 foreign += 1
                 continue
-            item = read_item(session, row.source_id)
             rows[row.source_id] = {
-                "candidate": item.candidate_id,
-                "question": item.question,
-                "answer": item.answer,
-                "candidate_text": item.candidate,
+                **blank_row(read_item(session, row.source_id)),
                 "flag": row.flag,
                 "correct": f"{row.correct} of {row.known}",
                 "original_correct": f"{row.original_correct} of {row.original_known}",
                 "p_value": row.p_value,
-                "decision": "",
-                "reason": "",
             }
     if not rows:
         raise InputError(
@@ -174,8 +167,7 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
         )
     if foreign:
         output.note(f"{foreign:,} flagged neighbors are no candidates of this database and are left out")
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
-    write_text(path, text, overwrite=None)
+    write_rows(path, list(rows.values()))
     return len(rows)
 
 
@@ -273,17 +265,3 @@ def _deliver(
     rows.write(tables(diagnosis))
     document = diagnosis_document(diagnosis, limit=limit, published=published)
     terminal.emit({**diagnosis_record(diagnosis), **more}, output.show, document)
-
-
-app = command_group(
-    "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
-    "tagrpo diagnose zero-gradient base step-100 --g 8",
-    {
-        "zero-gradient": zero_gradient,
-        "forecast": forecast,
-        "difficulty": difficulty,
-        "diversity": diversity,
-        "cost": cost,
-        "report": report,
-    },
-)

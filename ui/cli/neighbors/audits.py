@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Option
 
 from ui.cli import exits, output
+from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, OnlyRun
 
@@ -66,9 +67,8 @@ def audit(
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_json(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.emit(record, print_audit, drawn, rates, of_groups, new=new)
-    if out is not None and not terminal.as_json:
-        output.say(f"{exported:,} rows written to {out}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --sheet {out}")
+    if out is not None and exported is not None and not terminal.as_json:
+        say_sheet(out, exported)
     if not rates.complete:
         raise exits.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"

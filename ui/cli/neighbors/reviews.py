@@ -1,5 +1,6 @@
 """`tagrpo neighbors review`: human decisions, one, a file of them, or one after the other."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -186,6 +187,12 @@ def _record(session: "Session", sheet: "Sheet") -> tuple[dict[str, Any], list[st
     else:
         line = f"{recorded:,} decisions recorded" + (f", {known:,} were recorded before" if known else "")
     return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
+
+
+def say_sheet(path: Path, rows: int) -> None:
+    """Say how a sheet that was written comes back."""
+    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then")
+    output.say(f"  tagrpo neighbors review --sheet {shlex.quote(str(path))}")
 
 
 def _check_audit(session: "Session", audit_id: int | None) -> None:
