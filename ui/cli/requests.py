@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Option
 
 from service.errors import InputError
+from service.models.asking import Asking
 from service.models.remote.redaction import redact
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
@@ -20,7 +21,6 @@ from ui.cli.settings import resume_command
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from service.models.estimate import PriceOf
     from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
@@ -57,7 +57,7 @@ KeyVariable = Annotated[
 
 
 @dataclass(frozen=True)
-class Requests:
+class Requests(Asking):
     """How models are asked, for every command that asks some."""
 
     panel: ClassVar[str] = "Requests and their cost"
@@ -70,31 +70,39 @@ class Requests:
         ),
     ] = None
     max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests in this invocation.")] = None
-    price: Annotated[
+    prices: Annotated[
         tuple[str, ...],
-        Option(help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
+        Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
     ] = ()
-    prices: Annotated[Path | None, Option(help="TOML or JSON file of prices, same units.")] = None
+    prices_file: Annotated[
+        Path | None, Option("--prices", help="TOML or JSON file of prices, same units.")
+    ] = None
     max_concurrency: Annotated[
         int, Option(min=1, max=4096, help="Most requests in flight to one server.")
     ] = 64
-    timeout: Annotated[
+    timeout_s: Annotated[
         float | None,
         Option(
+            "--timeout",
             min=0.1,
             help="Seconds an attempt may take; default: 120, plus what the longest response takes at "
             "--tokens-per-second.",
         ),
     ] = None
-    tokens_per_second: Annotated[
-        float, Option(min=0.01, help="Slowest speed at which a response is still waited for.")
+    tokens_per_s: Annotated[
+        float,
+        Option(
+            "--tokens-per-second", min=0.01, help="Slowest speed at which a response is still waited for."
+        ),
     ] = TOKENS_PER_S
     batch: Annotated[
         bool, Option(help="Use batch jobs: half the price, hours instead of minutes; not for hosted_vllm/.")
     ] = False
-    batch_poll: Annotated[float, Option(min=0.01, help="Seconds between two polls of a batch job.")] = 60.0
-    grace: Annotated[
-        float, Option(min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
+    batch_poll_s: Annotated[
+        float, Option("--batch-poll", min=0.01, help="Seconds between two polls of a batch job.")
+    ] = 60.0
+    grace_s: Annotated[
+        float, Option("--grace", min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
     ] = GRACE_S
     halt_after: Annotated[
         int, Option(min=1, help="End the run after this many failed requests in a row, keeping all answers.")
@@ -103,25 +111,14 @@ class Requests:
         bool,
         Option(help="Ask again what failed for good: too long, against a policy, out of time twice."),
     ] = False
-    stall_after: Annotated[
+    stall_s: Annotated[
         float,
-        Option(min=1, help="Seconds without an answer after which the run reports what it is waiting for."),
+        Option(
+            "--stall-after",
+            min=1,
+            help="Seconds without an answer after which the run reports what it is waiting for.",
+        ),
     ] = STALL_S
-
-    def prices_in_force(self) -> "PriceOf":
-        """Return what finds the price of a model: in batch jobs, where it has some, half of it."""
-        from service.models.remote import Price, PriceTable
-        from service.models.remote.batch import BATCH_PRICE, WITHOUT_BATCH_JOBS
-
-        prices = PriceTable.read(self.prices, self.price)
-
-        def price_of(model: str) -> Price | None:
-            price = prices.price(model)
-            if price is None or not self.batch or model.startswith(WITHOUT_BATCH_JOBS):
-                return price
-            return price.scaled(BATCH_PRICE)
-
-        return price_of
 
 
 def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:

@@ -254,27 +254,18 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
 
     if name == "remote":
         given_options(name, vars(engine))
-        from service.models.remote import Endpoint, PriceTable
+        from service.models.remote import Endpoint
         from service.models.remote.sampler import RemoteSampler
 
-        prices = PriceTable.read(requests.prices, requests.price)
+        prices = requests.price_table()
         if requests.max_usd is not None:
             prices.require(model)
-        return RemoteSampler(
-            Endpoint.at(
-                model,
-                requests.api_base,
-                timeout_s=requests.timeout,
-                tokens_per_s=requests.tokens_per_second,
-                key_env=requests.api_key_env,
-            ),
-            prices=prices,
-            max_requests=requests.max_requests,
-            max_concurrency=requests.max_concurrency,
-            batch=requests.batch,
-            batch_poll_s=requests.batch_poll,
-            grace_s=requests.grace,
-            halt_after=requests.halt_after,
-            stall_s=requests.stall_after,
+        endpoint = Endpoint.at(
+            model,
+            requests.api_base,
+            timeout_s=requests.timeout_s,
+            tokens_per_s=requests.tokens_per_s,
+            key_env=requests.api_key_env,
         )
-    return open_engine(name, model, vars(engine), grace_s=requests.grace)
+        return RemoteSampler(endpoint, requests, prices=prices)
+    return open_engine(name, model, vars(engine), grace_s=requests.grace_s)

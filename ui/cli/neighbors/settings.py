@@ -114,7 +114,7 @@ class Proposer:
         if self.proposer != "llm" or kind == "remote":
             given_options("remote", vars(engine))
             return None
-        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace)
+        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace_s)
 
     def least_distance(self) -> float:
         """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
@@ -214,7 +214,7 @@ class Solvers:
             if kind == "remote":
                 specs.append(replace(shared, model=model))
                 continue
-            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace)
+            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace_s)
             engine = dict(sampler.describe())
             specs.append(replace(shared, model=model, engine=engine))
             sampler.check(specs[-1].drawing)
@@ -299,32 +299,20 @@ class RunRequests(Requests):
     def execution(self, engine: EngineUse) -> "Execution":
         """Return the same as the rephraser takes it; `engine` is the proposer's."""
         from rephraser.run.execution import CandidateFile, Execution
+        from service.models.asking import Asking
 
         if self.stop_below is not None and self.wave is None:
             raise typer.BadParameter(
                 "--stop-below is looked at behind each wave; give its size too, as --wave 200"
             )
+        file = CandidateFile(self.candidates or "", self.question_column, self.candidate_column)
         return Execution(
+            **{each.name: getattr(self, each.name) for each in fields(Asking)},
             api_bases=self.api_base,
             api_key_env=self.api_key_env,
             solver_api_bases=self.solver_api_base,
             premises_api_bases=self.premises_api_base,
-            max_usd=self.max_usd,
-            max_requests=self.max_requests,
-            prices=self.price,
-            prices_file=self.prices,
-            max_concurrency=self.max_concurrency,
-            timeout_s=self.timeout,
-            tokens_per_s=self.tokens_per_second,
-            batch=self.batch,
-            batch_poll_s=self.batch_poll,
-            grace_s=self.grace,
-            halt_after=self.halt_after,
-            stall_s=self.stall_after,
-            retry_final=self.retry_final,
-            candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
-            if self.candidates
-            else None,
+            candidates=file if self.candidates else None,
             engine_options={each.name: getattr(engine, each.name) for each in fields(EngineUse)},
             solver_options=self.solver_options(),
             wave=self.wave,
