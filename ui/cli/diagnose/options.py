@@ -74,6 +74,7 @@ class Group:
     g: Annotated[
         int | None,
         Option(
+            min=1,
             help="G, responses to each prompt in a group; by default 8, or as many as most prompts have if "
             "those are fewer.",
         ),

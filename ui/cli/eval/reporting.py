@@ -11,7 +11,7 @@ from ui.cli import output
 from ui.cli.eval.settings import Counted
 from ui.cli.files import ReportFile, check_chart
 from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
     from evaluator.reports.report import Majority, Report
@@ -115,7 +115,7 @@ def compare(
     *,
     k: Ks = None,
     flips: Annotated[int, Option(help="Number of sign flips in the test.", min=1)] = 10_000,
-    seed: Annotated[int, Option(help="Seed of the sign flips.")] = 0,
+    seed: Seed = 0,
     changes: Annotated[int, Option(help="Problems with the largest gains and losses to show.", min=0)] = 5,
     common_only: Annotated[
         bool, Option(help="If the problems differ, compare those that both have.")

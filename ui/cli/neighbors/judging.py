@@ -113,7 +113,7 @@ def _given(**options: Any) -> dict[str, Any]:
 def _count(option: str, value: float | None) -> int | None:
     if value is None:
         return None
-    if value != int(value):
+    if not float(value).is_integer():  # nor is what is no number, or infinite
         raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers; give a whole number")
     return int(value)
 
