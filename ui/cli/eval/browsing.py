@@ -12,8 +12,6 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from evaluator.evals.problems import RunProblem
     from service.runs.store import Run
 
@@ -36,50 +34,23 @@ def samples(
 
     Example: tagrpo eval samples Qwen3-4B.amc23 0 --grade wrong
     """
-    from evaluator.evals.runs import find_eval_run
-
-    with db.reading() as session:
-        chosen = find_eval_run(session, run)
-        page = read_samples(
-            session, chosen, problem, after=after, limit=limit, grade=grade, text=text, full=full
-        )
-    terminal.emit(page, print_samples, page)
-
-
-def read_samples(
-    session: "Session",
-    run: "Run",
-    problem: str,
-    *,
-    after: int,
-    limit: int,
-    grade: str | None,
-    text: str | None,
-    full: bool,
-) -> dict[str, Any]:
-    """Return a problem and a page of its samples as JSON; texts are cut unless `full`.
-
-    `after` is the sample to go on behind, None at the end.
-
-    Of a gated benchmark only ids, grades and token counts are there.
-
-    Raises:
-        NotFoundError: the run has no such problem.
-        InputError: no such grade, or a search in a gated benchmark.
-    """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.problems import run_problems
+    from evaluator.evals.runs import find_eval_run
     from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
     from service.questions.images import load_headers
 
-    secret = is_secret(run.spec["problems"])
-    if secret and text:
-        raise InputError(f"run {run.name} is of a gated benchmark, whose texts are not searched.")
-    chosen = find_problem(run, run_problems(session, run.id), problem)
-    filters = SampleFilters(value=grade, position=chosen.position, text=text)
-    page = browse_samples(session, run.id, filters, after=(chosen.position, after), limit=limit)
-    texts = read_texts(session, [header.id for _, header in page.samples])
-    samples = []
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        secret = is_secret(chosen.spec["problems"])
+        if secret and text:
+            raise InputError(f"run {chosen.name} is of a gated benchmark, whose texts are not searched.")
+        place = find_problem(chosen, run_problems(session, chosen.id), problem)
+        filters = SampleFilters(value=grade, position=place.position, text=text)
+        page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
+        texts = read_texts(session, [header.id for _, header in page.samples])
+        images = load_headers(session, place.images)
+    rows = []
     for _, header in page.samples:
         row = {
             name: value
@@ -90,23 +61,21 @@ def read_samples(
         if not secret:
             row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
         row["characters"] = len(response)
-        samples.append(row)
+        rows.append(row)
     record: dict[str, Any] = {
-        "run": run.name,
-        "problem": chosen.position,
-        "problem_id": chosen.problem_id,
-        "samples": samples,
+        "run": chosen.name,
+        "problem": place.position,
+        "problem_id": place.problem_id,
+        "samples": rows,
         "after": page.after and page.after[1],
     }
     if not secret:
-        headers = load_headers(session, chosen.images)
-        named = [f"{id}: {headers[id]}" for id in chosen.images]
-        record |= {"question": chosen.text, "answer": chosen.answer, "images": named}
-    return record
+        named = [f"{id}: {images[id]}" for id in place.images]
+        record |= {"question": place.text, "answer": place.answer, "images": named}
+    terminal.emit(record, _print, record)
 
 
-def print_samples(record: dict[str, Any]) -> None:
-    """Print what `read_samples` returned."""
+def _print(record: dict[str, Any]) -> None:
     from service.questions.images import name_images
 
     output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
