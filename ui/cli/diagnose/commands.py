@@ -1,8 +1,8 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
@@ -15,7 +15,7 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
-    from evaluator.signal.diagnosis import Diagnosis
+    from evaluator.signal.diagnosis import Diagnosis, Part
     from evaluator.signal.difficulty import NeighborRow
 
 
@@ -36,10 +36,7 @@ def zero_gradient(
 
     Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --out figures[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db, windows) as source:
-        diagnosis = diagnose(source, ["zero_gradient"], Settings(g=group.g, n=group.n))
+    diagnosis = _diagnose(responses, db, ["zero_gradient"], vars(group), windows)
     _deliver(diagnosis, rows, terminal, published=published)
 
 
@@ -70,17 +67,13 @@ def forecast(
 
     Example: [bold]tagrpo diagnose forecast pilot --g 8 --n 3[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
     if validate:
         if responses.runs or group.n is not None or assume_shift_sd is not None:
             raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
         _validate(responses.rollouts, group.g, seed, rows, terminal)
         return
-    with responses.opened(db) as source:
-        wanted = Settings(g=group.g, n=group.n, shift_sd=assume_shift_sd, seed=seed)
-        diagnosis = diagnose(source, ["forecast"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), "shift_sd": assume_shift_sd, "seed": seed}
+    _deliver(_diagnose(responses, db, ["forecast"], wanted), rows, terminal)
 
 
 def _validate(visits: Path | None, g: int | None, seed: int, rows: RowsFolder, terminal: Terminal) -> None:
@@ -121,10 +114,7 @@ def difficulty(
 
     Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db) as source:
-        diagnosis = diagnose(source, ["difficulty"], Settings(fdr=fdr, seed=seed))
+    diagnosis = _diagnose(responses, db, ["difficulty"], {"fdr": fdr, "seed": seed})
     flagged, written = diagnosis.flagged, None
     if review_sheet is not None and flagged:
         written = _write_sheet(review_sheet, flagged, db)
@@ -189,12 +179,8 @@ def diversity(
 
     Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding))
-        diagnosis = diagnose(source, ["diversity"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), **vars(embedding), "seed": seed}
+    _deliver(_diagnose(responses, db, ["diversity"], wanted, windows), rows, terminal)
 
 
 def cost(
@@ -213,12 +199,8 @@ def cost(
 
     Example: [bold]tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(price))
-        diagnosis = diagnose(source, ["cost"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), **vars(price), "seed": seed}
+    _deliver(_diagnose(responses, db, ["cost"], wanted), rows, terminal)
 
 
 def report(
@@ -241,12 +223,22 @@ def report(
 
     Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
+    wanted = {**vars(group), **vars(embedding), **vars(price), "seed": seed}
+    _deliver(_diagnose(responses, db, [], wanted, windows), rows, terminal, limit=limit)
+
+
+def _diagnose(
+    responses: Responses,
+    db: Db,
+    parts: "Sequence[Part]",
+    settings: Mapping[str, Any],
+    windows: int = 1,
+) -> "Diagnosis":
+    """Return these parts of a diagnosis, without any all; settings as `Settings` takes them."""
+    from evaluator.signal.diagnosis import PARTS, Settings, diagnose
 
     with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding), **vars(price))
-        diagnosis = diagnose(source, settings=wanted)
-    _deliver(diagnosis, rows, terminal, limit=limit)
+        return diagnose(source, parts or PARTS, Settings(**settings))
 
 
 def _deliver(
