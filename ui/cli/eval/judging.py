@@ -19,9 +19,8 @@ from ui.cli.eval.settings import (
     check_grader,
     open_sampler,
 )
-from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import print_ledger
+from ui.cli.requests import print_estimates, print_ledger
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ui.cli import output
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.output import Terminal, plural
+from ui.cli.requests import print_estimates
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark

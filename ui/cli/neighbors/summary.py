@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from ui.cli import output
 from ui.cli.output import plural
-from ui.cli.requests import print_ledger
+from ui.cli.requests import open_words, print_ledger
 from ui.cli.runs.showing import Standing
 from ui.cli.settings import resume_command
 
@@ -27,13 +27,7 @@ def standing(database: "Database", run: "Run") -> Standing:
 
 def attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty where nothing does."""
-    parts = []
-    if summary.open_requests:
-        verb = "is" if summary.open_requests == 1 else "are"
-        parts.append(f"{plural(summary.open_requests, 'request')} {verb} open")
-    if summary.failed_requests:
-        parts.append(f"{plural(summary.failed_requests, 'request')} failed")
-    problems = [f"{' and '.join(parts)}; go on with {resume_command(summary.run)}"] if parts else []
+    problems = open_words(summary.run, summary.open_requests, summary.failed_requests, ())
     if summary.final_requests:
         problems.append(_failed_for_good(summary))
     return "; ".join(problems)
