@@ -52,7 +52,11 @@ OwnGrader = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    Option("--workers", min=1, help="Grading processes, of each node; default: one per CPU, at most 8."),
+    Option(
+        "--workers",
+        min=1,
+        help="Grading processes (of each node); default: one per CPU, at most 8.",
+    ),
 ]
 
 
