@@ -22,6 +22,7 @@ from ui.cli.settings import resume_command
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from service.database import Database
     from service.models.estimate import Estimate, Range
     from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
@@ -55,6 +56,11 @@ KeyVariable = Annotated[
         callback=_check_key_variable,
         help="Environment variable that holds the key of --api-base; else the provider's usual one.",
     ),
+]
+
+
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Only say what will be asked and cost; nothing is sent or stored.")
 ]
 
 
@@ -136,6 +142,17 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
     if account.max_usd not in (None, max_usd):
         output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
     return max_usd
+
+
+def hold_cap(database: "Database", runs: "Sequence[Run]", max_usd: float | None) -> None:
+    """Cap what the runs cost together, or leave them the caps that they have."""
+    from service.runs.spending import set_cap
+
+    with database.write() as session:
+        for run in runs:
+            cap_in_force(session, run, max_usd)
+        if max_usd is not None:
+            set_cap(session, [run.id for run in runs], max_usd)
 
 
 LONGEST_WORDS = 200

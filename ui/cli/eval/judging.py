@@ -20,7 +20,7 @@ from ui.cli.eval.settings import (
     open_sampler,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import print_estimates, print_ledger
+from ui.cli.requests import DryRun, hold_cap, print_estimates, print_ledger
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -48,9 +48,7 @@ def judge(
     ] = 2048,
     temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
     changes: Annotated[bool, Option(help="List the samples whose grade the judge turned.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say what it will be asked and cost; nothing is sent or stored.")
-    ] = False,
+    dry_run: DryRun = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Workers = None,
@@ -80,7 +78,6 @@ def judge(
     from service.models.stopping import INTERRUPTED, deliver_signal
     from service.runs.spending import read_ledger
     from ui.cli.eval.grading import changes_json
-    from ui.cli.eval.running import hold_cap
 
     check_grader(own_grader, answers)
     if requests.retry_final:

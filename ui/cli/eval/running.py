@@ -23,9 +23,10 @@ from ui.cli.eval.settings import (
     check_grader,
     choose_sampler,
     open_sampler,
+    sampler_help,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import cap_in_force, words_by_kind
+from ui.cli.requests import DryRun, hold_cap, words_by_kind
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -67,21 +68,13 @@ def run(
     neighbors: Annotated[
         str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
     ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say what the runs will ask and cost; nothing is sent or stored.")
-    ] = False,
+    dry_run: DryRun = False,
     limit: Annotated[
         int | None,
         Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
     ] = None,
     allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
-    sampler: Annotated[
-        SamplerName,
-        Option(
-            help="remote: an API or a server; vllm: offline engine; local: transformers. auto: local where "
-            "--model is a folder, else remote."
-        ),
-    ] = "auto",
+    sampler: Annotated[SamplerName, Option(help=sampler_help("--model"))] = "auto",
     preset: Annotated[
         str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
     ] = "default",
@@ -272,17 +265,6 @@ def open_runs(
                 output.note(f"run {run_name} grows from {before:,} to {now}")
             runs.append(opened)
     return runs
-
-
-def hold_cap(database: "Database", runs: "Sequence[Run]", max_usd: float | None) -> None:
-    """Cap what the runs cost together, or leave them the caps that they have."""
-    from service.runs.spending import set_cap
-
-    with database.write() as session:
-        for run in runs:
-            cap_in_force(session, run, max_usd)
-        if max_usd is not None:
-            set_cap(session, [run.id for run in runs], max_usd)
 
 
 def carry_out(

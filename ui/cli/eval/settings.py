@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 
+
+def sampler_help(model: str) -> str:
+    """Return the help of an option that chooses what draws from the model of another option."""
+    return (
+        "remote: an API or a server; local: transformers; vllm: its engine on this machine's GPUs. auto: "
+        f"local where {model} is a folder, else remote."
+    )
+
+
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
 ProblemPlace = Annotated[str, Argument(help="Its place in the run, from 0, or its id.")]
 
