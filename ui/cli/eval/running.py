@@ -107,8 +107,8 @@ def run(
 
     if bool(benchmarks) == (neighbors is not None):
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
-    if neighbors is not None and rows != BenchmarkRows():
-        raise typer.BadParameter("--from, --options-seed and --allow-changed do not go with --neighbors")
+    if neighbors is not None and rows.source:
+        raise typer.BadParameter("--from is for benchmarks and does not go with --neighbors")
     prompts = find_preset(preset)
     samples = prompts.n if n is None else n
     check_grader(own_grader, answers)
