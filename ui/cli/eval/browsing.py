@@ -99,7 +99,9 @@ def _print(record: dict[str, Any]) -> None:
             output.say_text(sample["text"], sample["characters"], full=True)
     if not record["samples"]:
         output.say("no such samples")
-    output.say_next(record["after"])
+    elif record["after"] is not None:
+        output.say()
+        output.say_next(record["after"])
 
 
 def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
