@@ -119,7 +119,7 @@ def import_(
     from evaluator.grading import Grader
     from evaluator.grading.versions import VerdictCache
     from evaluator.grading.workers.own import own_version
-    from ui.cli.eval import summary
+    from evaluator.reports.standing import read_numbers
     from ui.cli.eval.exchange import agreement_json
 
     check_grader(own_grader, answers)
@@ -174,7 +174,7 @@ def import_(
             output.stage(bar, "grading"),
             version=run_version(stored.run),
         )
-        numbers = summary.read_numbers(database, stored.run)
+        numbers = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {

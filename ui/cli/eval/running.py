@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
+    from evaluator.reports.standing import RunNumbers
     from service.database import Database
     from service.models.drawing import Sampler
     from service.models.prompts import Preset
     from service.models.remote import Price
     from service.runs.store import Run
-    from ui.cli.eval.summary import RunNumbers
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
@@ -285,6 +285,7 @@ def carry_out(
         typer.Exit: samples are missing.
     """
     from evaluator.evals.running import run_eval
+    from evaluator.reports.standing import read_numbers
     from service.models.stopping import INTERRUPTED, deliver_signal
     from ui.cli.eval import summary
 
@@ -301,7 +302,7 @@ def carry_out(
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
         _note(sampler, noted)
-        numbers = summary.read_numbers(database, run, n)
+        numbers = read_numbers(database, run, n)
         if terminal.as_json:
             records.append({**numbers.to_json(), **summary.outcome_json(outcome)})
         else:
