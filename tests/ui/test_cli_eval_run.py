@@ -259,7 +259,6 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
     [
         (["eval", "run", "--model", "m"], "name benchmarks, or a neighbor set"),
         (["eval", "run", "sums.jsonl", "--neighbors", "x", "--model", "m"], "and not both"),
-        (["eval", "run", "--neighbors", "x", "--from", "y", "--model", "m"], "does not go with --neighbors"),
         (["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"], "there is no preset 'mine'"),
         (["eval", "run", "nothing", "--model", "m"], 'no benchmark "nothing"'),
         (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "no provider that litellm knows"),
