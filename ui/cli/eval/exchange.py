@@ -64,27 +64,8 @@ def agreement(
         for change in changes_json(changes, secret=is_secret(chosen.spec["problems"]))
     ]
     file.write(rows)
-    record = {"run": chosen.name, **agreement_json(agrees), "unlike": rows}
+    record = {"run": chosen.name, **agrees.to_json(), "unlike": rows}
     terminal.emit(record, _print_unlike, agrees, rows)
-
-
-def agreement_json(agrees: "Agreement") -> dict[str, Any]:
-    """Return the table of both grades for JSON."""
-    return {
-        "other_tool": agrees.theirs.partition(": ")[2],
-        "grader": agrees.ours,
-        "graded_by_both": agrees.samples,
-        "alike": agrees.alike,
-        "shares": [
-            {"theirs": label, "alike": alike, "of": trials, "interval": interval}
-            for label in ("correct", "wrong")
-            for alike, trials, interval in [agrees.share(label)]
-        ],
-        "counts": [
-            {"theirs": theirs, "ours": ours, "responses": count}
-            for (theirs, ours), count in sorted(agrees.counts.items())
-        ],
-    }
 
 
 def print_agreement(agrees: "Agreement") -> None:

@@ -120,7 +120,6 @@ def import_(
     from evaluator.grading.versions import VerdictCache
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
-    from ui.cli.eval.exchange import agreement_json
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -186,7 +185,7 @@ def import_(
         "unmatched": _unmatched(read.unmatched, problems),
         "unclear": _unmatched(read.unclear, problems),
         "without_response": read.lost.total(),
-        "agreement": agreement and agreement_json(agreement),
+        "agreement": agreement and agreement.to_json(),
     }
     terminal.emit(record, _print_import, record, numbers, agreement)
     needed = _needed(read, problems)

@@ -6,7 +6,6 @@ from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
-from ui.cli.questions.browsing import member_json
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -114,7 +113,7 @@ def import_(
                 name=name,
                 progress=output.stages(bar),
             )
-    terminal.emit(report_json(report), print_report, report)
+    terminal.emit(report.to_json(), print_report, report)
     if report.needs_attention:
         raise exits.needs_attention(attention(report))
 
@@ -272,35 +271,3 @@ def attention(report: "ImportReport") -> str:
     if report.counting:
         parts.append(f"{plural(report.counting, 'gold')} may count options, which have letters")
     return "; ".join(parts)
-
-
-def report_json(report: "ImportReport") -> dict[str, Any]:
-    """Return an import as one JSON object."""
-    pairs = {
-        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in similar]
-        for kind, similar in (
-            ("conflicts", report.likeness.conflicts),
-            ("near_duplicates", report.likeness.near_duplicates),
-            ("look_alikes", report.likeness.look_alikes),
-        )
-    }
-    return {
-        "set": report.name,
-        "source": report.source,
-        "created": report.created,
-        "rows": report.rows,
-        "usable": report.usable,
-        "held": [member_json(member) for member in report.held],
-        "new_questions": report.counts.new,
-        "other_labels": report.counts.other_labels,
-        "images": report.images,
-        "new_images": report.new_images,
-        "unpictured": list(report.unpictured),
-        "left_out_columns": dict(report.left_out),
-        "golds_that_may_count_options": report.counting,
-        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
-        **pairs,
-        "bad_rows": list(report.bad_rows),
-        "several_boxes": list(report.several_boxes),
-        "spec": report.spec,
-    }
