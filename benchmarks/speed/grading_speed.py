@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks.harness import add_data, run_apart
 from evaluator.grading import Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.versions import VerdictCache
+from evaluator.grading.versions import GradeCache
 
 GRACE_S = 2.0  # to kill a worker and start another on a busy machine
 START = [(r"\boxed{\sin(7)+\sin(7)}", r"2\sin(7)")]
@@ -115,7 +115,7 @@ def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "verdicts.db"
-        with Database.open(path) as db, Grader(workers=args.workers, cache=VerdictCache(db)) as grader:
+        with Database.open(path) as db, Grader(workers=args.workers, cache=GradeCache(db)) as grader:
             grader.grade_many(cases)
         rows = ("--rows", args.rows) if args.rows else ()
         return float(run_apart(__file__, "--data", args.data, "--database", path, *rows)["seconds"])
@@ -126,7 +126,7 @@ def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -
     import evaluator.grading.versions  # noqa: F401
     from service.database import Database
 
-    with Database.open(path) as db, Grader(workers=workers, cache=VerdictCache(db)) as grader:
+    with Database.open(path) as db, Grader(workers=workers, cache=GradeCache(db)) as grader:
         return {"seconds": timed(lambda: grader.grade_many(cases))}
 
 

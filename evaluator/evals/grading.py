@@ -168,7 +168,7 @@ def shorten_answer(answer: str | None) -> str | None:
 
 @dataclass(frozen=True)
 class Change:
-    """A sample whose verdict another version of the grader gave otherwise.
+    """A sample that another version of the grader graded otherwise.
 
     The sources say where the answer was found, None where none was.
     """

@@ -35,7 +35,7 @@ from service.errors import InputError
 from service.telling import TellProgress
 
 if TYPE_CHECKING:
-    from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.versions import GradeCache
 
 
 _MOST_KEPT = 200_000
@@ -49,7 +49,7 @@ class Grader:
         workers: number of processes (default: the CPUs this process may use, at most 8).
         time_limit_s: wall-clock seconds one comparison may take, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
-        cache: verdicts of earlier graders; new ones that needed algebra are added to it.
+        cache: grades of earlier graders; new ones that needed algebra are added to it.
         own: the user's `module:function` that grades responses in place of the rules (`workers.own`). Answers
             are compared by the rules all the same.
 
@@ -64,7 +64,7 @@ class Grader:
         workers: int | None = None,
         time_limit_s: float = 10.0,
         memory_limit_mb: int = 2048,
-        cache: "VerdictCache | None" = None,
+        cache: "GradeCache | None" = None,
         own: str | None = None,
     ) -> None:
         if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
@@ -94,7 +94,7 @@ class Grader:
         self._programs.close()
 
     def forget(self) -> None:
-        """Empties the grader's memory; verdicts in a database stay."""
+        """Empties the grader's memory; grades in a database stay."""
         self._grades.clear()
         self._outcomes.clear()
         self._programs.forget()

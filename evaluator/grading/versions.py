@@ -1,4 +1,4 @@
-"""The grader in the database: its versions, and the verdicts of each that are computed once.
+"""The grader in the database: its versions, and the grades of each that are computed once.
 
 Only what needed algebra is written; the rest is computed again faster than it is read. An outcome that
 hangs on the machine (time-out, memory, crash) is never kept: another try may do better.
@@ -31,8 +31,8 @@ class GraderRow(Base):
     version: Mapped[str] = mapped_column(unique=True)
 
 
-class CachedVerdictRow(Base):
-    """A verdict on (gold, extracted answer) by one version of the grader."""
+class CachedGradeRow(Base):
+    """A grade of (gold, extracted answer) by one version of the grader."""
 
     __tablename__ = "verdict_cache"
     grader_id: Mapped[int] = mapped_column(ForeignKey("graders.id"), primary_key=True)
@@ -98,8 +98,8 @@ def find_grader(session: Session, version: str) -> int | None:
     return session.scalar(select(GraderRow.id).where(GraderRow.version == version))
 
 
-class VerdictCache:
-    """Verdicts in the table `verdict_cache` of a database, for this version of the grader.
+class GradeCache:
+    """Grades that are kept in a database, for this version of the grader.
 
     A database opened read-only is read and never written to.
     """
@@ -112,15 +112,15 @@ class VerdictCache:
         tasks_by_key = {task_key(task): task for task in tasks}
         keys = list(tasks_by_key)
         stored: dict[Task, Outcome] = {}
-        row = CachedVerdictRow
+        row = CachedGradeRow
         with self._db.read() as session:
             grader = find_grader(session, GRADER_VERSION)
             for start in range(0, len(keys) if grader is not None else 0, _KEYS_PER_QUERY):
                 wanted = keys[start : start + _KEYS_PER_QUERY]
-                verdicts = session.execute(
+                kept = session.execute(
                     select(row.key, row.value, row.reason).where(row.grader_id == grader, row.key.in_(wanted))
                 )
-                for key, value, reason in verdicts:
+                for key, value, reason in kept:
                     stored[tasks_by_key[key]] = Outcome(GradeValue(value), reason)
         return stored
 
@@ -135,7 +135,7 @@ class VerdictCache:
                 {"grader_id": grader, "key": key, "value": outcome.value.value, "reason": outcome.reason}
                 for key, outcome in lasting.items()
             ]
-            session.execute(upsert(CachedVerdictRow).on_conflict_do_nothing(), rows)
+            session.execute(upsert(CachedGradeRow).on_conflict_do_nothing(), rows)
 
 
 def task_key(task: Task) -> bytes:

@@ -8,7 +8,7 @@ import pytest
 
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
 from evaluator.grading.types import Outcome
-from evaluator.grading.versions import VerdictCache, task_key
+from evaluator.grading.versions import GradeCache, task_key
 from evaluator.grading.workers.memory import Memory
 from evaluator.grading.workers.worker import Task
 from service.database import Database
@@ -34,12 +34,12 @@ def test_a_later_grader_reads_what_an_earlier_one_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with Database.open(tmp_path / "a.db") as db:
-        with Grader(workers=1, cache=VerdictCache(db)) as grader:
+        with Grader(workers=1, cache=GradeCache(db)) as grader:
             first = grader.grade_many(CASES)
             assert [grade.value for grade in first] == VALUES
             forbid_workers(grader, monkeypatch)
             assert grader.grade_many(CASES) == first
-        with Grader(workers=1, cache=VerdictCache(db)) as grader:
+        with Grader(workers=1, cache=GradeCache(db)) as grader:
             forbid_workers(grader, monkeypatch)
             assert grader.grade_many(CASES) == first
             with pytest.raises(AssertionError, match="worked on again"):
@@ -50,7 +50,7 @@ def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: 
     task = Task("grade", r"2\sqrt2", r"\sqrt8")
     outcome = Outcome(GradeValue.CORRECT, "symbolic")
     with Database.open(tmp_path / "a.db") as db:
-        cache = VerdictCache(db)
+        cache = GradeCache(db)
         assert cache.load([task]) == {}
         cache.save({task: outcome})
         cache.save({task: Outcome(GradeValue.WRONG, "different")})
@@ -67,7 +67,7 @@ def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
         for reason in ("timeout", "memory", "crashed", "unparsable", "too large", "no answer")
     }
     with Database.open(tmp_path / "a.db") as db:
-        cache = VerdictCache(db)
+        cache = GradeCache(db)
         cache.save(outcomes)
         assert {task.second for task in cache.load(outcomes)} == {"unparsable", "too large", "no answer"}
         assert [outcome.lasting for outcome in outcomes.values()] == [False] * 3 + [True] * 3
@@ -77,16 +77,16 @@ def test_a_read_only_database_is_read_and_not_written(tmp_path: Path) -> None:
     task, other = Task("grade", "1", "2"), Task("grade", "1", "3")
     outcome = Outcome(GradeValue.WRONG, "different")
     with Database.open(tmp_path / "a.db") as db:
-        VerdictCache(db).save({task: outcome})
+        GradeCache(db).save({task: outcome})
     with Database.open(tmp_path / "a.db", read_only=True) as db:
-        VerdictCache(db).save({other: outcome})
-        assert VerdictCache(db).load([task, other]) == {task: outcome}
+        GradeCache(db).save({other: outcome})
+        assert GradeCache(db).load([task, other]) == {task: outcome}
 
 
 def test_many_verdicts_in_one_load(tmp_path: Path) -> None:
     outcomes = {Task("grade", str(n), "x"): Outcome(GradeValue.WRONG, "different") for n in range(1_203)}
     with Database.open(tmp_path / "a.db") as db:
-        cache = VerdictCache(db)
+        cache = GradeCache(db)
         cache.save(outcomes)
         assert cache.load(outcomes) == outcomes
         cache.save({})

@@ -42,12 +42,12 @@ def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Outc
         InputError: its file is another by now.
     """
     function, taken = _function(version)
-    verdict = function(response, gold, **{key: value for key, value in offered.items() if key in taken})
-    if verdict is None:
+    value = function(response, gold, **{key: value for key, value in offered.items() if key in taken})
+    if value is None:
         return OWN_UNKNOWN
-    if verdict == 1:
+    if value == 1:
         return OWN_CORRECT
-    return OWN_WRONG if verdict == 0 else CRASHED
+    return OWN_WRONG if value == 0 else CRASHED
 
 
 @lru_cache

@@ -46,7 +46,7 @@ def grade(
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run, run_answers
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache, version_taking
+    from evaluator.grading.versions import GradeCache, version_taking
     from evaluator.grading.workers.cluster import ClusterGraders
 
     check_grader(own_grader, answers)
@@ -56,7 +56,7 @@ def grade(
         grading: Grader | ClusterGraders = (
             ClusterGraders(ray_address, workers, own_grader)
             if ray_address
-            else Grader(workers=workers, cache=VerdictCache(database), own=own_grader)
+            else Grader(workers=workers, cache=GradeCache(database), own=own_grader)
         )
         with grading as grader, terminal.progress(chosen.name) as bar:
             version = grader.version if own_grader else version_taking(answers or run_answers(chosen))

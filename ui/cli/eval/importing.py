@@ -117,7 +117,7 @@ def import_(
     from evaluator.exchange.importing import import_responses, import_spec
     from evaluator.exchange.matching import survey
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
 
@@ -151,7 +151,7 @@ def import_(
     run_name = f"{name or model_slug(drawn_by)}.{label}"
     with (
         db.open(create=True) as database,
-        Grader(workers=workers, cache=VerdictCache(database)) as rules,
+        Grader(workers=workers, cache=GradeCache(database)) as rules,
         Grader(workers=workers, own=own_grader) if own_grader else nullcontext(rules) as grader,
         terminal.progress(run_name) as bar,
     ):

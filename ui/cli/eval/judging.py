@@ -72,7 +72,7 @@ def judge(
     from evaluator.evals.results import load_result
     from evaluator.evals.runs import find_eval_run
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.versions import GradeCache
     from evaluator.judging.estimating import estimate_judging
     from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
     from service.models.stopping import INTERRUPTED, deliver_signal
@@ -104,7 +104,7 @@ def judge(
         sampler.check(spec)
         sampler.describe()
         with (
-            Grader(workers=workers, cache=VerdictCache(database), own=own_grader or _own(chosen)) as grader,
+            Grader(workers=workers, cache=GradeCache(database), own=own_grader or _own(chosen)) as grader,
             terminal.progress(chosen.name) as bar,
         ):
             base = _base(chosen, own_grader, answers)

@@ -101,7 +101,7 @@ def run(
     --api-base http://localhost:8000/v1 --n 128
     """
     from evaluator.grading import Grader
-    from evaluator.grading.versions import VerdictCache
+    from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
     from service.models.prompts import find_preset
 
@@ -147,7 +147,7 @@ def run(
     with (
         closing(opened),
         db.open(create=True) as database,
-        Grader(cache=VerdictCache(database)) as rules,
+        Grader(cache=GradeCache(database)) as rules,
         Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
     ):
         specs = make_specs(
