@@ -11,7 +11,7 @@ from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
 from sandbox.problems import RESERVED, Problem, Story, draw_story, split_numbers
 from sandbox.worlds import World
 from service.errors import InputError
-from service.writing import write_file, write_folder
+from service.writing import write_folder, write_text
 
 TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"
 
@@ -107,11 +107,7 @@ def write_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     Raises:
         InputError: the file exists or cannot be written.
     """
-
-    def write(made: Path) -> None:
-        made.write_text(_json_lines(rows), encoding="utf-8")
-
-    write_file(target, write, overwrite=None)
+    write_text(target, _json_lines(rows), overwrite=None)
 
 
 def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:

@@ -26,6 +26,11 @@ def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool
         os.replace(made, target)
 
 
+def write_text(target: Path, text: str, *, overwrite: bool | None) -> None:
+    """Write a text as it is, in UTF-8; see `write_file`."""
+    write_file(target, lambda made: made.write_text(text, encoding="utf-8", newline=""), overwrite=overwrite)
+
+
 def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool | None, mark: str) -> None:
     """Let `write` fill a folder and put it at `target`; until then the target stays as it was.
 

@@ -85,12 +85,13 @@ def sampled(urls: Sequence[str], problems: int, samples: int, folder: Path) -> f
     from evaluator.evals.running import EvalCells, plan_samples
     from evaluator.evals.runs import EvalSpec, open_eval_run
     from service.database import Database
+    from service.models.asking import Asking
     from service.models.remote import Endpoint
     from service.models.remote.sampler import RemoteSampler
     from service.models.settings import PromptSpec, SamplingSettings
 
     db = Database.open(folder / "sampling.db")
-    sampler = RemoteSampler(Endpoint.at(MODEL, urls), max_concurrency=CONCURRENCY)
+    sampler = RemoteSampler(Endpoint.at(MODEL, urls), Asking(max_concurrency=CONCURRENCY))
 
     def draw(name: str, first: int, count: int, n: int) -> float:
         chosen = [make_problem(prompt(index), "1") for index in range(first, first + count)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.orm import Session, aliased
@@ -39,6 +40,24 @@ class Agreement:
     def alike(self) -> int:
         """Those with the same grade."""
         return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form."""
+        return {
+            "other_tool": self.theirs.partition(": ")[2],
+            "grader": self.ours,
+            "graded_by_both": self.samples,
+            "alike": self.alike,
+            "shares": [
+                {"theirs": label, "alike": alike, "of": trials, "interval": interval}
+                for label in ("correct", "wrong")
+                for alike, trials, interval in [self.share(label)]
+            ],
+            "counts": [
+                {"theirs": theirs, "ours": ours, "responses": count}
+                for (theirs, ours), count in sorted(self.counts.items())
+            ],
+        }
 
 
 def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> Agreement | None:

@@ -2,8 +2,8 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, cast
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, cast
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -188,3 +188,40 @@ def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) ->
         )
     )
     return None if number is None else get_audit(session, number)
+
+
+def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
+    """Return an audit and its rates as one JSON object; members stand in the order of review.
+
+    Their verdicts, and which groups are broken, are left out until the audit is complete: whoever prints it
+    may still have to review. An audit of groups holds accepted candidates alone, so it has no strata, and
+    neighbors of a question may err alike, so theirs is a count without an interval.
+    """
+    members = [asdict(member) for member in audit.members]
+    record = asdict(rates)
+    if groups is not None:
+        false_accept = rates.false_accept
+        for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
+            del record[name]
+        record["broken_neighbors"] = {"count": false_accept.count, "reviewed": false_accept.reviewed}
+        record["groups"] = asdict(groups)
+    if not rates.complete:
+        members = [{"candidate_id": member["candidate_id"]} for member in members]
+        for name in ("false_accepts", "false_rejects"):
+            record.pop(name, None)
+        if groups is not None:
+            del record["groups"]["broken_groups"]
+    return {
+        "audit": audit.id,
+        "run": audit.run_name,
+        "run_id": audit.run_id,
+        "kind": audit.kind,
+        "sample": audit.size,
+        "seed": audit.seed,
+        "created_at": audit.created_at,
+        "new": new,
+        "complete": rates.complete,
+        "open": rates.open,
+        **record,
+        "members": members,
+    }

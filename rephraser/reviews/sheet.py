@@ -1,6 +1,7 @@
 """Decisions as a file: the blind sheet of an audit, and files of decisions read back. JSON Lines."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import read_items
+from rephraser.reviews.queue import ReviewItem, read_items
 from rephraser.reviews.store import Decision, DecisionWord, find_candidate
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
+from service.writing import write_text
 
 WORDS: dict[str, DecisionWord] = {
     "accept": "accepted",
@@ -43,29 +45,34 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     groups: dict[tuple[str, str], int] = {}
     for item in read_items(session, [member.candidate_id for member in audit.members]):
         group = groups.setdefault((item.question, item.answer), len(groups) + 1)
-        rows.append(
-            {
-                "audit": audit.id,
-                **({"group": group} if audit.kind == "groups" else {}),
-                "candidate": item.candidate_id,
-                "question": item.question,
-                "answer": item.answer,
-                "candidate_text": item.candidate,
-                "decision": "",
-                "reason": "",
-            }
-        )
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-    try:
-        with path.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise InputError(
-            f"{path}: exists already and may be filled in; name another file or delete it."
-        ) from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be written ({error.strerror}).") from error
+        grouped = {"group": group} if audit.kind == "groups" else {}
+        rows.append({"audit": audit.id, **grouped, **blank_row(item)})
+    write_rows(path, rows)
     return len(rows)
+
+
+def blank_row(item: ReviewItem) -> dict[str, Any]:
+    """Return a candidate beside its question, its decision to be filled in."""
+    return {
+        "candidate": item.candidate_id,
+        "question": item.question,
+        "answer": item.answer,
+        "candidate_text": item.candidate,
+        "decision": "",
+        "reason": "",
+    }
+
+
+def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write a sheet to a new file.
+
+    Raises:
+        InputError: the file exists already (it may be filled in), or cannot be written.
+    """
+    if path.exists():
+        raise InputError(f"{path}: exists already and may be filled in; name another file or delete it.")
+    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+    write_text(path, text, overwrite=None)
 
 
 def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from rephraser.proposing.file import FileCandidates, read_candidates
@@ -15,6 +14,7 @@ from rephraser.run.spec import RunSpec
 from rephraser.run.waves import Waves
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.asking import Asking
 from service.models.drawing import Sampler
 from service.models.offline import given_options
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
@@ -22,8 +22,6 @@ from service.models.remote.batch import WITHOUT_BATCH_JOBS, check_jobs
 from service.models.remote.chat import split_bases
 from service.models.remote.endpoint import check_sampling
 from service.models.remote.sampler import RemoteSampler
-from service.models.settings import TOKENS_PER_S
-from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.questions import Question
 from service.runs.ledger import RunLedger
 from service.runs.spending import set_cap
@@ -51,15 +49,13 @@ class CandidateFile:
 
 
 @dataclass(frozen=True)
-class Execution:
+class Execution(Asking):
     """How a run is carried out; another invocation of the same run may use other values.
 
     `api_bases` are the addresses of the proposer's servers, `premises_api_bases` those of the model asked
     about premises; `api_key_env` names the variable that holds the key of all that is asked at `api_bases`.
     `solver_api_bases` holds those of the only remote solver; of several solvers one text of addresses,
-    separated by commas, for all or for each in their order. `max_usd`
-    caps the whole run from now on, earlier invocations and other processes included (None: the cap it has);
-    `max_requests` caps this invocation.
+    separated by commas, for all or for each in their order.
     `engine_options` are those of a proposer on this machine that shape no answer, `batch_size`, `gpus`, ...,
     and `solver_options` those of solvers.
     `wave` and `stop_below` are those of `Waves`.
@@ -69,19 +65,6 @@ class Execution:
     api_key_env: str | None = None
     solver_api_bases: tuple[str, ...] = ()
     premises_api_bases: tuple[str, ...] = ()
-    max_usd: float | None = None
-    max_requests: int | None = None
-    prices: tuple[str, ...] = ()
-    prices_file: Path | None = None
-    max_concurrency: int = 64
-    timeout_s: float | None = None
-    tokens_per_s: float = TOKENS_PER_S
-    batch: bool = False
-    batch_poll_s: float = 60.0
-    grace_s: float = GRACE_S
-    halt_after: int = HALT_AFTER
-    stall_s: float = STALL_S
-    retry_final: bool = False
     candidates: CandidateFile | None = None
     engine_options: Mapping[str, Any] = field(default_factory=dict)
     solver_options: Mapping[str, Any] = field(default_factory=dict)
@@ -123,7 +106,7 @@ def prepare(
     """
     opened = _open_samplers(spec, execution, samplers or {})
     source = _source(spec, candidates)
-    prices = PriceTable.read(execution.prices_file, execution.prices)
+    prices = execution.price_table()
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     addresses = _addresses(spec, execution)
     endpoints = {
@@ -147,7 +130,7 @@ def prepare(
         check_sampling(endpoints[spec.premises.model], spec.premises.sampling)
     for solver in spec.solvers:
         if solver.engine is None:
-            RemoteSampler(endpoints[solver.model], batch=execution.batch).check(solver.drawing)
+            RemoteSampler(endpoints[solver.model], execution, prices=prices).check(solver.drawing)
     asyncio.run(_check([RemoteClient(endpoint, prices=prices) for endpoint in endpoints.values()]))
     return Prepared(endpoints, prices, count_tokens, source, opened)
 

@@ -4,7 +4,7 @@ Counted, a page at a time, and whole.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, and_, case, func, or_, select, tuple_
@@ -97,6 +97,33 @@ class SetDiff:
     def verdicts_changed(self) -> tuple[Change, ...]:
         """The changes in which the verdict itself differs."""
         return tuple(change for change in self.changed if change.verdict_changed)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form."""
+        return {
+            "a": self.a.ref,
+            "b": self.b.ref,
+            "same": self.same,
+            "questions_added": list(self.questions_added),
+            "questions_removed": list(self.questions_removed),
+            "neighbors_added": [_moved(change) for change in self.added],
+            "neighbors_removed": [_moved(change) for change in self.removed],
+            "neighbors_changed": [
+                {
+                    "question_id": change.question_id,
+                    "before": change.before and asdict(change.before),
+                    "after": change.after and asdict(change.after),
+                    "fields": list(change.fields),
+                    "verdict_changed": change.verdict_changed,
+                }
+                for change in self.changed
+            ],
+            "reordered": list(self.reordered),
+        }
+
+
+def _moved(change: Change) -> dict[str, Any]:
+    return {"question_id": change.question_id, "neighbor": asdict(change.neighbor), "now": change.now}
 
 
 def diff(session: Session, a: str, b: str) -> SetDiff:

@@ -1,12 +1,14 @@
 """Candidates of a run or of a question, a page at a time, and all that is known about one."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from sqlalchemy import Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from rephraser.checks import FINDINGS
+from rephraser.checks.wording import likeness
 from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
 from rephraser.reviews.store import Candidate, Review, find_candidate, reviews_of
 from rephraser.run.spec import ANSWER
@@ -19,7 +21,7 @@ from rephraser.tables import (
     VerdictRow,
 )
 from rephraser.verdict.successes import Successes, read_successes
-from rephraser.views.evidence import Evidence, read_evidence
+from rephraser.views.evidence import Evidence, Exchange, read_evidence
 from service.database import columns_of
 from service.errors import InputError, NotFoundError
 from service.questions.images import ImageHeader, load_headers
@@ -85,6 +87,11 @@ class NeighborCard:
         """Accepted, rejected, undecided, unverified or pending; the review's where there is one."""
         return self.standing.status or PENDING
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form of where it stands."""
+        values = asdict(self.standing)
+        return {"candidate": values.pop("candidate_id"), **values, "text": self.text}
+
 
 @dataclass(frozen=True)
 class Page:
@@ -146,6 +153,45 @@ class Detail:
     reviews: tuple[Review, ...]
     answering: Cost
     images: tuple[ImageHeader, ...] = ()
+
+    def to_json(self, exchanges: Sequence[Exchange | None] = ()) -> dict[str, Any]:
+        """Return the machine-readable form; exchanges stand beside the proposals, if there are any."""
+        question = self.question
+        runs = []
+        for index, proposal in enumerate(self.proposals):
+            standing = asdict(proposal.standing)
+            del standing["question_id"], standing["candidate_id"]
+            entry = {
+                "run": proposal.run.name,
+                "run_id": proposal.run.id,
+                **standing,
+                "cost": None if proposal.cost is None else asdict(proposal.cost),
+                "candidates_of_request": proposal.siblings,
+                "verdicts": [asdict(verdict) for verdict in proposal.verdicts],
+            }
+            exchange = exchanges[index] if exchanges else None
+            if exchange is not None:
+                messages = [{"role": role, "content": text} for role, text in exchange.prompt]
+                entry["exchange"] = {"prompt": messages, "text": exchange.text, "body": exchange.body}
+            runs.append(entry)
+        return {
+            "candidate": self.candidate.id,
+            "text": self.candidate.text,
+            "created_at": self.created_at,
+            "likeness": likeness(question.text, self.candidate.text),
+            "question": {
+                "id": question.id,
+                "text": question.text,
+                "answer": question.answer,
+                "level": question.level,
+                "subject": question.subject,
+                "kind": str(question.kind),
+                "images": list(question.images),
+            },
+            "runs": runs,
+            "answers_cost": asdict(self.answering),
+            "reviews": [asdict(review) for review in self.reviews],
+        }
 
 
 def page_candidates(

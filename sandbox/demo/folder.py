@@ -12,7 +12,7 @@ from typing import Any
 from sandbox.demo.plan import DemoPlan
 from service.database import utc_now
 from service.errors import InputError
-from service.writing import write_file
+from service.writing import write_text
 from trainer_adapter.runs.run_folder import RunFolder
 
 STATE = "demo.json"
@@ -57,11 +57,7 @@ class DemoFolder:
             "reported": self.reported,
         }
         text = json.dumps(content, indent=1) + "\n"
-
-        def write(place: Path) -> None:
-            place.write_text(text, encoding="utf-8")
-
-        write_file(self.path / STATE, write, overwrite=True)
+        write_text(self.path / STATE, text, overwrite=True)
 
 
 @contextmanager

@@ -56,6 +56,37 @@ class ImportReport:
         """Whether questions were held back or left out, contradict each other, or may lack a part."""
         return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out or self.counting)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form."""
+        pairs = {
+            kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in similar]
+            for kind, similar in (
+                ("conflicts", self.likeness.conflicts),
+                ("near_duplicates", self.likeness.near_duplicates),
+                ("look_alikes", self.likeness.look_alikes),
+            )
+        }
+        return {
+            "set": self.name,
+            "source": self.source,
+            "created": self.created,
+            "rows": self.rows,
+            "usable": self.usable,
+            "held": [member.to_json() for member in self.held],
+            "new_questions": self.counts.new,
+            "other_labels": self.counts.other_labels,
+            "images": self.images,
+            "new_images": self.new_images,
+            "unpictured": list(self.unpictured),
+            "left_out_columns": dict(self.left_out),
+            "golds_that_may_count_options": self.counting,
+            "duplicates": [{"row": row, "earlier": earlier} for row, earlier in self.duplicates],
+            **pairs,
+            "bad_rows": list(self.bad_rows),
+            "several_boxes": list(self.several_boxes),
+            "spec": self.spec,
+        }
+
 
 class Checked(Protocol):
     """A gold graded against itself."""

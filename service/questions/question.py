@@ -25,6 +25,18 @@ class Question:
     kind: AnswerKind = AnswerKind.LATEX
     images: tuple[str, ...] = ()
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form."""
+        return {
+            "id": self.id,
+            "question": self.text,
+            "answer": self.answer,
+            "level": self.level,
+            "subject": self.subject,
+            "kind": str(self.kind),
+            "images": list(self.images),
+        }
+
 
 def question_id(
     text: str, answer: str, kind: AnswerKind = AnswerKind.LATEX, images: Sequence[str] = ()

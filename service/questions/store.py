@@ -27,6 +27,10 @@ class Member:
     question: Question
     held: str | None = None
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form."""
+        return {"row": self.position, **self.question.to_json(), "held": self.held}
+
 
 @dataclass(frozen=True)
 class StoredSet:

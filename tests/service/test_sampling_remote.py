@@ -10,6 +10,7 @@ from sqlalchemy import select
 
 from service.database import Database
 from service.errors import BudgetError, PrerequisiteError
+from service.models.asking import Asking
 from service.models.drawing import sample_seed
 from service.models.remote import Endpoint, PriceTable
 from service.models.remote.sampler import RemoteSampler
@@ -89,7 +90,7 @@ def test_what_a_provider_cannot_take_is_refused_before_a_run(
 def test_raw_text_is_no_batch_job() -> None:
     from eval_runs import make_eval_spec
 
-    drawing = RemoteSampler(Endpoint("openai/davinci", "http://localhost:1/v1"), batch=True)
+    drawing = RemoteSampler(Endpoint("openai/davinci", "http://localhost:1/v1"), Asking(batch=True))
     with pytest.raises(PrerequisiteError, match="batch jobs hold chats only"):
         drawing.check(make_eval_spec(PROBLEMS, form="raw"))
 

@@ -16,6 +16,7 @@ from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
 from service.database import Database
+from service.models.asking import Asking
 from service.models.remote import Endpoint, RetryPolicy
 from service.models.remote.sampler import RemoteSampler
 from service.runs.store import Run
@@ -57,7 +58,8 @@ def start(db: Database, name: str, problems: Sequence[Problem], **spec: Any) -> 
 def sampler(server: OpenAIServer, model: str = MODEL, **settings: Any) -> RemoteSampler:
     """Return the remote sampler for the server, with quick retries."""
     endpoint = Endpoint(model, server.url, timeout_s=settings.pop("timeout_s", 20))
-    return RemoteSampler(endpoint, **{"retries": FAST, **settings})
+    own = {name: settings.pop(name) for name in ("prices", "retries") if name in settings}
+    return RemoteSampler(endpoint, Asking(**settings), **{"retries": FAST, **own})
 
 
 def draw(db: Database, run: Run, drawing: Any, n: int, *, retry_final: bool = False) -> EvalOutcome:

@@ -91,8 +91,8 @@ def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pyte
     [
         (["check", "aime2024"], 'did you mean "aime24"'),
         (["check", "aime24", "--from", "none.jsonl"], "no such file"),
-        (["check", "--from", "none.jsonl"], "--from needs the name of one benchmark"),
-        (["check", "aime24", "aime25", "--from", "a.jsonl"], "--from needs the name of one benchmark"),
+        (["check", "--from", "none.jsonl"], "1 --from for "),
+        (["check", "aime24", "aime25", "--from", "a.jsonl"], "1 --from for 2 benchmarks"),
         (["check", "none.toml"], "cannot be read"),
     ],
 )

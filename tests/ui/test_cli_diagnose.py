@@ -195,6 +195,7 @@ def test_the_forecast_is_validated_on_visits(tagrpo: CommandLine, tmp_path: Path
     assert all(abs(row["error_points"]) < 12 for row in rows)
     assert "Does the forecast hold?" in tagrpo("diagnose", "forecast", "--rollouts", path, "--validate").out
     assert tagrpo("diagnose", "forecast", "base", "--validate").code == 2
+    assert tagrpo("diagnose", "forecast", "base", "--g", 0).code == 2
 
 
 @pytest.mark.slow

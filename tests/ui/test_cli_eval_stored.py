@@ -65,6 +65,11 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
         assert "what is 0 + 1" not in done.out + done.err
 
 
+def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
+    done = cli("eval", "run", "--neighbors", "x", "--from", "y.jsonl", "--model", "m")
+    assert (done.code, "--from is for benchmarks" in words(done.err)) == (2, True)
+
+
 def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])

@@ -178,6 +178,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--k", "64"], "none of the 4 problems has 64 graded samples"),
         (["report", "base", "--k", "two"], "give whole numbers"),
         (["report", "base", "--k", "0"], "k must be at least 1"),
+        (["compare", "tuned", "base", "--seed", "-1"], "greater than or equal to 0"),
         (["report", "base", "--chart", "c.gif"], "a chart's name ends in .png"),
         (
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],

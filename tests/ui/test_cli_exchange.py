@@ -76,6 +76,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLi
         (("import", "none.jsonl", "--model", "m"), "none.jsonl: no such file"),
         (("import", "rows.jsonl", "--model", "m", "--column", "response"), "give PART=NAME"),
         (("import", "rows.jsonl", "--model", "m", "--benchmark", "sums.jsonl"), "--by inside"),
+        (("import", "rows.jsonl", "--model", "m", "--from", "sums.jsonl"), "--from goes with --benchmark"),
     ]:
         done = cli(*arguments)
         assert (done.code, message in done.err) == (2, True), done.err

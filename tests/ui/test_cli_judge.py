@@ -53,6 +53,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     ("more", "message"),
     [
         (["--accept", "9.5"], "--accept 9.5: the overlap rule counts answers; give a whole number"),
+        (["--accept", "nan"], "--accept nan: the overlap rule counts answers; give a whole number"),
         (["--accept", "40"], "accept_overlap 40 can never be reached"),
         (["--looks", "12;16"], "--looks 12;16: give numbers with commas between them, as in 12,16"),
         (["--looks", "16,12"], "increasing"),

@@ -155,7 +155,7 @@ def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
     mine.write_text("".join(rows))
     out = cli("import", str(mine))[1]
     assert out.count("held back: row") == 10
-    assert "and 20 more held back (tagrpo questions list mine --held)" in out
+    assert "and 20 more (tagrpo questions list mine --held)" in out
 
 
 def test_lists(cli: CommandLine, mine: Path) -> None:

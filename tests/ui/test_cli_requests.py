@@ -76,6 +76,6 @@ def test_an_attempt_has_the_time_that_its_options_give() -> None:
         requests = EvalRequests(api_base=("http://localhost:1/v1",), **options)  # type: ignore[arg-type]
         return open_sampler("remote", "hosted_vllm/m", requests, Engine()).endpoint.attempt_s(1000)  # type: ignore[attr-defined, no-any-return]
 
-    assert seconds(tokens_per_second=2) == 120 + 500
-    assert seconds(tokens_per_second=20) == 120 + 50
-    assert seconds(tokens_per_second=20, timeout=7) == 7
+    assert seconds(tokens_per_s=2) == 120 + 500
+    assert seconds(tokens_per_s=20) == 120 + 50
+    assert seconds(tokens_per_s=20, timeout_s=7) == 7

@@ -9,6 +9,8 @@ from command_line import CommandLine, words
 from eval_runs import add_eval_run
 from runs import open_empty
 
+from service.database import Database
+from service.runs.store import find_run, keep_command, read_command
 from ui.cli.neighbors.summary import _way_on
 
 
@@ -20,6 +22,12 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
     asked = ["eval", "run", "sums.jsonl", "--model", model, "--api-base", server, "--n", 2, "--name", "r"]
     first = command_line(*asked, "--max-requests", 2, "--price", f"{model}=1,1", "--samples-per-request", 1)
     assert first.code == 3
+    with Database.open("tagrpo.db") as database, database.write() as session:
+        run = find_run(session, "r.sums")
+        kept = read_command(session, run.id)
+        assert kept is not None
+        older = {"price" if name == "prices" else name: given for name, given in kept.words.items()}
+        keep_command(session, run.id, kept.folder, older)  # as this parameter was called once
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     more = command_line("resume", "r.sums", "--db", tmp_path / "tagrpo.db", "--json")

@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError
-from service.writing import write_file
+from service.writing import write_text
 from trainer_adapter.methods.registry import own_sources
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, leaves
@@ -227,7 +227,7 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False
     steps = sorted((int(match[1]) for match in matches if match), reverse=True)
     whole = (other for other in steps if fault_of(folder, other, gpus=gpus, parts=parts) is None)
     if (last := next(whole, None)) is not None:
-        write_file(tracker, lambda place: place.write_text(str(last), encoding="utf-8"), overwrite=True)
+        write_text(tracker, str(last), overwrite=True)
         return f"{tracker.name} {fault}; training goes on from the checkpoint of step {last}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()

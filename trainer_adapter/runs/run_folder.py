@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
-from service.writing import write_file
+from service.writing import write_text
 from trainer_adapter.runs.launching import end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
 from trainer_adapter.verl.alarms import alarms_of
@@ -160,12 +160,11 @@ class RunFolder:
 
     def write_config(self, config: Mapping[str, Any]) -> None:
         text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **config}, indent=2) + "\n"
-        write_file(self.path / CONFIG, lambda place: _write(place, text), overwrite=True)
+        write_text(self.path / CONFIG, text, overwrite=True)
 
     def write_command(self, text: str) -> None:
         """Keep the command, as a script that a shell can run."""
-        content = f"#!/bin/sh\n{text}\n"
-        write_file(self.path / COMMAND, lambda place: _write(place, content), overwrite=True)
+        write_text(self.path / COMMAND, f"#!/bin/sh\n{text}\n", overwrite=True)
         (self.path / COMMAND).chmod(0o755)
 
     @contextmanager

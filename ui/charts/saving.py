@@ -107,3 +107,4 @@ _MAKERS: dict[str, Callable[[dict[str, Any]], bytes]] = {
     ".html": _html,
     ".json": _json,
 }
+SUFFIXES = tuple(_MAKERS)

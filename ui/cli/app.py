@@ -16,11 +16,12 @@ from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
-from ui.cli.eval import benchmarks, exchange, human_grades, running, tables
+from ui.cli.eval import benchmarks, exchange, human_grades, reporting, running
+from ui.cli.eval import browsing as eval_browsing
+from ui.cli.eval import grading as eval_grading
 from ui.cli.eval import importing as eval_importing
 from ui.cli.eval import judging as eval_judging
-from ui.cli.eval import runs as eval_runs
-from ui.cli.grade import serving as grading
+from ui.cli.grade import serving
 from ui.cli.neighbors import audits, judging, mending, proposing, reviews
 from ui.cli.neighbors import browsing as neighbors
 from ui.cli.questions import browsing as questions
@@ -117,21 +118,32 @@ GROUPS = {
             "import": eval_importing.import_,
             "export": exchange.export,
             "agreement": exchange.agreement,
-            "grade": eval_runs.grade,
+            "grade": eval_grading.grade,
             "judge": eval_judging.judge,
-            "samples": eval_runs.samples,
+            "samples": eval_browsing.samples,
             "human-grade": human_grades.human_grade,
             "human-grades": human_grades.human_grades,
-            "report": tables.report,
-            "compare": tables.compare,
+            "report": reporting.report,
+            "compare": reporting.compare,
         },
     ),
     "grade": command_group(
         "Serve the grader over HTTP.",
         "tagrpo grade serve --unknown-reward 0",
-        {"serve": grading.serve},
+        {"serve": serving.serve},
     ),
-    "diagnose": diagnose.app,
+    "diagnose": command_group(
+        "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
+        "tagrpo diagnose zero-gradient base step-100 --g 8",
+        {
+            "zero-gradient": diagnose.zero_gradient,
+            "forecast": diagnose.forecast,
+            "difficulty": diagnose.difficulty,
+            "diversity": diagnose.diversity,
+            "cost": diagnose.cost,
+            "report": diagnose.report,
+        },
+    ),
     "rollouts": command_group(
         "Inspect training runs: import what they recorded, browse it from step 1.",
         "tagrpo rollouts import runs/ta/rollouts",

@@ -3,6 +3,7 @@
 import io
 import logging
 import os
+import shlex
 import sys
 import threading
 import time
@@ -23,12 +24,13 @@ from ui.cli import console
 
 if TYPE_CHECKING:
     from evaluator.reports.documents.document import Document
-    from service.telling import TellStage
+    from service.telling import TellProgress, TellStage
 
 _P = ParamSpec("_P")
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 TEXT_SHOWN = 90
+CHARACTERS_SHOWN = 2_000
 ID_SHOWN = 12  # long enough for `show`
 
 
@@ -81,6 +83,28 @@ def say(*lines: str) -> None:
         console.stdout().print(line, markup=False, soft_wrap=True)
 
 
+def say_some(lines: Sequence[str], limit: int, more: str) -> None:
+    """Print the first of these lines, indented, and how many are left; `more` says where those stand."""
+    for line in lines[:limit]:
+        say(f"  {line}")
+    if len(lines) > limit:
+        say(f"  and {len(lines) - limit:,} more ({more})")
+
+
+def say_next(after: object, total: int | None = None) -> None:
+    """Say how a list goes on behind this page (None: it ends here), and how much there is in all."""
+    if after is not None:
+        words = shlex.quote(str(after))
+        say(f"more: --after {words}" if total is None else f"{total:,} in all; go on with --after {words}")
+
+
+def say_text(text: str, characters: int, *, full: bool) -> None:
+    """Print a text of so many characters, or its beginning, and how much is left of it."""
+    beginning = text if full else text[:CHARACTERS_SHOWN]
+    left = characters - len(beginning)
+    say(beginning + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+
+
 def heading(text: str) -> None:
     """Print a heading."""
     console.stdout().print(text, markup=False, style="bold")
@@ -96,15 +120,16 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def is_confirmed(what: str, question: str) -> bool:
+def confirm(what: str, question: str) -> None:
     """Ask on stderr whether to do what cannot be taken back; `what` names it where nobody can be asked.
 
     Raises:
         InputError: there is no terminal to ask on.
+        typer.Abort: the answer is no.
     """
     if not sys.stdin.isatty():
         raise InputError(f"{what} cannot be taken back; give --yes to do it unasked.")
-    return typer.confirm(question, err=True)
+    typer.confirm(question, err=True, abort=True)
 
 
 def print_json(result: Mapping[str, Any]) -> None:
@@ -233,6 +258,11 @@ class Bar(Protocol):
     """Long work reports here: how much is done of how much, and a few words on what happens now."""
 
     def update(self, done: int, total: int | None = None, detail: str = "") -> None: ...
+
+
+def stage(bar: Bar, words: str) -> "TellProgress":
+    """Return what shows how far one stage is, of which these words tell."""
+    return lambda done, total: bar.update(done, total, words)
 
 
 def stages(bar: Bar) -> "TellStage":

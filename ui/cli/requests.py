@@ -1,9 +1,9 @@
-"""Settings of requests to models: how they are made and capped, which never shapes what comes of them."""
+"""Requests to models: how they are made and capped, what they will cost, what became of them and was paid."""
 
 import os
 import re
 import textwrap
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Option
 
 from service.errors import InputError
+from service.models.asking import Asking
 from service.models.remote.redaction import redact
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
+from ui.cli.output import plural
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from service.models.estimate import PriceOf
+    from service.database import Database
+    from service.models.estimate import Estimate, Range
     from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
@@ -56,8 +59,13 @@ KeyVariable = Annotated[
 ]
 
 
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Only say what will be asked and cost; nothing is sent or stored.")
+]
+
+
 @dataclass(frozen=True)
-class Requests:
+class Requests(Asking):
     """How models are asked, for every command that asks some."""
 
     panel: ClassVar[str] = "Requests and their cost"
@@ -70,31 +78,39 @@ class Requests:
         ),
     ] = None
     max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests in this invocation.")] = None
-    price: Annotated[
+    prices: Annotated[
         tuple[str, ...],
-        Option(help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
+        Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
     ] = ()
-    prices: Annotated[Path | None, Option(help="TOML or JSON file of prices, same units.")] = None
+    prices_file: Annotated[
+        Path | None, Option("--prices", help="TOML or JSON file of prices, same units.")
+    ] = None
     max_concurrency: Annotated[
         int, Option(min=1, max=4096, help="Most requests in flight to one server.")
     ] = 64
-    timeout: Annotated[
+    timeout_s: Annotated[
         float | None,
         Option(
+            "--timeout",
             min=0.1,
             help="Seconds an attempt may take; default: 120, plus what the longest response takes at "
             "--tokens-per-second.",
         ),
     ] = None
-    tokens_per_second: Annotated[
-        float, Option(min=0.01, help="Slowest speed at which a response is still waited for.")
+    tokens_per_s: Annotated[
+        float,
+        Option(
+            "--tokens-per-second", min=0.01, help="Slowest speed at which a response is still waited for."
+        ),
     ] = TOKENS_PER_S
     batch: Annotated[
         bool, Option(help="Use batch jobs: half the price, hours instead of minutes; not for hosted_vllm/.")
     ] = False
-    batch_poll: Annotated[float, Option(min=0.01, help="Seconds between two polls of a batch job.")] = 60.0
-    grace: Annotated[
-        float, Option(min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
+    batch_poll_s: Annotated[
+        float, Option("--batch-poll", min=0.01, help="Seconds between two polls of a batch job.")
+    ] = 60.0
+    grace_s: Annotated[
+        float, Option("--grace", min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
     ] = GRACE_S
     halt_after: Annotated[
         int, Option(min=1, help="End the run after this many failed requests in a row, keeping all answers.")
@@ -103,25 +119,14 @@ class Requests:
         bool,
         Option(help="Ask again what failed for good: too long, against a policy, out of time twice."),
     ] = False
-    stall_after: Annotated[
+    stall_s: Annotated[
         float,
-        Option(min=1, help="Seconds without an answer after which the run reports what it is waiting for."),
+        Option(
+            "--stall-after",
+            min=1,
+            help="Seconds without an answer after which the run reports what it is waiting for.",
+        ),
     ] = STALL_S
-
-    def prices_in_force(self) -> "PriceOf":
-        """Return what finds the price of a model: in batch jobs, where it has some, half of it."""
-        from service.models.remote import Price, PriceTable
-        from service.models.remote.batch import BATCH_PRICE, WITHOUT_BATCH_JOBS
-
-        prices = PriceTable.read(self.prices, self.price)
-
-        def price_of(model: str) -> Price | None:
-            price = prices.price(model)
-            if price is None or not self.batch or model.startswith(WITHOUT_BATCH_JOBS):
-                return price
-            return price.scaled(BATCH_PRICE)
-
-        return price_of
 
 
 def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:
@@ -137,6 +142,17 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
     if account.max_usd not in (None, max_usd):
         output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
     return max_usd
+
+
+def hold_cap(database: "Database", runs: "Sequence[Run]", max_usd: float | None) -> None:
+    """Cap what the runs cost together, or leave them the caps that they have."""
+    from service.runs.spending import set_cap
+
+    with database.write() as session:
+        for run in runs:
+            cap_in_force(session, run, max_usd)
+        if max_usd is not None:
+            set_cap(session, [run.id for run in runs], max_usd)
 
 
 LONGEST_WORDS = 200
@@ -164,10 +180,10 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
     """Say which requests of a run have no answer yet, why, and how it goes on; nothing where all have one."""
     parts = []
     if open_:
-        parts.append(f"{output.plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
+        parts.append(f"{plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
     if failed:
         words = error_words(errors)
-        parts.append(f"{output.plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
+        parts.append(f"{plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
     return [f"{name}: {' and '.join(parts)}; go on with {resume_command(name)}"] if parts else []
 
 
@@ -202,3 +218,73 @@ def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
             f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight "
             "at a kill may have cost less"
         )
+
+
+def print_estimates(
+    estimates: "Mapping[str, Estimate]", unit: str, spread: str, max_usd: float | None
+) -> None:
+    """Print what runs are expected to take, each below its name where several may be meant."""
+    for name, estimate in estimates.items():
+        if name:
+            output.heading(name)
+        _print_estimate(estimate, unit, spread)
+    _print_cap(list(estimates.values()), max_usd)
+    output.say("Nothing was sent or stored.")
+
+
+def _print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
+    """Print requests, tokens, money and hours, least to most; `spread`: what both are, from lengths alone."""
+    from service.models.estimate import IMAGE_TOKENS
+
+    if estimate.trial is None:
+        output.say(
+            f"{plural(estimate.questions, unit)}; from their lengths, {spread}. A trial of some (--limit) "
+            "narrows it."
+        )
+    else:
+        of_trial = plural(estimate.trial_questions or 0, unit)
+        output.say(f"{plural(estimate.questions, unit)}; scaled from run {estimate.trial} of {of_trial}.")
+    output.table(
+        ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
+        [
+            [
+                stage.kind,
+                stage.model,
+                _whole(stage.requests),
+                _whole(stage.prompt_tokens),
+                _whole(stage.completion_tokens),
+                _money(stage.usd),
+            ]
+            for stage in estimate.stages
+        ],
+    )
+    if estimate.images and estimate.trial is None:
+        output.say(
+            f"{plural(estimate.images, 'image')}: each model counts their tokens in its own way; taken as "
+            f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} each. A trial tells."
+        )
+    output.say(f"in all: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (name it with --price)"))
+    if estimate.hours is not None:
+        output.say(
+            f"hours at the pace of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
+        )
+
+
+def _print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
+    """Say where a cap stops runs that are expected to take more, all together."""
+    ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
+    if max_usd is None or not ranges or sum(high for _, high in ranges) <= max_usd:
+        return
+    surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
+    output.say(f"--max-usd {max_usd:g} {surely} it before its end")
+
+
+def _whole(values: "Range") -> str:
+    low, high = round(values[0]), round(values[1])
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _money(values: "Range | None") -> str:
+    if values is None:
+        return "price not known"
+    return f"{values[0]:,.2f}" if values[0] == values[1] else f"{values[0]:,.2f} to {values[1]:,.2f}"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from service.database.engine import HEAD_REVISION
 from service.errors import TagrpoError
-from service.writing import write_file
+from service.writing import write_text
 from ui.shipped_demo.packing import pack, table_names
 from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
 
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
             seconds = time.perf_counter() - start
             page = _page(options.to, Path(folder, "tagrpo.db"))
         readme = options.to.with_name("README.md")
-        write_file(readme, lambda path: path.write_text(page, encoding="utf-8"), overwrite=True)
+        write_text(readme, page, overwrite=True)
     except TagrpoError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from service.errors import InputError, PrerequisiteError
+from service.models.asking import Asking
 from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response, images_of
 from service.models.remote import (
     BatchClient,
@@ -29,7 +30,7 @@ from service.models.remote.chat import message_with_images
 from service.models.remote.endpoint import check_abilities, check_sampling, supports_n
 from service.models.remote.servers.looking import Serving
 from service.models.settings import NO_RAW_IMAGES, DrawingSpec
-from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S, finish_on_signals
+from service.models.stopping import finish_on_signals
 from service.questions.images import Image, image_loader
 from service.runs.batching import fill_by_batch
 from service.runs.cells import Cell, Receipt
@@ -52,37 +53,24 @@ class RemoteSampler:
     def __init__(
         self,
         endpoint: Endpoint,
+        asking: Asking | None = None,
         *,
         prices: PriceTable | None = None,
-        max_requests: int | None = None,
-        max_concurrency: int = 64,
-        batch: bool = False,
-        batch_poll_s: float = 60.0,
-        grace_s: float = GRACE_S,
-        halt_after: int = HALT_AFTER,
-        stall_s: float = STALL_S,
         retries: RetryPolicy | None = None,
     ) -> None:
         """Set up; nothing is imported or sent.
 
         Args:
             endpoint: Where to ask.
-            prices: The user's prices; default: litellm's local map.
-            max_requests: Most HTTP requests of this sampler.
-            max_concurrency: Most requests in flight.
-            batch: Send batch jobs where the provider has them; servers of one's own are asked directly.
-            batch_poll_s: Seconds between two looks at a batch job.
-            grace_s: Seconds that requests in flight have to come home after SIGTERM.
-            halt_after: Failed requests in a row that end it.
-            stall_s: Seconds without an answer after which it says what it waits for.
+            asking: How; the cap on money is the ledger's.
+            prices: Prices in place of those of `asking`.
             retries: When and how often to try again.
         """
         self.endpoint = endpoint
-        self._prices = prices if prices is not None else PriceTable()
-        self._budget = Budget(max_requests=max_requests)
-        self._max_concurrency, self._retries = max_concurrency, retries
-        self._batch, self._batch_poll_s, self._grace_s = batch, batch_poll_s, grace_s
-        self._halt_after, self._stall_s = halt_after, stall_s
+        self._asking = asking if asking is not None else Asking()
+        self._prices = prices if prices is not None else self._asking.price_table()
+        self._budget = Budget(max_requests=self._asking.max_requests)
+        self._retries = retries
         self._serving: Serving | None = None
         self._notices: dict[str, None] = {}
 
@@ -115,7 +103,7 @@ class RemoteSampler:
         extra = {"chat_template_kwargs": spec.prompt.chat_template_kwargs}
         check_abilities(self.endpoint, raw_text=raw, extra=extra if spec.prompt.chat_template_kwargs else {})
         check_sampling(self.endpoint, spec.sampling)
-        if self._batch:
+        if self._asking.batch:
             check_jobs(self.endpoint)
         if raw and self._sends_jobs:
             raise PrerequisiteError("batch jobs hold chats only; leave --batch or the raw text out.")
@@ -134,7 +122,7 @@ class RemoteSampler:
 
     @property
     def _sends_jobs(self) -> bool:
-        return self._batch and not self.endpoint.model.startswith(f"{OWN_SERVERS}/")
+        return self._asking.batch and not self.endpoint.model.startswith(f"{OWN_SERVERS}/")
 
     async def _find(self) -> Serving:
         client = RemoteClient(self.endpoint, budget=self._budget, prices=self._prices)
@@ -166,20 +154,22 @@ class RemoteSampler:
                 run_name=run_name,
             )
             async with jobs:
-                return await fill_by_batch(to_ask, jobs, report=filling.count_job, poll_s=self._batch_poll_s)
+                return await fill_by_batch(
+                    to_ask, jobs, report=filling.count_job, poll_s=self._asking.batch_poll_s
+                )
         client = RemoteClient(
             self.endpoint,
             budget=self._budget,
             prices=self._prices,
-            max_concurrency=self._max_concurrency,
+            max_concurrency=self._asking.max_concurrency,
             run_name=run_name,
-            halt_after=self._halt_after,
-            stall_s=self._stall_s,
+            halt_after=self._asking.halt_after,
+            stall_s=self._asking.stall_s,
             retries=self._retries,
         )
         async with client:
             filling.client = client
-            with finish_on_signals(client.interrupt, grace_s=self._grace_s):
+            with finish_on_signals(client.interrupt, grace_s=self._asking.grace_s):
                 filled = await fill_cells(to_ask, client)
             if cells.spec.sampling.seed is None:
                 self._notices["no seed was sent: the same run would draw other responses"] = None

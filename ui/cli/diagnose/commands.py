@@ -1,20 +1,21 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Rows, Windows
+from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Windows
+from ui.cli.files import RowsFolder
+from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, Seed, command_group
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
-    from evaluator.signal.diagnosis import Diagnosis
+    from evaluator.signal.diagnosis import Diagnosis, Part
     from evaluator.signal.difficulty import NeighborRow
 
 
@@ -24,7 +25,7 @@ def zero_gradient(
     *,
     responses: Responses,
     group: Group,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -35,10 +36,7 @@ def zero_gradient(
 
     Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --out figures[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db, windows) as source:
-        diagnosis = diagnose(source, ["zero_gradient"], Settings(g=group.g, n=group.n))
+    diagnosis = _diagnose(responses, db, ["zero_gradient"], vars(group), windows)
     _deliver(diagnosis, rows, terminal, published=published)
 
 
@@ -58,7 +56,7 @@ def forecast(
     *,
     responses: Responses,
     group: Group,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -69,20 +67,16 @@ def forecast(
 
     Example: [bold]tagrpo diagnose forecast pilot --g 8 --n 3[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
     if validate:
         if responses.runs or group.n is not None or assume_shift_sd is not None:
             raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
         _validate(responses.rollouts, group.g, seed, rows, terminal)
         return
-    with responses.opened(db) as source:
-        wanted = Settings(g=group.g, n=group.n, shift_sd=assume_shift_sd, seed=seed)
-        diagnosis = diagnose(source, ["forecast"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), "shift_sd": assume_shift_sd, "seed": seed}
+    _deliver(_diagnose(responses, db, ["forecast"], wanted), rows, terminal)
 
 
-def _validate(visits: Path | None, g: int | None, seed: int, rows: Rows, terminal: Terminal) -> None:
+def _validate(visits: Path | None, g: int | None, seed: int, rows: RowsFolder, terminal: Terminal) -> None:
     """Check the forecast on a file of visits."""
     from evaluator.reports.diagnosis_layout import checks_document
     from evaluator.signal.diagnosis import USUAL_G, check_forecast
@@ -107,7 +101,7 @@ def difficulty(
     seed: Seed = 0,
     *,
     responses: Responses,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -120,17 +114,13 @@ def difficulty(
 
     Example: [bold]tagrpo diagnose difficulty base --review-sheet sheet.jsonl[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db) as source:
-        diagnosis = diagnose(source, ["difficulty"], Settings(fdr=fdr, seed=seed))
+    diagnosis = _diagnose(responses, db, ["difficulty"], {"fdr": fdr, "seed": seed})
     flagged, written = diagnosis.flagged, None
     if review_sheet is not None and flagged:
         written = _write_sheet(review_sheet, flagged, db)
     _deliver(diagnosis, rows, terminal, limit=limit, review_sheet_rows=written)
-    if written is not None and not terminal.as_json:
-        output.say(f"{written:,} rows written to {review_sheet}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --sheet {review_sheet}")
+    if review_sheet is not None and written is not None and not terminal.as_json:
+        say_sheet(review_sheet, written)
     if flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(flagged):,}")
 
@@ -144,8 +134,8 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
         InputError: the file exists (it may be filled in), or none of them is a candidate.
     """
     from rephraser.reviews.queue import read_item
+    from rephraser.reviews.sheet import blank_row, write_rows
     from rephraser.tables import CandidateRow
-    from service.writing import write_file
 
     rows, foreign = {}, 0
     with db.reading() as session:
@@ -153,18 +143,12 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
             if row.source_id is None or session.get(CandidateRow, row.source_id) is None:
                 foreign += 1
                 continue
-            item = read_item(session, row.source_id)
             rows[row.source_id] = {
-                "candidate": item.candidate_id,
-                "question": item.question,
-                "answer": item.answer,
-                "candidate_text": item.candidate,
+                **blank_row(read_item(session, row.source_id)),
                 "flag": row.flag,
                 "correct": f"{row.correct} of {row.known}",
                 "original_correct": f"{row.original_correct} of {row.original_known}",
                 "p_value": row.p_value,
-                "decision": "",
-                "reason": "",
             }
     if not rows:
         raise InputError(
@@ -173,8 +157,7 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
         )
     if foreign:
         output.note(f"{foreign:,} flagged neighbors are no candidates of this database and are left out")
-    text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows.values())
-    write_file(path, lambda made: made.write_text(text, encoding="utf-8", newline="\n"), overwrite=None)
+    write_rows(path, list(rows.values()))
     return len(rows)
 
 
@@ -185,7 +168,7 @@ def diversity(
     responses: Responses,
     group: Group,
     embedding: Embedding,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -196,12 +179,8 @@ def diversity(
 
     Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding))
-        diagnosis = diagnose(source, ["diversity"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), **vars(embedding), "seed": seed}
+    _deliver(_diagnose(responses, db, ["diversity"], wanted, windows), rows, terminal)
 
 
 def cost(
@@ -210,7 +189,7 @@ def cost(
     responses: Responses,
     group: Group,
     price: Price,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -220,12 +199,8 @@ def cost(
 
     Example: [bold]tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
-
-    with responses.opened(db) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(price))
-        diagnosis = diagnose(source, ["cost"], wanted)
-    _deliver(diagnosis, rows, terminal)
+    wanted = {**vars(group), **vars(price), "seed": seed}
+    _deliver(_diagnose(responses, db, ["cost"], wanted), rows, terminal)
 
 
 def report(
@@ -237,7 +212,7 @@ def report(
     group: Group,
     embedding: Embedding,
     price: Price,
-    rows: Rows,
+    rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -248,17 +223,27 @@ def report(
 
     Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
     """
-    from evaluator.signal.diagnosis import Settings, diagnose
+    wanted = {**vars(group), **vars(embedding), **vars(price), "seed": seed}
+    _deliver(_diagnose(responses, db, [], wanted, windows), rows, terminal, limit=limit)
+
+
+def _diagnose(
+    responses: Responses,
+    db: Db,
+    parts: "Sequence[Part]",
+    settings: Mapping[str, Any],
+    windows: int = 1,
+) -> "Diagnosis":
+    """Return these parts of a diagnosis, without any all; settings as `Settings` takes them."""
+    from evaluator.signal.diagnosis import PARTS, Settings, diagnose
 
     with responses.opened(db, windows) as source:
-        wanted = Settings(group.g, group.n, seed=seed, **vars(embedding), **vars(price))
-        diagnosis = diagnose(source, settings=wanted)
-    _deliver(diagnosis, rows, terminal, limit=limit)
+        return diagnose(source, parts or PARTS, Settings(**settings))
 
 
 def _deliver(
     diagnosis: "Diagnosis",
-    rows: Rows,
+    rows: RowsFolder,
     terminal: Terminal,
     *,
     limit: int = 20,
@@ -272,17 +257,3 @@ def _deliver(
     rows.write(tables(diagnosis))
     document = diagnosis_document(diagnosis, limit=limit, published=published)
     terminal.emit({**diagnosis_record(diagnosis), **more}, output.show, document)
-
-
-app = command_group(
-    "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
-    "tagrpo diagnose zero-gradient base step-100 --g 8",
-    {
-        "zero-gradient": zero_gradient,
-        "forecast": forecast,
-        "difficulty": difficulty,
-        "diversity": diversity,
-        "cost": cost,
-        "report": report,
-    },
-)

@@ -1,14 +1,13 @@
 """What the commands of `tagrpo diagnose` take: responses, the size of groups, where rows go."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import output
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -75,6 +74,7 @@ class Group:
     g: Annotated[
         int | None,
         Option(
+            min=1,
             help="G, responses to each prompt in a group; by default 8, or as many as most prompts have if "
             "those are fewer.",
         ),
@@ -107,40 +107,6 @@ class Price:
     tokens_per_second: Annotated[
         float | None, Option(help="Response tokens that a GPU generates per second.")
     ] = None
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Where the rows behind the tables go."""
-
-    panel: ClassVar[str] = "Output"
-
-    out: Annotated[Path | None, Option(help="Also write the rows behind the tables into this folder.")] = None
-    form: Annotated[Literal["csv", "jsonl"], Option("--format", help="Of the files in --out.")] = "csv"
-    overwrite: Annotated[bool, Option(help="Replace files that exist.")] = False
-
-    def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
-        """Write each table with rows to a file in the folder, if one is given: all of them or none.
-
-        Raises:
-            InputError: a file exists and `overwrite` is off, or the disk does not take it.
-        """
-        from evaluator.reports.records import render_csv, render_json_lines
-        from service.writing import check_file_target, write_file
-
-        if self.out is None:
-            return
-        render = {"csv": render_csv, "jsonl": render_json_lines}[self.form]
-        targets = {self.out / f"{name}.{self.form}": render(rows) for name, rows in tables.items() if rows}
-        for target in targets:
-            check_file_target(target, overwrite=self.overwrite)
-        for target, text in targets.items():
-
-            def write(path: Path, text: str = text) -> None:
-                path.write_text(text, encoding="utf-8", newline="")
-
-            write_file(target, write, overwrite=self.overwrite)
-        output.note(f"{len(targets)} files written to {self.out}")
 
 
 Windows = Annotated[int, Option(help="Number of stretches of steps that rollouts are split into.")]

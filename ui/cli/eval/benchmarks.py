@@ -1,12 +1,13 @@
 """`tagrpo benchmarks`: list, check."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer import Argument, Option
+from typer import Argument
 
 from ui.cli import exits, output
+from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal
 
 if TYPE_CHECKING:
@@ -66,12 +67,8 @@ def check(
             help="Names of known benchmarks, or .toml and .jsonl files; without any, all that are known.",
         ),
     ] = None,
-    source: Annotated[str | None, Option("--from", help="A file with the rows, in place of the Hub.")] = None,
-    options_seed: Annotated[
-        int, Option(help="Seed of the order of options in multiple-choice questions.")
-    ] = 0,
-    allow_changed: Annotated[bool, Option(help="Do not fail where rows are not the expected ones.")] = False,
     *,
+    rows: BenchmarkRows,
     terminal: Terminal,
 ) -> None:
     """Load benchmarks and check the number of rows, the content, and every gold graded against itself.
@@ -86,16 +83,15 @@ def check(
     from evaluator.benchmarks import BENCHMARKS, find_benchmark
     from evaluator.grading import Grader
 
-    if source is not None and (names is None or len(names) != 1):
-        raise typer.BadParameter("--from needs the name of one benchmark")
     wanted = names or list(BENCHMARKS)
+    load = rows.loader(wanted)
     for name in wanted:
         find_benchmark(name)
     results: list[_Checked] = []
     with terminal.progress("check") as bar, Grader() as grader:
         for count, name in enumerate(wanted):
             bar.update(count, len(wanted), name)
-            results.append(_check(name, source, options_seed, allow_changed, grader))
+            results.append(_check(name, load, grader))
         bar.update(len(wanted), len(wanted))
     terminal.emit({"benchmarks": [_json(result) for result in results]}, lambda: [*map(_print, results)])
     off = [result.name for result in results if not result.fine]
@@ -103,14 +99,12 @@ def check(
         raise exits.needs_attention(f"not as they should be: {', '.join(off)}")
 
 
-def _check(
-    name: str, source: str | None, options_seed: int, allow_changed: bool, grader: "Grader"
-) -> _Checked:
-    from evaluator.benchmarks import ChangedBenchmarkError, check_golds, load_benchmark
+def _check(name: str, load: "Callable[[str], LoadedBenchmark]", grader: "Grader") -> _Checked:
+    from evaluator.benchmarks import ChangedBenchmarkError, check_golds
     from service.errors import PrerequisiteError
 
     try:
-        loaded = load_benchmark(name, source=source, options_seed=options_seed, allow_changed=allow_changed)
+        loaded = load(name)
     except (ChangedBenchmarkError, PrerequisiteError) as error:
         return _Checked(name, problem=str(error))
     return _Checked(name, loaded, failures=tuple(check_golds(loaded, grader)))
@@ -129,10 +123,8 @@ def _print(result: _Checked) -> None:
         f"{loaded.name}: {problems:,} problems from {source_name(loaded.source)}, "
         f"content {loaded.content}, {golds}"
     )
-    for failure in result.failures[:FAILURES_SHOWN]:
-        output.say(f"  {describe_failure(loaded, failure)}")
-    if len(result.failures) > FAILURES_SHOWN:
-        output.say(f"  and {len(result.failures) - FAILURES_SHOWN:,} more (--json)")
+    failures = [describe_failure(loaded, failure) for failure in result.failures]
+    output.say_some(failures, FAILURES_SHOWN, "--json")
 
 
 def _json(result: _Checked) -> dict[str, Any]:

@@ -7,17 +7,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from typer import Argument, Option
 
-from service.errors import InputError, NotFoundError
+from service.errors import NotFoundError
 from ui.cli import output
+from ui.cli.eval.grading import changes_json
 from ui.cli.eval.settings import EvalRun
+from ui.cli.files import HubExport, Overwrite, RowsFile, form_of
 from ui.cli.output import Terminal, plural
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.exchange.agreement import Agreement
 
-_FORM = {".jsonl": "jsonl", ".parquet": "parquet"}
+SamplesFormat = Literal["jsonl", "parquet", "hf"]
+_BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 def agreement(
@@ -34,8 +36,6 @@ def agreement(
 
     Example: tagrpo eval agreement Qwen3-4B.math500 --out unlike.jsonl
     """
-    from dataclasses import asdict
-
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.grading import grade_changes
     from evaluator.evals.runs import find_eval_run
@@ -50,7 +50,6 @@ def agreement(
             ours = "ours" if judge is None else f"those of the judge {judge}"
             raise NotFoundError(f"run {chosen.name} has no grades of another tool beside {ours}.")
         changes = grade_changes(session, chosen.id, agrees.theirs, agrees.ours)
-    secret = is_secret(chosen.spec["problems"])
     names = {"old": "theirs", "old_reason": "their_score", "old_extracted": "their_answer"}
     names |= {
         "new": "ours",
@@ -58,38 +57,15 @@ def agreement(
         "new_extracted": "our_answer",
         "new_source": "answer_place",
     }
-    hidden = {"gold", "old_extracted", "new_extracted"} if secret else set()
+    if judge is not None:
+        changes = [each for each in changes if each.new_reason.startswith(f"{JUDGE_REASON} {judge}, ")]
     rows = [
-        {
-            names.get(field, field): None if field in hidden else value
-            for field, value in asdict(change).items()
-            if field != "old_source"
-        }
-        for change in changes
-        if judge is None or change.new_reason.startswith(f"{JUDGE_REASON} {judge}, ")
+        {names.get(field, field): value for field, value in change.items() if field != "old_source"}
+        for change in changes_json(changes, secret=is_secret(chosen.spec["problems"]))
     ]
     file.write(rows)
-    record = {"run": chosen.name, **agreement_json(agrees), "unlike": rows}
+    record = {"run": chosen.name, **agrees.to_json(), "unlike": rows}
     terminal.emit(record, _print_unlike, agrees, rows)
-
-
-def agreement_json(agrees: "Agreement") -> dict[str, Any]:
-    """Return the table of both grades for JSON."""
-    return {
-        "other_tool": agrees.theirs.partition(": ")[2],
-        "grader": agrees.ours,
-        "graded_by_both": agrees.samples,
-        "alike": agrees.alike,
-        "shares": [
-            {"theirs": label, "alike": alike, "of": trials, "interval": interval}
-            for label in ("correct", "wrong")
-            for alike, trials, interval in [agrees.share(label)]
-        ],
-        "counts": [
-            {"theirs": theirs, "ours": ours, "responses": count}
-            for (theirs, ours), count in sorted(agrees.counts.items())
-        ],
-    }
 
 
 def print_agreement(agrees: "Agreement") -> None:
@@ -143,15 +119,11 @@ def export(
     *,
     out: Annotated[Path, Option(help="File to write, or folder for hf.")],
     form: Annotated[
-        Literal["jsonl", "parquet", "hf"] | None,
+        SamplesFormat | None,
         Option("--format", help="By default what --out ends in; hf: a data set for the Hub."),
     ] = None,
-    push: Annotated[
-        str | None,
-        Option(help="With hf: push to this data-set repository (OWNER/NAME); HF_TOKEN in the environment."),
-    ] = None,
-    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False,
-    overwrite: Annotated[bool, Option(help="Replace an earlier export.")] = False,
+    overwrite: Overwrite = False,
+    hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -165,31 +137,23 @@ def export(
     from evaluator.exchange.exporting import export_samples
     from service.pushing import check_push, push_folder
 
-    chosen_form = form or _FORM.get(out.suffix.lower())
-    if chosen_form is None:
-        raise InputError(f"{out}: which format? End it in .jsonl or .parquet, or give --format.")
-    if chosen_form != "hf" and (push or public):
+    form = form_of(out, form, _BY_SUFFIX)
+    if form != "hf" and hub != HubExport():
         raise typer.BadParameter("--push and --public go with --format hf")
-    if push is not None:
-        check_push(push)
+    if hub.push is not None:
+        check_push(hub.push)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        count = export_samples(
-            database,
-            chosen,
-            out,
-            chosen_form,  # type: ignore[arg-type]
-            overwrite=overwrite,
-            report=lambda done, total: bar.update(done, total),
-        )
+        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
     pushed = None
-    if push is not None:
-        pushed = push_folder(out, push, message=f"{chosen.name}, {count:,} samples", private=not public)
+    if hub.push is not None:
+        message = f"{chosen.name}, {count:,} samples"
+        pushed = push_folder(out, hub.push, message=message, private=not hub.public)
     record = {
         "run": chosen.name,
         "out": str(out),
-        "format": chosen_form,
+        "format": form,
         "samples": count,
         "pushed_to": pushed,
     }

@@ -8,10 +8,10 @@ from typer import Argument, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.runs import find_problem
+from ui.cli.eval.browsing import find_problem
 from ui.cli.eval.settings import EvalRun, ProblemPlace
+from ui.cli.files import RowsFile
 from ui.cli.output import Terminal
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.eval.problems import note_golds
 from ui.cli.eval.settings import (
-    AllowChanged,
     AnswersTaken,
-    OptionsSeed,
+    BenchmarkRows,
     OwnGrader,
     Workers,
     check_grader,
@@ -26,6 +25,7 @@ from ui.cli.settings import Db
 if TYPE_CHECKING:
     from collections import Counter
 
+    from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
     from evaluator.exchange.agreement import Agreement
     from evaluator.exchange.matching import Matcher, Survey
@@ -65,7 +65,7 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Questions:
+class Questions(BenchmarkRows):
     """What the responses answer."""
 
     panel: ClassVar[str] = "The problems"
@@ -78,9 +78,6 @@ class Questions:
         Literal["text", "inside", "position"],
         Option(help="How its problems are found: same text, inside a prompt, or ids that count its rows."),
     ] = "text"
-    source: Annotated[str | None, Option("--from", help="File with the benchmark's rows.")] = None
-    options_seed: OptionsSeed = 0
-    allow_changed: AllowChanged = False
     kind: Annotated[
         Literal["latex", "integer", "choice", "tolerance", "code"],
         Option(help="Of the answers, where problems are the file's own and it does not say."),
@@ -122,8 +119,7 @@ def import_(
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
-    from ui.cli.eval import reports as eval_reports
-    from ui.cli.eval.exchange import agreement_json
+    from evaluator.reports.standing import read_numbers
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -168,16 +164,16 @@ def import_(
             matcher,
             read,
             placed,
-            lambda done, total: bar.update(done, total, "storing"),
+            output.stage(bar, "storing"),
         )
         graded = grade_run(
             database,
             stored.run.id,
             grader,
-            lambda done, total: bar.update(done, total, "grading"),
+            output.stage(bar, "grading"),
             version=run_version(stored.run),
         )
-        numbers = eval_reports.read_numbers(database, stored.run)
+        numbers = read_numbers(database, stored.run)
         with database.read() as session:
             agreement = read_agreement(session, stored.run.id)
     record = {
@@ -189,7 +185,7 @@ def import_(
         "unmatched": _unmatched(read.unmatched, problems),
         "unclear": _unmatched(read.unclear, problems),
         "without_response": read.lost.total(),
-        "agreement": agreement and agreement_json(agreement),
+        "agreement": agreement and agreement.to_json(),
     }
     terminal.emit(record, _print_import, record, numbers, agreement)
     needed = _needed(read, problems)
@@ -197,31 +193,18 @@ def import_(
         raise exits.needs_attention(needed)
 
 
-@dataclass(frozen=True)
-class _Benchmark:
-    name: str
-    source: dict[str, Any]
-    problems: "Sequence[PlacedProblem]"
-    gated: bool
-
-
-def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, _Benchmark | None]":
-    from evaluator.benchmarks import load_benchmark
+def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, LoadedBenchmark | None]":
     from evaluator.exchange.matching import FromFile, InBenchmark
     from evaluator.grading import AnswerKind
     from service.questions.images import RowImages
 
     if questions.benchmark is None:
+        if questions.source:
+            raise typer.BadParameter("--from goes with --benchmark, whose rows the file holds")
         images = RowImages(folder, "--column images=NAME", "--column images=")
         return FromFile(_own_label(posed), AnswerKind(questions.kind), images), None
-    loaded = load_benchmark(
-        questions.benchmark,
-        source=questions.source,
-        options_seed=questions.options_seed,
-        allow_changed=questions.allow_changed,
-    )
-    matcher = InBenchmark(loaded.name, loaded.problems, questions.by, loaded.images)
-    return matcher, _Benchmark(loaded.name, loaded.source, matcher.placed(), loaded.gated)
+    loaded = questions.loader([questions.benchmark])(questions.benchmark)
+    return InBenchmark(loaded.name, loaded.problems, questions.by, loaded.images), loaded
 
 
 def _own_label(posed: str) -> str:
@@ -235,7 +218,7 @@ def _own_label(posed: str) -> str:
 
 
 def _part(
-    benchmark: _Benchmark | None, matcher: "Matcher", read: "Survey"
+    benchmark: "LoadedBenchmark | None", matcher: "Matcher", read: "Survey"
 ) -> "tuple[str, int, Sequence[PlacedProblem]]":
     """Return name, size and problems of what the file answers, which may be part of a benchmark."""
     every = matcher.placed()
@@ -264,7 +247,7 @@ def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader")
     note_golds(loaded, len(check_golds(loaded, grader)))
 
 
-def _unmatched(counts: "Counter[str]", benchmark: _Benchmark | None) -> dict[str, Any]:
+def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> dict[str, Any]:
     secret = benchmark is not None and benchmark.gated
     listed = [] if secret else [{"question": text, "responses": n} for text, n in counts.most_common()]
     return {
@@ -274,7 +257,7 @@ def _unmatched(counts: "Counter[str]", benchmark: _Benchmark | None) -> dict[str
     }
 
 
-def _needed(read: "Survey", benchmark: _Benchmark | None) -> str:
+def _needed(read: "Survey", benchmark: "LoadedBenchmark | None") -> str:
     parts = []
     if benchmark is not None:
         why = {
@@ -291,7 +274,7 @@ def _needed(read: "Survey", benchmark: _Benchmark | None) -> str:
     return "; ".join(parts) + "." if parts else ""
 
 
-def _left_out(which: str, counts: "Counter[str]", benchmark: _Benchmark) -> str:
+def _left_out(which: str, counts: "Counter[str]", benchmark: "LoadedBenchmark") -> str:
     most = counts.most_common(UNMATCHED_LISTED)
     listed = "" if benchmark.gated else "; ".join(f"{text!r} ({count:,})" for text, count in most)
     more = len(counts) - UNMATCHED_LISTED
@@ -301,12 +284,12 @@ def _left_out(which: str, counts: "Counter[str]", benchmark: _Benchmark) -> str:
 
 
 def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
     from ui.cli.eval.exchange import print_agreement
 
     before = f", {record['there_before']:,} were there" if record["there_before"] else ""
     output.say(f"{plural(record['imported'], 'response')} imported ({record['format']}){before}")
-    eval_reports.print_numbers(numbers)
+    summary.print_numbers(numbers)
     if agreement is not None:
         print_agreement(agreement)
         output.say(f"`tagrpo eval agreement {record['run']}` lists where they differ")

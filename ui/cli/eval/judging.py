@@ -19,9 +19,8 @@ from ui.cli.eval.settings import (
     check_grader,
     open_sampler,
 )
-from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import print_ledger
+from ui.cli.requests import DryRun, hold_cap, print_estimates, print_ledger
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -49,9 +48,7 @@ def judge(
     ] = 2048,
     temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
     changes: Annotated[bool, Option(help="List the samples whose grade the judge turned.")] = False,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say what it will be asked and cost; nothing is sent or stored.")
-    ] = False,
+    dry_run: DryRun = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Workers = None,
@@ -80,8 +77,7 @@ def judge(
     from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
     from service.models.stopping import INTERRUPTED, deliver_signal
     from service.runs.spending import read_ledger
-    from ui.cli.eval.reports import changes_json, print_changes
-    from ui.cli.eval.running import hold_cap
+    from ui.cli.eval.grading import changes_json
 
     check_grader(own_grader, answers)
     if requests.retry_final:
@@ -116,7 +112,7 @@ def judge(
                 database,
                 chosen.id,
                 grader,
-                lambda done, total: bar.update(done, total, "grading"),
+                output.stage(bar, "grading"),
                 version=base,
             )
             with database.write() as session:
@@ -133,13 +129,10 @@ def judge(
             after = None if judged.waiting else load_result(session, chosen, judged.version)
             ledger = tuple(read_ledger(session, judging.id))
             turned = grade_changes(session, chosen.id, base, judged.version) if changes else []
-    secret = is_secret(chosen.spec["problems"])
     record = _record(chosen, judged, before, after, ledger)
     if changes:
-        record["changes"] = changes_json(turned, secret=secret)
+        record["changes"] = changes_json(turned, secret=is_secret(chosen.spec["problems"]))
     terminal.emit(record, _print, record, ledger)
-    if turned and not terminal.as_json:
-        print_changes(turned, secret=secret)
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped} if judged.stopped else set(),
@@ -203,6 +196,7 @@ _COUNTS = {
 
 def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
     from evaluator.reports.documents.document import hundredths
+    from ui.cli.eval.grading import print_changes
 
     output.say(f"{record['run']}, judged in {record['judge_run']}")
     output.table(["the judge says", "samples"], [[words, record[name]] for name, words in _COUNTS.items()])
@@ -215,3 +209,5 @@ def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
         )
         output.say(f"`tagrpo eval report {record['run']} --judge {points['model']}` counts them")
     print_ledger(ledger)
+    if record.get("changes"):
+        print_changes(record["changes"])

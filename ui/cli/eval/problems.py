@@ -5,11 +5,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from ui.cli import output
-from ui.cli.neighbors.estimates import print_estimates
+from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import Terminal, plural
+from ui.cli.requests import print_estimates
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
@@ -40,24 +39,20 @@ class ProblemSet:
 
 def load_benchmarks(
     names: Sequence[str],
-    sources: Sequence[str],
+    rows: BenchmarkRows,
     *,
-    options_seed: int,
-    allow_changed: bool,
     allow_bad_golds: bool,
     limit: int | None,
     grader: "Grader",
 ) -> list[ProblemSet]:
     """Load benchmarks and grade their golds against themselves, before anything is asked."""
-    from evaluator.benchmarks import load_benchmark, require_golds
+    from evaluator.benchmarks import require_golds
     from evaluator.evals.problems import PlacedProblem
 
-    files = source_files(names, sources)
+    load = rows.loader(names)
     problem_sets = []
     for name in names:
-        loaded = load_benchmark(
-            name, source=files.get(name), options_seed=options_seed, allow_changed=allow_changed
-        )
+        loaded = load(name)
         failures = require_golds(loaded, grader, allow_bad_golds)
         note_golds(loaded, len(failures))
         placed = [PlacedProblem(problem) for problem in loaded.problems]
@@ -73,22 +68,6 @@ def load_benchmarks(
             )
         )
     return problem_sets
-
-
-def source_files(names: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return the file of each benchmark that has one, from `FILE` or `NAME=FILE` spellings."""
-    files: dict[str, str] = {}
-    for spelling in sources:
-        name, equals, file = spelling.partition("=")
-        if equals and name in names:
-            files[name] = file
-        elif len(names) == 1:
-            files[names[0]] = spelling
-        else:
-            raise typer.BadParameter(
-                f"--from {spelling}: with several benchmarks say which it is for, as --from {names[0]}=FILE"
-            )
-    return files
 
 
 def load_neighbors(

@@ -12,21 +12,21 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.eval.problems import ProblemSet, load_benchmarks, load_neighbors, show_estimates
 from ui.cli.eval.settings import (
-    AllowChanged,
     AnswersName,
     AnswersTaken,
+    BenchmarkRows,
     Drawing,
     Engine,
     EvalRequests,
-    OptionsSeed,
     OwnGrader,
     SamplerName,
     check_grader,
     choose_sampler,
     open_sampler,
+    sampler_help,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import cap_in_force, words_by_kind
+from ui.cli.requests import DryRun, hold_cap, words_by_kind
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
     from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
+    from evaluator.reports.standing import RunNumbers
     from service.database import Database
     from service.models.drawing import Sampler
     from service.models.prompts import Preset
     from service.models.remote import Price
     from service.runs.store import Run
-    from ui.cli.eval.reports import RunNumbers
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
@@ -68,32 +68,19 @@ def run(
     neighbors: Annotated[
         str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
     ] = None,
-    dry_run: Annotated[
-        bool, Option("--dry-run", help="Only say what the runs will ask and cost; nothing is sent or stored.")
-    ] = False,
+    dry_run: DryRun = False,
     limit: Annotated[
         int | None,
         Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
     ] = None,
-    source: Annotated[
-        list[str] | None,
-        Option("--from", help="File with the rows, in place of the Hub; NAME=FILE for several benchmarks."),
-    ] = None,
-    options_seed: OptionsSeed = 0,
-    allow_changed: AllowChanged = False,
     allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
-    sampler: Annotated[
-        SamplerName,
-        Option(
-            help="remote: an API or a server; vllm: offline engine; local: transformers. auto: local where "
-            "--model is a folder, else remote."
-        ),
-    ] = "auto",
+    sampler: Annotated[SamplerName, Option(help=sampler_help("--model"))] = "auto",
     preset: Annotated[
         str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
     ] = "default",
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
+    rows: BenchmarkRows,
     drawing: Drawing,
     requests: EvalRequests,
     engine: Engine,
@@ -120,6 +107,8 @@ def run(
 
     if bool(benchmarks) == (neighbors is not None):
         raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
+    if neighbors is not None and rows.source:
+        raise typer.BadParameter("--from is for benchmarks and does not go with --neighbors")
     prompts = find_preset(preset)
     samples = prompts.n if n is None else n
     check_grader(own_grader, answers)
@@ -135,13 +124,7 @@ def run(
                 )
             ]
         return load_benchmarks(
-            benchmarks or (),
-            source or (),
-            options_seed=options_seed,
-            allow_changed=allow_changed,
-            allow_bad_golds=allow_bad_golds,
-            limit=limit,
-            grader=grader,
+            benchmarks or (), rows, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
         )
 
     if dry_run:
@@ -284,17 +267,6 @@ def open_runs(
     return runs
 
 
-def hold_cap(database: "Database", runs: "Sequence[Run]", max_usd: float | None) -> None:
-    """Cap what the runs cost together, or leave them the caps that they have."""
-    from service.runs.spending import set_cap
-
-    with database.write() as session:
-        for run in runs:
-            cap_in_force(session, run, max_usd)
-        if max_usd is not None:
-            set_cap(session, [run.id for run in runs], max_usd)
-
-
 def carry_out(
     database: "Database",
     runs: "Sequence[Run]",
@@ -313,8 +285,9 @@ def carry_out(
         typer.Exit: samples are missing.
     """
     from evaluator.evals.running import run_eval
+    from evaluator.reports.standing import read_numbers
     from service.models.stopping import INTERRUPTED, deliver_signal
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
 
     problems: list[str] = []
     reasons: set[str] = set()
@@ -329,11 +302,11 @@ def carry_out(
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
         _note(sampler, noted)
-        numbers = eval_reports.read_numbers(database, run, n)
+        numbers = read_numbers(database, run, n)
         if terminal.as_json:
-            records.append({**numbers.to_json(), **eval_reports.outcome_json(outcome)})
+            records.append({**numbers.to_json(), **summary.outcome_json(outcome)})
         else:
-            eval_reports.print_numbers(numbers)
+            summary.print_numbers(numbers)
         _note_beyond(numbers, outcome)
         problems += complaints(run, outcome, numbers)
         reasons |= {outcome.stopped} if outcome.stopped else set()
@@ -372,14 +345,14 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
     Why requests failed stands there in the server's own words, unless they stand in `stopped` already.
     """
     from service.models.remote.chat import BUDGET
-    from ui.cli.eval import reports as eval_reports
+    from ui.cli.eval import summary
 
     problems = []
     more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
     if outcome.stopped:
         problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
     if outcome.lost:
-        problems.append(eval_reports.lost_words(run.name, outcome.lost, errors=numbers.errors))
+        problems.append(summary.lost_words(run.name, outcome.lost, errors=numbers.errors))
     if coming := outcome.missing - outcome.lost:
         words = words_by_kind(numbers.errors)
         failed = ", ".join(

@@ -1,17 +1,18 @@
-"""Settings of `tagrpo eval run`: what shapes the responses (in the run's key), and how they are drawn."""
+"""Settings of `tagrpo eval`: benchmarks, graders, what shapes the responses, and how they are drawn."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from typer import Argument, Option
+from typer import Argument, BadParameter, Option
 
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from evaluator.benchmarks import LoadedBenchmark
     from evaluator.reports.methods import Method
     from service.models.drawing import Sampler
     from service.models.prompts import Overrides
@@ -19,10 +20,17 @@ if TYPE_CHECKING:
 AnswersName = Literal["all", "boxed"]
 SamplerName = Literal["auto", "remote", "vllm", "local"]
 
+
+def sampler_help(model: str) -> str:
+    """Return the help of an option that chooses what draws from the model of another option."""
+    return (
+        "remote: an API or a server; local: transformers; vllm: its engine on this machine's GPUs. auto: "
+        f"local where {model} is a folder, else remote."
+    )
+
+
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
 ProblemPlace = Annotated[str, Argument(help="Its place in the run, from 0, or its id.")]
-OptionsSeed = Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")]
-AllowChanged = Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")]
 
 AnswersTaken = Annotated[
     AnswersName, Option("--answers", help="Which answers count: any that is found, or only boxed ones.")
@@ -52,8 +60,63 @@ OwnGrader = Annotated[
     str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
 ]
 Workers = Annotated[
-    int | None, Option("--workers", min=1, help="Grading processes; default: one per CPU, at most 8.")
+    int | None,
+    Option(
+        "--workers",
+        min=1,
+        help="Grading processes (of each node); default: one per CPU, at most 8.",
+    ),
 ]
+
+
+@dataclass(frozen=True)
+class BenchmarkRows:
+    """Where the rows of benchmarks come from, and which are taken."""
+
+    source: Annotated[
+        tuple[str, ...],
+        Option(
+            "--from",
+            help="File with the rows, in place of the Hub; of several benchmarks one for each, in order, or "
+            "NAME=FILE.",
+        ),
+    ] = ()
+    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0
+    allow_changed: Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")] = (
+        False
+    )
+
+    def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
+        """Return what loads each of these benchmarks; nothing is read yet.
+
+        Raises:
+            typer.BadParameter: it is not said which of them a file is for.
+        """
+        from evaluator.benchmarks import load_benchmark
+
+        files = self._files(names)
+
+        def load(name: str) -> "LoadedBenchmark":
+            return load_benchmark(
+                name,
+                source=files.get(name),
+                options_seed=self.options_seed,
+                allow_changed=self.allow_changed,
+            )
+
+        return load
+
+    def _files(self, names: Sequence[str]) -> dict[str, str]:
+        spellings = [spelling.partition("=") for spelling in self.source]
+        files = {name: file for name, equals, file in spellings if equals and name in names}
+        if len(files) == len(self.source):
+            return files
+        if len(self.source) != len(names) or files:
+            raise BadParameter(
+                f"{len(self.source)} --from for {len(names)} benchmarks: give one for each, in order, or "
+                f"say which they are for, as --from {names[0]}=FILE"
+            )
+        return dict(zip(names, self.source, strict=True))
 
 
 @dataclass(frozen=True)
@@ -204,27 +267,18 @@ def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: 
 
     if name == "remote":
         given_options(name, vars(engine))
-        from service.models.remote import Endpoint, PriceTable
+        from service.models.remote import Endpoint
         from service.models.remote.sampler import RemoteSampler
 
-        prices = PriceTable.read(requests.prices, requests.price)
+        prices = requests.price_table()
         if requests.max_usd is not None:
             prices.require(model)
-        return RemoteSampler(
-            Endpoint.at(
-                model,
-                requests.api_base,
-                timeout_s=requests.timeout,
-                tokens_per_s=requests.tokens_per_second,
-                key_env=requests.api_key_env,
-            ),
-            prices=prices,
-            max_requests=requests.max_requests,
-            max_concurrency=requests.max_concurrency,
-            batch=requests.batch,
-            batch_poll_s=requests.batch_poll,
-            grace_s=requests.grace,
-            halt_after=requests.halt_after,
-            stall_s=requests.stall_after,
+        endpoint = Endpoint.at(
+            model,
+            requests.api_base,
+            timeout_s=requests.timeout_s,
+            tokens_per_s=requests.tokens_per_s,
+            key_env=requests.api_key_env,
         )
-    return open_engine(name, model, vars(engine), grace_s=requests.grace)
+        return RemoteSampler(endpoint, requests, prices=prices)
+    return open_engine(name, model, vars(engine), grace_s=requests.grace_s)

@@ -12,6 +12,7 @@ from typer import Option
 
 from evaluator.grading.types import Answers
 from ui.cli import output
+from ui.cli.eval.settings import OwnGrader
 
 TOKEN_VARIABLE = "TAGRPO_GRADE_TOKEN"
 SHORTEST_TOKEN = 16
@@ -59,9 +60,7 @@ def serve(
     answers: Annotated[
         Answers, Option(help="Which answers trainers are paid for: boxed, or all that are found.")
     ] = "boxed",
-    grader: Annotated[
-        str | None, Option(help="A grader of your own, module:function, in place of the rules.")
-    ] = None,
+    grader: OwnGrader = None,
 ) -> None:
     """Grade responses over HTTP: for OpenRLHF, NeMo Gym, and whatever else can post JSON.
 

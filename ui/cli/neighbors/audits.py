@@ -1,12 +1,12 @@
 """`tagrpo neighbors audit`: the sample, the error rates, the agreement of reviewers."""
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
 from ui.cli import exits, output
+from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, OnlyRun
 
@@ -51,7 +51,7 @@ def audit(
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
     """
-    from rephraser.reviews.audit import audit_groups, audit_rates, open_audit
+    from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
     from rephraser.run.start import choose_run
 
@@ -64,11 +64,10 @@ def audit(
         with database.read() as session:
             rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
             exported = None if out is None else write_sheet(session, drawn, out)
-    record = {**audit_json(drawn, rates, of_groups, new=new), "exported": exported}
+    record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.emit(record, print_audit, drawn, rates, of_groups, new=new)
-    if out is not None and not terminal.as_json:
-        output.say(f"{exported:,} rows written to {out}; fill in decision and reason, then")
-        output.say(f"  tagrpo neighbors review --sheet {out}")
+    if out is not None and exported is not None and not terminal.as_json:
+        say_sheet(out, exported)
     if not rates.complete:
         raise exits.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision"
@@ -76,45 +75,6 @@ def audit(
 
 
 SHOWN = 10
-
-
-def audit_json(
-    audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool
-) -> dict[str, Any]:
-    """Return an audit and its rates as one JSON object; members stand in the order of review.
-
-    Their verdicts, and which groups are broken, are left out until the audit is complete: whoever prints it
-    may still have to review. An audit of groups holds accepted candidates alone, so it has no strata, and
-    neighbors of a question may err alike, so theirs is a count without an interval.
-    """
-    members = [asdict(member) for member in audit.members]
-    record = asdict(rates)
-    if groups is not None:
-        false_accept = rates.false_accept
-        for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
-            del record[name]
-        record["broken_neighbors"] = {"count": false_accept.count, "reviewed": false_accept.reviewed}
-        record["groups"] = asdict(groups)
-    if not rates.complete:
-        members = [{"candidate_id": member["candidate_id"]} for member in members]
-        for name in ("false_accepts", "false_rejects"):
-            record.pop(name, None)
-        if groups is not None:
-            del record["groups"]["broken_groups"]
-    return {
-        "audit": audit.id,
-        "run": audit.run_name,
-        "run_id": audit.run_id,
-        "kind": audit.kind,
-        "sample": audit.size,
-        "seed": audit.seed,
-        "created_at": audit.created_at,
-        "new": new,
-        "complete": rates.complete,
-        "open": rates.open,
-        **record,
-        "members": members,
-    }
 
 
 def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None", *, new: bool) -> None:

@@ -1,7 +1,6 @@
 """`tagrpo neighbors list` and `show`: a page of candidates, all about one."""
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
@@ -12,7 +11,7 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.reviews.store import Review
-    from rephraser.views.candidates import Cost, Detail, NeighborCard, Page, Proposal, StoredVerdict
+    from rephraser.views.candidates import Cost, Detail, Page, Proposal, StoredVerdict
     from rephraser.views.evidence import Exchange
 
 
@@ -48,7 +47,7 @@ def list_(
         question_id = None if question is None else find_question(session, question).id
         filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
         page = page_run(session, chosen, filters, limit=limit, after=after)
-    candidates = [card_json(card) for card in page.candidates]
+    candidates = [card.to_json() for card in page.candidates]
     record = {"run": chosen.name, "total": page.total, "candidates": candidates, "after": page.after}
     terminal.emit(record, print_page, chosen.name, page)
 
@@ -80,17 +79,11 @@ def show(
             for proposal in detail.proposals
             if raw
         ]
-    terminal.emit(detail_json(detail, exchanges), print_detail, detail, exchanges)
+    terminal.emit(detail.to_json(exchanges), print_detail, detail, exchanges)
 
 
 CLASS_SHOWN, HALF_SHOWN = 60, 50
 """Letters of a class of answers; of a text or reason that share a line."""
-
-
-def card_json(card: "NeighborCard") -> dict[str, Any]:
-    """Return a candidate of a page as JSON."""
-    values = asdict(card.standing)
-    return {"candidate": values.pop("candidate_id"), **values, "text": card.text}
 
 
 def print_page(run_name: str, page: "Page") -> None:
@@ -113,50 +106,7 @@ def print_page(run_name: str, page: "Page") -> None:
             ]
         )
     output.table(["candidate", "question", "status", "posterior", "strategy", "text", "reason"], rows)
-    if page.after is not None:
-        output.say(f"{page.total:,} in all; go on with --after {page.after}")
-
-
-def detail_json(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> dict[str, Any]:
-    """Return all about a candidate as one JSON object; exchanges stand beside the proposals, if wanted."""
-    from rephraser.checks.wording import likeness
-
-    question = detail.question
-    runs = []
-    for index, proposal in enumerate(detail.proposals):
-        standing = asdict(proposal.standing)
-        del standing["question_id"], standing["candidate_id"]
-        entry = {
-            "run": proposal.run.name,
-            "run_id": proposal.run.id,
-            **standing,
-            "cost": None if proposal.cost is None else asdict(proposal.cost),
-            "candidates_of_request": proposal.siblings,
-            "verdicts": [asdict(verdict) for verdict in proposal.verdicts],
-        }
-        exchange = exchanges[index] if exchanges else None
-        if exchange is not None:
-            messages = [{"role": role, "content": text} for role, text in exchange.prompt]
-            entry["exchange"] = {"prompt": messages, "text": exchange.text, "body": exchange.body}
-        runs.append(entry)
-    return {
-        "candidate": detail.candidate.id,
-        "text": detail.candidate.text,
-        "created_at": detail.created_at,
-        "likeness": likeness(question.text, detail.candidate.text),
-        "question": {
-            "id": question.id,
-            "text": question.text,
-            "answer": question.answer,
-            "level": question.level,
-            "subject": question.subject,
-            "kind": str(question.kind),
-            "images": list(question.images),
-        },
-        "runs": runs,
-        "answers_cost": asdict(detail.answering),
-        "reviews": [asdict(review) for review in detail.reviews],
-    }
+    output.say_next(page.after, page.total)
 
 
 def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> None:

@@ -113,7 +113,7 @@ def _given(**options: Any) -> dict[str, Any]:
 def _count(option: str, value: float | None) -> int | None:
     if value is None:
         return None
-    if value != int(value):
+    if not float(value).is_integer():  # nor is what is no number, or infinite
         raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers; give a whole number")
     return int(value)
 
@@ -149,7 +149,7 @@ def judge(
                 chosen,
                 grader,
                 dry_run=dry_run,
-                report=lambda done, total: bar.update(done, total, "comparing answers"),
+                report=output.stage(bar, "comparing answers"),
             )
     terminal.emit(
         {"run": stored.name, "rule": rule_spec(chosen), "dry_run": dry_run, **asdict(rejudged)},

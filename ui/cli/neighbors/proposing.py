@@ -8,11 +8,10 @@ from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import Engine, EngineUse
-from ui.cli.neighbors.estimates import print_estimates
 from ui.cli.neighbors.judging import NewVerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import cap_in_force
+from ui.cli.requests import DryRun, cap_in_force, print_estimates
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, RunArgument, SettingsFile
 
@@ -41,10 +40,7 @@ def propose(
             "several times."
         ),
     ] = None,
-    dry_run: Annotated[
-        bool,
-        Option("--dry-run", help="Only show what the run would ask and cost; nothing is sent or stored."),
-    ] = False,
+    dry_run: DryRun = False,
     limit: Annotated[
         int | None,
         Option(min=1, help="Only the first questions; a larger limit, or none, extends the same run."),

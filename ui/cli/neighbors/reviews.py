@@ -1,5 +1,6 @@
 """`tagrpo neighbors review`: human decisions, one, a file of them, or one after the other."""
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -10,16 +11,15 @@ from typer import Argument, Option
 
 from service.errors import NotFoundError
 from ui.cli import output
+from ui.cli.files import RowsFile
 from ui.cli.neighbors import reviewing
 from ui.cli.output import Terminal
-from ui.cli.rows import RowsFile
 from ui.cli.settings import Db, Reviewer, reviewer_name
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from rephraser.reviews.store import Decision
-    from service.database import Database
+    from rephraser.reviews.sheet import Sheet
 
 
 def review(
@@ -68,6 +68,8 @@ def review(
 
     Example: [bold]tagrpo neighbors review --audit 1 --interactive[/bold]
     """
+    from rephraser.reviews.sheet import Sheet, read_sheet
+    from rephraser.reviews.store import Decision, find_candidate
 
     if sum((candidate is not None, sheet is not None, interactive)) != 1:
         raise typer.BadParameter("name a candidate, or give --sheet FILE, or --interactive")
@@ -83,17 +85,24 @@ def review(
         raise typer.BadParameter("an audit names its candidates; leave out --run and --status")
     who = reviewer_name(reviewer)
     with db.open() as database:
-        if candidate is not None and withdraw:
-            _withdraw_one(database, candidate, who, audit, terminal=terminal)
-        elif candidate is not None:
-            decision: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
-            _record_one(database, candidate, decision, reason, who, audit, terminal=terminal)
-        elif sheet is not None:
-            _record_file(database, sheet, who, audit, terminal=terminal)
-        else:
+        if interactive:
             reviewing.review_interactively(
                 database, who, run=run, audit_id=audit, status=status, blind=blind, terminal=terminal
             )
+            return
+        with database.write() as session:
+            _check_audit(session, audit)
+            if candidate is not None and withdraw:
+                record, lines = _withdraw(session, candidate, who, audit)
+            elif candidate is not None:
+                word: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
+                chosen = find_candidate(session, candidate)
+                decisions = (Decision(chosen.id, word, reason.strip(), who, audit),)
+                record, lines = _record(session, Sheet(decisions, blank=0))
+            elif sheet is not None:
+                read = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+                record, lines = _record(session, read)
+        terminal.emit(record, output.say, *lines)
 
 
 def list_(
@@ -145,52 +154,45 @@ def _print_reviews(rows: Sequence[dict[str, Any]]) -> None:
     output.table(headings, cells, empty="nobody has decided anything here")
 
 
-def _record_one(
-    database: "Database",
-    reference: str,
-    decision: Literal["accepted", "rejected"],
-    reason: str,
-    reviewer: str,
-    audit_id: int | None,
-    *,
-    terminal: Terminal,
-) -> None:
-    from rephraser.reviews.store import Decision, find_candidate, record_reviews
-
-    with database.write() as session:
-        chosen = find_candidate(session, reference)
-        _check_audit(session, audit_id)
-        made = Decision(chosen.id, decision, reason.strip(), reviewer, audit_id)
-        recorded = record_reviews(session, [made])
-    _announce([made], recorded, blank=0, terminal=terminal)
-
-
-def _withdraw_one(
-    database: "Database", reference: str, reviewer: str, audit_id: int | None, *, terminal: Terminal
-) -> None:
+def _withdraw(
+    session: "Session", reference: str, reviewer: str, audit_id: int | None
+) -> tuple[dict[str, Any], list[str]]:
+    """Withdraw a decision; return what to say of it."""
     from rephraser.reviews.store import Withdrawal, find_candidate, withdraw_review
 
-    with database.write() as session:
-        chosen = find_candidate(session, reference)
-        _check_audit(session, audit_id)
-        taken = withdraw_review(session, Withdrawal(chosen.id, reviewer, audit_id))
+    chosen = find_candidate(session, reference)
+    taken = withdraw_review(session, Withdrawal(chosen.id, reviewer, audit_id))
     if taken is None:
         where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
         raise NotFoundError(f"{chosen.id}: {reviewer} has no decision {where} that could be withdrawn.")
-    terminal.emit(asdict(taken), output.say, f"{chosen.id}: {taken.decision} by {reviewer} is withdrawn")
+    return asdict(taken), [f"{chosen.id}: {taken.decision} by {reviewer} is withdrawn"]
 
 
-def _record_file(
-    database: "Database", path: Path, reviewer: str, audit_id: int | None, *, terminal: Terminal
-) -> None:
-    from rephraser.reviews.sheet import read_sheet
+def _record(session: "Session", sheet: "Sheet") -> tuple[dict[str, Any], list[str]]:
+    """Record decisions; return what to say of them."""
     from rephraser.reviews.store import record_reviews
 
-    with database.write() as session:
-        _check_audit(session, audit_id)
-        sheet = read_sheet(session, path, reviewer=reviewer, audit_id=audit_id)
-        recorded = record_reviews(session, sheet.decisions)
-    _announce(sheet.decisions, recorded, blank=sheet.blank, terminal=terminal)
+    recorded = record_reviews(session, sheet.decisions)
+    known = len(sheet.decisions) - recorded
+    record = {
+        "recorded": recorded,
+        "unchanged": known,
+        "without_decision": sheet.blank,
+        "decisions": [asdict(decision) for decision in sheet.decisions],
+    }
+    if len(sheet.decisions) == 1:
+        [made] = sheet.decisions
+        before = "; this was recorded before" if known else ""
+        line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
+    else:
+        line = f"{recorded:,} decisions recorded" + (f", {known:,} were recorded before" if known else "")
+    return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
+
+
+def say_sheet(path: Path, rows: int) -> None:
+    """Say how a sheet that was written comes back."""
+    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then")
+    output.say(f"  tagrpo neighbors review --sheet {shlex.quote(str(path))}")
 
 
 def _check_audit(session: "Session", audit_id: int | None) -> None:
@@ -198,20 +200,3 @@ def _check_audit(session: "Session", audit_id: int | None) -> None:
 
     if audit_id is not None:
         get_audit(session, audit_id)
-
-
-def _announce(decisions: Sequence["Decision"], recorded: int, *, blank: int, terminal: Terminal) -> None:
-    known = len(decisions) - recorded
-    record = {
-        "recorded": recorded,
-        "unchanged": known,
-        "without_decision": blank,
-        "decisions": [asdict(decision) for decision in decisions],
-    }
-    if len(decisions) == 1:
-        [made] = decisions
-        before = "; this was recorded before" if known else ""
-        line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
-    else:
-        line = f"{recorded:,} decisions recorded" + (f", {known:,} were recorded before" if known else "")
-    terminal.emit(record, output.say, line, *([f"{blank:,} rows have no decision yet"] if blank else []))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 from typer import Option
 
-from ui.cli.eval.settings import Engine, EngineUse, SamplerName, choose_sampler
+from ui.cli.eval.settings import Engine, EngineUse, SamplerName, choose_sampler, sampler_help
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
@@ -35,13 +35,7 @@ class Proposer:
             "folder or name, for a --sampler on this machine."
         ),
     ] = None
-    sampler: Annotated[
-        SamplerName,
-        Option(
-            help="Of the proposer. remote: an API or a server; local: transformers; vllm: its engine on this "
-            "machine's GPUs. auto: local where --model is a folder, else remote."
-        ),
-    ] = "auto"
+    sampler: Annotated[SamplerName, Option(help=f"Of the proposer. {sampler_help('--model')}")] = "auto"
     strategy: Annotated[
         tuple[str, ...],
         Option(help="perspectives, paraphrase, rename, format, or a text file; may be given several times."),
@@ -114,7 +108,7 @@ class Proposer:
         if self.proposer != "llm" or kind == "remote":
             given_options("remote", vars(engine))
             return None
-        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace)
+        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace_s)
 
     def least_distance(self) -> float:
         """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
@@ -138,13 +132,7 @@ class Solvers:
             "None: unverified."
         ),
     ] = ()
-    solver_sampler: Annotated[
-        SamplerName,
-        Option(
-            help="remote: an API or a server; local: transformers; vllm: its engine on this machine's GPUs. "
-            "auto: local where --solver is a folder, else remote."
-        ),
-    ] = "auto"
+    solver_sampler: Annotated[SamplerName, Option(help=sampler_help("--solver"))] = "auto"
     solver_sampling: Annotated[str | None, Option(help="Sampling of the solvers, as --sampling.")] = None
     solver_temperature: Annotated[float | None, Option(help="Solvers' value; default 0.7.")] = None
     solver_top_p: Annotated[float | None, Option(help="Solvers' value; default 0.95.")] = None
@@ -189,13 +177,7 @@ class Solvers:
         from service.models.published import override_sampling
 
         kinds = [choose_sampler(self.solver_sampler, model) for model in self.solver]
-        options = {
-            "device": self.solver_device,
-            "dtype": self.solver_dtype,
-            "tensor_parallel": self.solver_tensor_parallel,
-            "max_model_len": self.solver_max_model_len,
-            **requests.solver_options(),
-        }
+        options = {**_engine_options(self), **_engine_options(requests)}
         if {*kinds} <= {"remote"}:
             given_options("remote", options, prefix="solver-")
         sampling = override_sampling(
@@ -214,7 +196,7 @@ class Solvers:
             if kind == "remote":
                 specs.append(replace(shared, model=model))
                 continue
-            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace)
+            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace_s)
             engine = dict(sampler.describe())
             specs.append(replace(shared, model=model, engine=engine))
             sampler.check(specs[-1].drawing)
@@ -228,6 +210,12 @@ class Solvers:
             return None
         overrides = Overrides(prompt_file=self.solver_prompt_file)
         return make_prompt(find_preset(self.solver_preset or "default"), overrides, programs=programs)
+
+
+def _engine_options(settings: "Solvers | RunRequests") -> dict[str, Any]:
+    """Return the settings of solvers on this machine, by the names that engines have for them."""
+    names = [each.name for each in fields(Engine) if hasattr(settings, f"solver_{each.name}")]
+    return {name: getattr(settings, f"solver_{name}") for name in names}
 
 
 @dataclass(frozen=True)
@@ -287,46 +275,25 @@ class RunRequests(Requests):
         ),
     ] = None
 
-    def solver_options(self) -> dict[str, Any]:
-        """Return those options of solvers on this machine that shape no answer."""
-        return {
-            "batch_size": self.solver_batch_size,
-            "gpus": self.solver_gpus,
-            "ray_address": self.solver_ray_address,
-            "gpu_memory_utilization": self.solver_gpu_memory_utilization,
-        }
-
     def execution(self, engine: EngineUse) -> "Execution":
         """Return the same as the rephraser takes it; `engine` is the proposer's."""
         from rephraser.run.execution import CandidateFile, Execution
+        from service.models.asking import Asking
 
         if self.stop_below is not None and self.wave is None:
             raise typer.BadParameter(
                 "--stop-below is looked at behind each wave; give its size too, as --wave 200"
             )
+        file = CandidateFile(self.candidates or "", self.question_column, self.candidate_column)
         return Execution(
+            **{each.name: getattr(self, each.name) for each in fields(Asking)},
             api_bases=self.api_base,
             api_key_env=self.api_key_env,
             solver_api_bases=self.solver_api_base,
             premises_api_bases=self.premises_api_base,
-            max_usd=self.max_usd,
-            max_requests=self.max_requests,
-            prices=self.price,
-            prices_file=self.prices,
-            max_concurrency=self.max_concurrency,
-            timeout_s=self.timeout,
-            tokens_per_s=self.tokens_per_second,
-            batch=self.batch,
-            batch_poll_s=self.batch_poll,
-            grace_s=self.grace,
-            halt_after=self.halt_after,
-            stall_s=self.stall_after,
-            retry_final=self.retry_final,
-            candidates=CandidateFile(self.candidates, self.question_column, self.candidate_column)
-            if self.candidates
-            else None,
+            candidates=file if self.candidates else None,
             engine_options={each.name: getattr(engine, each.name) for each in fields(EngineUse)},
-            solver_options=self.solver_options(),
+            solver_options=_engine_options(self),
             wave=self.wave,
             stop_below=self.stop_below,
         )

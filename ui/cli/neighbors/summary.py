@@ -1,46 +1,33 @@
 """What is said of a run that proposes neighbors: where it stands, what needs attention."""
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ui.cli import output
-from ui.cli.output import Terminal, plural
-from ui.cli.requests import print_ledger
+from ui.cli.output import plural
+from ui.cli.requests import open_words, print_ledger
+from ui.cli.runs.showing import Standing
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from rephraser.run.engine import Invocation
     from rephraser.views.runs import RunSummary
+    from service.database import Database
     from service.runs.store import Run
 
 
-def show(session: "Session", run: "Run", terminal: Terminal) -> str:
-    """Print where a run stands; return what needs attention, empty where nothing does."""
+def standing(database: "Database", run: "Run") -> Standing:
+    """Return where a run stands, for `runs show`."""
     from rephraser.views.runs import summarize
 
-    summary = summarize(session, run)
-    record = {
-        **summary.to_json(),
-        "kind": run.kind,
-        "created_at": run.created_at,
-        "finished_at": run.finished_at,
-        "spec": run.spec,
-        "versions": run.versions,
-    }
-    terminal.emit(record, _print_run, run, summary)
-    return attention(summary)
+    with database.read() as session:
+        summary = summarize(session, run)
+    return Standing(summary.to_json(), partial(_print_run, run, summary), attention(summary))
 
 
 def attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty where nothing does."""
-    parts = []
-    if summary.open_requests:
-        verb = "is" if summary.open_requests == 1 else "are"
-        parts.append(f"{plural(summary.open_requests, 'request')} {verb} open")
-    if summary.failed_requests:
-        parts.append(f"{plural(summary.failed_requests, 'request')} failed")
-    problems = [f"{' and '.join(parts)}; go on with {resume_command(summary.run)}"] if parts else []
+    problems = open_words(summary.run, summary.open_requests, summary.failed_requests, ())
     if summary.final_requests:
         problems.append(_failed_for_good(summary))
     return "; ".join(problems)
@@ -58,7 +45,6 @@ def _print_run(run: "Run", summary: "RunSummary") -> None:
     from rephraser.views.runs import proposed_by
 
     spec = run.spec
-    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])

@@ -1,7 +1,7 @@
 """`tagrpo questions list`, `show` and `suspects`."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer import Argument, Option
@@ -12,7 +12,7 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.views.suspects import Suspect
-    from service.questions import Member, Question
+    from service.questions import Member
 
 
 def list_(
@@ -64,7 +64,7 @@ def list_(
             empty="no question sets yet; import one with `tagrpo questions import`",
         )
         return
-    members = [member_json(member) for member in page.members]
+    members = [member.to_json() for member in page.members]
     record = {"set": name, "total": page.total, "questions": members, "after": page.after}
     terminal.emit(record, print_page, name, page.members, page.total, page.after)
 
@@ -88,7 +88,7 @@ def show(
         images = load_headers(session, question.images)
     terminal.emit(
         {
-            **question_json(question),
+            **question.to_json(),
             "sets": [{"set": at.set_name, "row": at.position, "held": at.held} for at in places],
         },
         output.say,
@@ -161,8 +161,7 @@ def print_page(name: str, members: "Sequence[Member]", total: int, after: int | 
         for member in members
     ]
     output.table(columns, rows)
-    if after is not None:
-        output.say(f"{total:,} in all; go on with --after {after}")
+    output.say_next(after, total)
 
 
 def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
@@ -190,21 +189,3 @@ def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
     output.say(
         f"{plural(total, 'question')}{more}: the gold is wrong, or the solver always errs; look at them"
     )
-
-
-def question_json(question: "Question") -> dict[str, Any]:
-    """Return a question as JSON."""
-    return {
-        "id": question.id,
-        "question": question.text,
-        "answer": question.answer,
-        "level": question.level,
-        "subject": question.subject,
-        "kind": str(question.kind),
-        "images": list(question.images),
-    }
-
-
-def member_json(member: "Member") -> dict[str, Any]:
-    """Return a member of a set as JSON."""
-    return {"row": member.position, **question_json(member.question), "held": member.held}

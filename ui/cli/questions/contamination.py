@@ -1,23 +1,23 @@
 """`tagrpo questions contamination`: which questions or neighbors repeat problems of a benchmark."""
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.eval.settings import BenchmarkRows
+from ui.cli.files import RowsFile
 from ui.cli.output import Terminal, plural
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.benchmarks import LoadedBenchmark
     from service.database import Database
-    from service.questions.contamination import Overlap, Text
+    from service.questions.contamination import Overlap, Settings, Text
     from service.questions.duplicates import EqualAnswers
 
 PAIRS_SHOWN = 20
@@ -33,52 +33,11 @@ class _Side:
     rows: dict[str, int]
 
 
-@dataclass(frozen=True)
-class _Result:
-    side: _Side
-    loaded: "LoadedBenchmark"
-    overlaps: "list[Overlap]"
-
-    def counts(self) -> dict[str, int]:
-        from service.questions.contamination import MEASURES
-
-        by_measure = Counter(overlap.measure for overlap in self.overlaps)
-        return {measure: by_measure[measure] for measure in MEASURES}
-
-    def repeats(self) -> "list[Overlap]":
-        from service.questions.contamination import VARIANT
-
-        return [overlap for overlap in self.overlaps if overlap.measure != VARIANT]
-
-    def pairs(self) -> list[dict[str, Any]]:
-        problem_rows = {problem.id: row for row, problem in enumerate(self.loaded.problems)}
-        return [
-            {
-                "set": self.side.name,
-                "benchmark": self.loaded.name,
-                "source_id": overlap.source_id,
-                "row": self.side.rows[overlap.source_id],
-                "problem_id": overlap.problem_id,
-                "problem_row": problem_rows[overlap.problem_id],
-                "measure": overlap.measure,
-                "score": overlap.score,
-            }
-            for overlap in self.overlaps
-        ]
-
-
 def contamination(
     set_name: Annotated[str, Argument(metavar="SET", help="A question set.")],
     benchmark: Annotated[
         list[str], Option(help="A known benchmark or a .toml or .jsonl file; may be given several times.")
     ],
-    source: Annotated[
-        list[str] | None,
-        Option(
-            "--from",
-            help="A file with a benchmark's rows, in place of the Hub; one for each --benchmark, in order.",
-        ),
-    ] = None,
     neighbors: Annotated[
         str | None, Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).")
     ] = None,
@@ -87,12 +46,9 @@ def contamination(
         float, Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
     ] = 0.5,
     ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
-    out: Annotated[Path | None, Option(help="Write the pairs as JSON Lines: ids and rows, no texts.")] = None,
-    overwrite: Annotated[bool, Option(help="Replace the file if it exists.")] = False,
-    allow_changed: Annotated[
-        bool, Option(help="Accept a benchmark whose rows are not the expected ones.")
-    ] = False,
     *,
+    rows: BenchmarkRows,
+    file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
@@ -108,15 +64,11 @@ def contamination(
 
     Example: [bold]tagrpo questions contamination math --benchmark mine.jsonl --out pairs.jsonl[/bold]
     """
-    from evaluator.benchmarks import load_benchmark
     from evaluator.grading import Grader
     from service.questions.contamination import Settings, store_check
-    from service.writing import check_file_target, write_file
 
-    if source is not None and len(source) != len(benchmark):
-        raise typer.BadParameter(f"{len(source)} --from for {len(benchmark)} --benchmark; give one for each")
-    if out is not None:
-        check_file_target(out, overwrite=overwrite)
+    load = rows.loader(benchmark)
+    file.check()
     settings = Settings(ngram, threshold, ratio)
     with (
         terminal.progress("contamination") as bar,
@@ -124,41 +76,32 @@ def contamination(
         Grader() as grader,
     ):
         sides = _sides(database, set_name, neighbors)
-        loaded = [
-            load_benchmark(name, source=source[place] if source else None, allow_changed=allow_changed)
-            for place, name in enumerate(benchmark)
-        ]
+        loaded = [load(name) for name in benchmark]
 
         def equal(pairs: Sequence[tuple[str, str]]) -> list[bool]:
             return [value == "correct" for value in grader.equal_many(pairs)]
 
-        results = [
-            _find(side, loaded_benchmark, settings, equal, bar)
-            for loaded_benchmark in loaded
-            for side in sides
-        ]
-        for result in results:
-            with database.write() as session:
-                store_check(
-                    session,
-                    set_name=result.side.name,
-                    set_hash=result.side.hash,
-                    benchmark=result.loaded.name,
-                    problems_hash=result.loaded.problems_hash,
-                    settings=settings,
-                    overlaps=result.overlaps,
-                )
-    pairs = [pair for result in results for pair in result.pairs()]
-    if out is not None:
-        lines = "".join(json.dumps(pair) + "\n" for pair in pairs)
-        write_file(out, lambda path: path.write_text(lines, encoding="utf-8"), overwrite=overwrite)
-    terminal.emit(
-        {"settings": settings.to_json(), "checks": _checks_json(results), "pairs": pairs},
-        _print,
-        results,
-        out,
-    )
-    repeated = sum(len({overlap.problem_id for overlap in result.repeats()}) for result in results)
+        checks: list[dict[str, Any]] = []
+        pairs: list[dict[str, Any]] = []
+        for against in loaded:
+            for side in sides:
+                overlaps = _find(side, against, settings, equal, bar)
+                checks.append(_check_json(side, against, overlaps))
+                pairs += _pairs(side, against, overlaps)
+                with database.write() as session:
+                    store_check(
+                        session,
+                        set_name=side.name,
+                        set_hash=side.hash,
+                        benchmark=against.name,
+                        problems_hash=against.problems_hash,
+                        settings=settings,
+                        overlaps=overlaps,
+                    )
+    file.write(pairs)
+    record = {"settings": settings.to_json(), "checks": checks, "pairs": pairs}
+    terminal.emit(record, _print, checks, pairs, file.out)
+    repeated = sum(check["repeated_problems"] for check in checks)
     if repeated:
         raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
 
@@ -179,74 +122,75 @@ def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_
         sides = [_Side(set_name, stored.content_hash, texts, rows)]
         if neighbors is not None:
             published = load_set(session, neighbors)
-            neighbor_texts = {
-                neighbor.candidate_id: Text(
-                    neighbor.candidate_id, neighbor.text, entry.question.answer, entry.question.images
-                )
-                for entry in published.entries
-                for neighbor in entry.neighbors
-            }
-            places = {
-                neighbor.candidate_id: row
-                for row, entry in enumerate(published.entries)
-                for neighbor in entry.neighbors
-            }
+            of_neighbors: dict[str, Text] = {}
+            places = {}
+            for row, entry in enumerate(published.entries):
+                answer, images = entry.question.answer, entry.question.images
+                for neighbor in entry.neighbors:
+                    id = neighbor.candidate_id
+                    of_neighbors[id], places[id] = Text(id, neighbor.text, answer, images), row
             header = published.header
-            sides.append(_Side(header.ref, header.content_hash, tuple(neighbor_texts.values()), places))
+            sides.append(_Side(header.ref, header.content_hash, tuple(of_neighbors.values()), places))
     return sides
 
 
 def _find(
-    side: _Side, loaded: "LoadedBenchmark", settings: Any, equal: "EqualAnswers", bar: output.Bar
-) -> _Result:
+    side: _Side, loaded: "LoadedBenchmark", settings: "Settings", equal: "EqualAnswers", bar: output.Bar
+) -> "list[Overlap]":
     from service.questions.contamination import Text, find_overlaps
 
-    overlaps = find_overlaps(
+    return find_overlaps(
         side.texts,
         [Text(problem.id, problem.text, problem.answer, problem.images) for problem in loaded.problems],
         settings,
         equal=equal,
-        progress=lambda done, total: bar.update(done, total, f"{side.name} and {loaded.name}"),
+        progress=output.stage(bar, f"{side.name} and {loaded.name}"),
     )
-    return _Result(side, loaded, overlaps)
 
 
-def _checks_json(results: Sequence[_Result]) -> list[dict[str, Any]]:
+def _check_json(side: _Side, loaded: "LoadedBenchmark", overlaps: "Sequence[Overlap]") -> dict[str, Any]:
+    from service.questions.contamination import MEASURES, VARIANT
+
+    by_measure = Counter(overlap.measure for overlap in overlaps)
+    repeated = {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
+    return {
+        "set": side.name,
+        "texts": len(side.texts),
+        "benchmark": loaded.name,
+        "problems": len(loaded.problems),
+        "problems_hash": loaded.problems_hash,
+        "repeated_problems": len(repeated),
+        "pairs": {measure: by_measure[measure] for measure in MEASURES},
+    }
+
+
+def _pairs(side: _Side, loaded: "LoadedBenchmark", overlaps: "Sequence[Overlap]") -> list[dict[str, Any]]:
+    problem_rows = {problem.id: row for row, problem in enumerate(loaded.problems)}
     return [
         {
-            "set": result.side.name,
-            "texts": len(result.side.texts),
-            "benchmark": result.loaded.name,
-            "problems": len(result.loaded.problems),
-            "problems_hash": result.loaded.problems_hash,
-            "repeated_problems": len({overlap.problem_id for overlap in result.repeats()}),
-            "pairs": result.counts(),
+            "set": side.name,
+            "benchmark": loaded.name,
+            "source_id": overlap.source_id,
+            "row": side.rows[overlap.source_id],
+            "problem_id": overlap.problem_id,
+            "problem_row": problem_rows[overlap.problem_id],
+            "measure": overlap.measure,
+            "score": overlap.score,
         }
-        for result in results
+        for overlap in overlaps
     ]
 
 
-def _print(results: Sequence[_Result], out: Path | None) -> None:
-    from service.questions.contamination import MEASURES
+def _print(checks: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], out: Path | None) -> None:
+    from service.questions.contamination import MEASURES, VARIANT
 
-    output.table(
-        ["set", "texts", "benchmark", "problems", *MEASURES],
-        [
-            [
-                result.side.name,
-                len(result.side.texts),
-                result.loaded.name,
-                len(result.loaded.problems),
-                *result.counts().values(),
-            ]
-            for result in results
-        ],
-    )
-    repeats = [pair for result in results for pair in result.pairs() if pair["measure"] != "variant"]
-    for pair in repeats[:PAIRS_SHOWN]:
-        ours = f"row {pair['row']} of {pair['set']} ({pair['source_id']})"
-        theirs = f"row {pair['problem_row']} of {pair['benchmark']}"
-        output.say(f"  {pair['measure']} {pair['score']:g}: {ours}, {theirs}")
-    if len(repeats) > PAIRS_SHOWN:
-        more = f"all in {out}" if out is not None else "--out FILE writes all"
-        output.say(f"  and {len(repeats) - PAIRS_SHOWN:,} more ({more})")
+    columns = ("set", "texts", "benchmark", "problems")
+    rows = [[*(check[name] for name in columns), *check["pairs"].values()] for check in checks]
+    output.table([*columns, *MEASURES], rows)
+    lines = [
+        f"{pair['measure']} {pair['score']:g}: row {pair['row']} of {pair['set']} ({pair['source_id']}), "
+        f"row {pair['problem_row']} of {pair['benchmark']}"
+        for pair in pairs
+        if pair["measure"] != VARIANT
+    ]
+    output.say_some(lines, PAIRS_SHOWN, "--out FILE writes all" if out is None else f"all in {out}")

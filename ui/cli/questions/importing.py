@@ -1,13 +1,11 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal, plural
-from ui.cli.questions.browsing import member_json
 from ui.cli.settings import Db
 
 if TYPE_CHECKING:
@@ -115,7 +113,7 @@ def import_(
                 name=name,
                 progress=output.stages(bar),
             )
-    terminal.emit(report_json(report), print_report, report)
+    terminal.emit(report.to_json(), print_report, report)
     if report.needs_attention:
         raise exits.needs_attention(attention(report))
 
@@ -225,9 +223,9 @@ def print_report(report: "ImportReport") -> None:
             f"{report.counts.other_labels:,} of these have another level or subject there; "
             "those of the first import stay"
         )
-    held = [f"row {member.position}  {member.question.id}  {member.held}" for member in report.held]
-    _print_rows("held back", held, f"tagrpo questions list {report.name} --held")
-    _print_rows("left out", report.bad_rows, "--json")
+    held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
+    output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
+    output.say_some([f"left out: {row}" for row in report.bad_rows], ROWS_SHOWN, "--json")
     likeness = report.likeness
     _print_pairs("repeated (stored once)", [f"rows {b} and {a}" for a, b in report.duplicates])
     _print_pairs(
@@ -249,13 +247,6 @@ def print_report(report: "ImportReport") -> None:
             f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
             f"taken: rows {rows}{more}"
         )
-
-
-def _print_rows(title: str, lines: Sequence[str], all_of_them: str) -> None:
-    for line in lines[:ROWS_SHOWN]:
-        output.say(f"  {title}: {line}")
-    if len(lines) > ROWS_SHOWN:
-        output.say(f"  and {len(lines) - ROWS_SHOWN:,} more {title} ({all_of_them})")
 
 
 def _print_pairs(title: str, lines: list[str]) -> None:
@@ -280,35 +271,3 @@ def attention(report: "ImportReport") -> str:
     if report.counting:
         parts.append(f"{plural(report.counting, 'gold')} may count options, which have letters")
     return "; ".join(parts)
-
-
-def report_json(report: "ImportReport") -> dict[str, Any]:
-    """Return an import as one JSON object."""
-    pairs = {
-        kind: [{"row": pair.row, "earlier": pair.earlier, "ratio": pair.ratio} for pair in similar]
-        for kind, similar in (
-            ("conflicts", report.likeness.conflicts),
-            ("near_duplicates", report.likeness.near_duplicates),
-            ("look_alikes", report.likeness.look_alikes),
-        )
-    }
-    return {
-        "set": report.name,
-        "source": report.source,
-        "created": report.created,
-        "rows": report.rows,
-        "usable": report.usable,
-        "held": [member_json(member) for member in report.held],
-        "new_questions": report.counts.new,
-        "other_labels": report.counts.other_labels,
-        "images": report.images,
-        "new_images": report.new_images,
-        "unpictured": list(report.unpictured),
-        "left_out_columns": dict(report.left_out),
-        "golds_that_may_count_options": report.counting,
-        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in report.duplicates],
-        **pairs,
-        "bad_rows": list(report.bad_rows),
-        "several_boxes": list(report.several_boxes),
-        "spec": report.spec,
-    }

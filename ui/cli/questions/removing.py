@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import typer
 from typer import Argument, Option
 
 from ui.cli import output
@@ -30,12 +29,9 @@ def remove(
         with database.read() as session:
             stored = check_removable(session, name)
             members = len(load_members(session, name))
-        if not yes and not output.is_confirmed(
-            f"removing question set {name!r}",
-            f"Remove question set {name} ({plural(members, 'question')}, made {stored.created_at})? "
-            "It cannot be taken back.",
-        ):
-            raise typer.Abort
+        if not yes:
+            what = f"question set {name} ({plural(members, 'question')}, made {stored.created_at})"
+            output.confirm(f"removing question set {name!r}", f"Remove {what}? It cannot be taken back.")
         with database.write() as session:
             remove_set(session, name)
     record = {"set": name, "questions": members, "spec": stored.spec}

@@ -2,7 +2,6 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from typer import Argument, Option
 
 from ui.cli import output
@@ -56,14 +55,9 @@ def remove(
             folders = rollout_folders(session, chosen.id)
         if not terminal.as_json:
             _show(chosen, hanging, sets, folders)
-        if (
-            not hanging.obstacles
-            and not yes
-            and not output.is_confirmed(
-                f"removing run {chosen.name!r}", f"Remove run {chosen.name}? It cannot be taken back."
-            )
-        ):
-            raise typer.Abort
+        if not hanging.obstacles and not yes:
+            question = f"Remove run {chosen.name}? It cannot be taken back."
+            output.confirm(f"removing run {chosen.name!r}", question)
         with database.write() as session:
             remove_run(session, chosen)
     record = {"run": chosen.name, "id": chosen.id, "usd": hanging.usd, "removed": hanging.rows, "sets": sets}

@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,7 +74,6 @@ def resume(
         chosen = choose(session, run)
         kept = read_command(session, chosen.id)
     given = {} if kept is None else dict(kept.words)
-    command, taken = _command(chosen.kind)
     if kept is None and chosen.kind != "propose":
         raise InputError(
             f"run {chosen.name} was not begun on this command line, so its settings are not known here; "
@@ -87,9 +85,8 @@ def resume(
         )
     if kept is not None and Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    words = {name: each for name, each in given.items() if taken is None or name in taken}
-    leading = _leading(chosen)
-    _run(command, leading, words, ["--db", where, *context.args], f"tagrpo resume {chosen.name}")
+    given_anew = ["--db", where, *context.args]
+    _run(_command(chosen.kind), _leading(chosen), given, given_anew, f"tagrpo resume {chosen.name}")
 
 
 def choose(session: "Session", reference: str | None) -> "Run":
@@ -140,19 +137,15 @@ def _eval_name(words: Mapping[str, Sequence[str]]) -> str:
     return words["name"][-1] if "name" in words else model_slug(words["model"][-1])
 
 
-def _command(kind: str) -> tuple[Callable[..., Any], frozenset[str] | None]:
-    """Return what goes on with a run of a kind, and which kept parameters it takes; None for all."""
+def _command(kind: str) -> Callable[..., Any]:
+    """Return what goes on with a run of a kind."""
     from ui.cli.eval.judging import judge
     from ui.cli.eval.running import run
-    from ui.cli.eval.settings import EngineUse
     from ui.cli.neighbors.proposing import go_on
-    from ui.cli.neighbors.settings import RunRequests
     from ui.cli.train.commands import run as train
 
-    if kind == "propose":  # its settings stand in the run itself
-        return go_on, frozenset(each.name for kind in (RunRequests, EngineUse) for each in fields(kind))
-    commands: dict[str, Callable[..., Any]] = {"eval": run, "judge": judge, "train": train}
-    return commands[kind], None
+    commands: dict[str, Callable[..., Any]] = {"propose": go_on, "eval": run, "judge": judge, "train": train}
+    return commands[kind]
 
 
 def _key(change: str) -> str:
@@ -167,26 +160,29 @@ def _run(
     given: Sequence[str],
     name: str,
 ) -> None:
-    """Run a command with the words that were kept of each parameter, but of those that are given anew."""
+    """Run a command with the words that were kept of each of its parameters, but of those given anew.
+
+    Most settings of a run of neighbors stand in the run itself: `go_on` has no parameter for them. Options
+    are known by their flags, for parameters have had other names.
+    """
     from typer.main import get_command
 
     app = typer.Typer(rich_markup_mode="rich", pretty_exceptions_enable=False)
     app.command()(with_settings(function))
     command = get_command(app)
     options = {word.partition("=")[0] for word in given if word.startswith("-")}
-    anew = {
-        parameter.name
-        for parameter in command.params
-        if not options.isdisjoint({*parameter.opts, *parameter.secondary_opts})
-    }
+    taken = set()
+    for parameter in command.params:
+        flags = {*parameter.opts, *parameter.secondary_opts}
+        if options.isdisjoint(flags):
+            taken |= flags
     changed = {_key(word) for word in given if "=" in word and not word.startswith("-")}
-    words = [
-        word
-        for parameter, each in kept.items()
-        if parameter not in anew
-        for word in each
-        if parameter != "changes" or _key(word) not in changed
-    ]
+    words: list[str] = []
+    for parameter_name, each in kept.items():
+        if each[0].startswith("-"):
+            words += each if each[0] in taken else []
+        elif parameter_name in taken:
+            words += [word for word in each if parameter_name != "changes" or _key(word) not in changed]
     code = command.main([*leading, *words, *given], prog_name=name, standalone_mode=False)
     if code:
         raise typer.Exit(int(code))

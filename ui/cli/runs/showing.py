@@ -1,16 +1,31 @@
 """`tagrpo runs show`: where a run of any kind stands."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from ui.cli import exits, output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
+    from service.database import Database
     from service.runs.store import Run
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a run stands, by its kind.
+
+    Attributes:
+        record: the machine-readable form, beside what all kinds have.
+        text: prints the same for people.
+        needed: what needs attention, empty where nothing does.
+    """
+
+    record: Mapping[str, Any]
+    text: Callable[[], None]
+    needed: str = ""
 
 
 def show(
@@ -29,60 +44,64 @@ def show(
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
-    from evaluator.evals.runs import IMPORTED
-    from ui.cli.eval import reports
-    from ui.cli.neighbors import summary
+    from ui.cli.eval import summary as evaluations
+    from ui.cli.neighbors import summary as neighbors
     from ui.cli.runs.resuming import choose
-    from ui.cli.train import rollouts
+    from ui.cli.train import rollouts as trainings
 
-    needed = ""
-    with db.open() as database:
+    kinds: dict[str, Callable[[Database, Run], Standing]] = {
+        "propose": neighbors.standing,
+        "eval": evaluations.standing,
+        "judge": _judging,
+        "train": trainings.standing,
+    }
+    with db.open(read_only=True) as database:
         with database.read() as session:
             chosen = choose(session, run)
-            if chosen.kind == "propose":
-                needed = summary.show(session, chosen, terminal)
-            elif chosen.kind == "train":
-                rollouts.show_run(session, chosen, terminal)
-            elif chosen.kind == "judge":
-                needed = _show_judging(session, chosen, terminal)
-        if chosen.kind == "eval":
-            stands = reports.read_numbers(database, chosen)
-            record = {**stands.to_json(), "spec": chosen.spec, "versions": chosen.versions}
-            terminal.emit(record, reports.print_run, chosen, stands)
-            imported = chosen.spec["engine"].get("sampler") == IMPORTED
-            needed = reports.attention(stands, imported=imported)
-    if needed:
-        raise exits.needs_attention(needed)
+        stands = kinds[chosen.kind](database, chosen)
+    record = {
+        "run": chosen.name,
+        "id": chosen.id,
+        "kind": chosen.kind,
+        "created_at": chosen.created_at,
+        "finished_at": chosen.finished_at,
+        **stands.record,
+        "spec": chosen.spec,
+        "versions": chosen.versions,
+    }
+    terminal.emit(record, _print, chosen, stands)
+    if stands.needed:
+        raise exits.needs_attention(stands.needed)
 
 
-def _show_judging(session: "Session", run: "Run", terminal: Terminal) -> str:
-    """Print where a judge's run stands; return what needs attention. What failed for good keeps its grade."""
+def _print(run: "Run", stands: Standing) -> None:
+    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    stands.text()
+
+
+def _judging(database: "Database", run: "Run") -> Standing:
+    """Return where a judge's run stands. What failed for good keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
     from ui.cli.requests import open_words, print_errors, print_ledger
     from ui.cli.runs.listing import judging_numbers
 
-    line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
-    errors = frequent_errors(session, run.id)
+    with database.read() as session:
+        line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+        errors = frequent_errors(session, run.id)
 
     def text() -> None:
-        asked = f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}"
-        output.say(f"{run.name} ({run.id}), made {run.created_at}: {asked}")
         output.say(
+            f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}",
             f"requests: {line.filled:,} answered, {line.open:,} open, {line.failed:,} failed, "
-            f"{line.final:,} failed for good"
+            f"{line.final:,} failed for good",
         )
         print_errors(errors)
         print_ledger(ledger)
 
     record = {
-        "run": run.name,
-        "id": run.id,
-        "spec": run.spec,
-        "versions": run.versions,
         **judging_numbers(line),
         "errors": {each.error: each.cells for each in errors},
         "ledger": [asdict(each) for each in ledger],
     }
-    terminal.emit(record, text)
-    return "; ".join(open_words(run.name, line.open, line.failed, errors))
+    return Standing(record, text, "; ".join(open_words(run.name, line.open, line.failed, errors)))

@@ -72,7 +72,7 @@ def diff(
 
     with db.reading() as session:
         difference = sets.diff(session, a, b)
-    terminal.emit(set_reports.diff_json(difference), set_reports.print_diff, difference, limit=limit)
+    terminal.emit(difference.to_json(), set_reports.print_diff, difference, limit=limit)
 
 
 def verify(

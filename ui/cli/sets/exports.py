@@ -9,6 +9,7 @@ import typer
 from typer import Argument, Option
 
 from ui.cli import exits, output
+from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
 
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from trainer_adapter.verl.prompts import PromptTemplate
 from ui.cli.settings import Db
 from ui.cli.train.settings import AnswerSettings
-
-
-@dataclass(frozen=True)
-class HubExport:
-    """What only a Hugging Face data set knows."""
-
-    panel: ClassVar[str] = "For --format hf"
-
-    push: Annotated[
-        str | None,
-        Option(help="Push to this data-set repository (OWNER/NAME) of the Hub; HF_TOKEN in the environment."),
-    ] = None
-    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False
 
 
 @dataclass(frozen=True)
@@ -88,7 +76,7 @@ def export(
     license_name: Annotated[
         str, Option("--license", help="Licence identifier for card and manifest (cc-by-4.0, mit, ...).")
     ] = "other",
-    overwrite: Annotated[bool, Option(help="Replace an earlier export.")] = False,
+    overwrite: Overwrite = False,
     hub: HubExport,
     verl: VerlExport,
     answers: AnswerSettings,
@@ -116,7 +104,7 @@ def export(
         common: dict[str, Any] = {
             "license_name": license_name,
             "overwrite": overwrite,
-            "report": lambda done, total: bar.update(done, total),
+            "report": bar.update,
         }
         if form == "hf":
             report = sets.export_hf(database, reference, out, push=hub.push, private=not hub.public, **common)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ui.cli import output
 
 if TYPE_CHECKING:
-    from rephraser.sets import Change, Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
+    from rephraser.sets import Neighbor, PublishedSet, SetDiff, SetEntry, SetHeader
 
 HASH_SHOWN = 12
 
@@ -177,42 +177,6 @@ def _print_entry(entry: "SetEntry") -> None:
         output.say("  no neighbors")
 
 
-def diff_json(difference: "SetDiff") -> dict[str, Any]:
-    """Return a difference as one JSON object."""
-    from dataclasses import asdict
-
-    return {
-        "a": difference.a.ref,
-        "b": difference.b.ref,
-        "same": difference.same,
-        "questions_added": list(difference.questions_added),
-        "questions_removed": list(difference.questions_removed),
-        "neighbors_added": [_moved(change) for change in difference.added],
-        "neighbors_removed": [_moved(change) for change in difference.removed],
-        "neighbors_changed": [
-            {
-                "question_id": change.question_id,
-                "before": change.before and asdict(change.before),
-                "after": change.after and asdict(change.after),
-                "fields": list(change.fields),
-                "verdict_changed": change.verdict_changed,
-            }
-            for change in difference.changed
-        ],
-        "reordered": list(difference.reordered),
-    }
-
-
-def _moved(change: "Change") -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "question_id": change.question_id,
-        "neighbor": asdict(change.neighbor),
-        "now": change.now,
-    }
-
-
 def print_diff(difference: "SetDiff", *, limit: int) -> None:
     """Print a difference: the counts, then up to `limit` lines of each kind."""
     output.say(f"{difference.a.ref} -> {difference.b.ref}")
@@ -242,13 +206,9 @@ def print_diff(difference: "SetDiff", *, limit: int) -> None:
 
 
 def _print_some(title: str, lines: list[str], limit: int) -> None:
-    if not lines:
-        return
-    output.say(f"{title}: {len(lines):,}")
-    for line in lines[:limit]:
-        output.say(f"  {line}")
-    if len(lines) > limit:
-        output.say(f"  and {len(lines) - limit:,} more (--limit, or --json for all)")
+    if lines:
+        output.say(f"{title}: {len(lines):,}")
+        output.say_some(lines, limit, "--limit, or --json for all")
 
 
 def _line(question_id: str, neighbor: "Neighbor") -> str:

@@ -12,7 +12,7 @@ from service.errors import InputError
 from ui.cli import console, exits, output
 from ui.cli.output import Terminal
 from ui.cli.runs.resuming import keep
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Seed
 from ui.cli.train import reports
 from ui.cli.train.settings import (
     AnswerSettings,
@@ -65,7 +65,7 @@ def plan(
             "evaluates them and writes the report."
         ),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Seed of the forecast.")] = 0,
+    seed: Seed = 0,
     db: Db,
     terminal: Terminal,
 ) -> None:

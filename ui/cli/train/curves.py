@@ -8,8 +8,8 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.files import RowsFile, check_chart
 from ui.cli.output import Terminal
-from ui.cli.rows import RowsFile, check_chart
 from ui.cli.settings import Db
 from ui.cli.train.rollouts import chosen_metrics
 

@@ -78,5 +78,4 @@ def _print(
         title=run,
         empty="no question is like that",
     )
-    if behind is not None:
-        output.say(f'more: --after "{behind}"')
+    output.say_next(behind)

@@ -2,27 +2,26 @@
 
 import threading
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.output import Terminal
+from ui.cli.runs.showing import Standing
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sqlalchemy.orm import Session
-
+    from service.database import Database
     from service.runs.store import Run
     from trainer_adapter.record.browsing import RolloutHeader, WholeRollout
     from trainer_adapter.record.importing import Imported
 
-CHARACTERS_SHOWN = 2_000
 SHOWN_METRICS = (
     "tagrpo/correct/mean",
     "tagrpo/zero/joint/share",
@@ -159,48 +158,36 @@ def prune(
                 record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: no step would go"
             )
             return
-        if not yes and not output.is_confirmed(
-            f"removing the rollouts of {output.plural(len(leaving), 'step')}", f"Remove {sentence}?"
-        ):
-            raise typer.Abort
+        if not yes:
+            what = f"removing the rollouts of {output.plural(len(leaving), 'step')}"
+            output.confirm(what, f"Remove {sentence}?")
         with terminal.progress("steps") as bar:
             prune_steps(database, chosen.id, leaving, report=bar.update)
     terminal.emit(record, output.say, f"removed {sentence}")
 
 
-def show_run(session: "Session", run: "Run", terminal: Terminal) -> None:
-    """Print what a training run is, and how much of it was imported."""
+def standing(database: "Database", run: "Run") -> Standing:
+    """Return what a training run is, and how much of it was imported, for `runs show`."""
     from trainer_adapter.record.browsing import read_train_run
     from trainer_adapter.record.series import metric_series
     from trainer_adapter.verl.alarms import WATCHED, alarms_of
 
-    training = read_train_run(session, run)
-    [series] = metric_series(session, [run.id], WATCHED)
+    with database.read() as session:
+        training = read_train_run(session, run)
+        [series] = metric_series(session, [run.id], WATCHED)
     alarms = alarms_of(
         (step, {name: values[place] for name, values in series.values.items()})
         for place, step in enumerate(series.steps)
     )
-    record = {
-        "run": run.name,
-        "id": run.id,
-        "kind": run.kind,
-        **training.to_json(),
-        "created_at": run.created_at,
-        "finished_at": run.finished_at,
-        "spec": run.spec,
-        "versions": run.versions,
-        "alarms": [alarm._asdict() for alarm in alarms],
-    }
     first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
-    terminal.emit(
-        record,
+    text = partial(
         output.say,
-        f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}",
         f"recipe {training.recipe or 'not known'}, model {training.model or 'not known'}",
         f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
         *(f"alarm at {alarm}" for alarm in alarms),
         f"its metrics: tagrpo rollouts steps {run.name}",
     )
+    return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, text)
 
 
 def steps(
@@ -325,8 +312,7 @@ def _print_page(run: str, page: "Sequence[RolloutHeader]", after: int | None) ->
     ]
     columns = ["rollout", "step", "question", *fields[3:], "answer"]
     output.table(columns, rows, title=run, empty="no such rollouts")
-    if after is not None:
-        output.say(f"more: --after {after}")
+    output.say_next(after)
 
 
 def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
@@ -346,9 +332,7 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
     for title, text in (("prompt", stored.prompt or "(not kept)"), ("response", stored.response)):
         output.say()
         output.heading(title)
-        beginning = text if full else text[:CHARACTERS_SHOWN]
-        left = len(text) - len(beginning)
-        output.say(beginning + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+        output.say_text(text, len(text), full=full)
 
 
 def _sentence(imported: "Imported") -> str:

@@ -150,14 +150,10 @@ def write_script(target: Path, text: str) -> None:
     Raises:
         InputError: it is there already, or cannot be written.
     """
-    try:
-        with target.open("x", encoding="utf-8") as file:
-            file.write(text)
-        target.chmod(0o755)
-    except FileExistsError as error:
-        raise InputError(f"{target} exists; name another file with --script, or remove it.") from error
-    except OSError as error:
-        raise InputError(f"{target}: {error.strerror or error}.") from error
+    from service.writing import write_text
+
+    write_text(target, text, overwrite=None)
+    target.chmod(0o755)
 
 
 def _is_axis(change: str) -> bool:

@@ -1,34 +1,21 @@
-"""`tagrpo eval`: report, compare."""
+"""`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
 from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
 from ui.cli.eval.settings import Counted
+from ui.cli.files import ReportFile, check_chart
 from ui.cli.output import Terminal
-from ui.cli.rows import check_chart
-from ui.cli.settings import Db
+from ui.cli.settings import Db, Seed
 
 if TYPE_CHECKING:
-    from evaluator.reports.documents.document import Document
     from evaluator.reports.report import Majority, Report
     from service.database import Database
-
-Format = Literal["table", "markdown", "latex", "html", "csv", "json"]
-BY_SUFFIX: dict[str, Format] = {
-    ".md": "markdown",
-    ".tex": "latex",
-    ".html": "html",
-    ".csv": "csv",
-    ".json": "json",
-    ".txt": "table",
-}
 
 References = Annotated[
     list[str],
@@ -39,69 +26,6 @@ AllowMissing = Annotated[
     bool, Option("--allow-missing", help="Leave out problems with too few samples, and report how many.")
 ]
 PoolAnyway = Annotated[bool, Option("--pool-anyway", help="Pool runs that differ in more than the seed.")]
-
-
-@dataclass(frozen=True)
-class ReportFile:
-    """Where a report goes, and in which form."""
-
-    format: Annotated[Format | None, Option(help="By default what --out ends in, else a table.")] = None
-    out: Annotated[Path | None, Option(help="Write to this file.")] = None
-    overwrite: Annotated[bool, Option(help="Replace files that exist.")] = False
-
-    def choose(self, terminal: Terminal) -> Format:
-        """Return the form, after a look whether the file can be written.
-
-        Raises:
-            InputError: a file that is there, or whose name does not say the form.
-            typer.BadParameter: --json with another form.
-        """
-        from service.writing import check_file_target
-
-        form = self._form(terminal.as_json)
-        if self.out is not None:
-            check_file_target(self.out, overwrite=self.overwrite)
-        return form
-
-    def _form(self, as_json: bool) -> Format:
-        if as_json:
-            if self.format not in (None, "json"):
-                raise typer.BadParameter("--json and another --format exclude each other")
-            return "json"
-        if self.format is not None or self.out is None:
-            return self.format or "table"
-        form = BY_SUFFIX.get(self.out.suffix.lower())
-        if form is None:
-            raise InputError(f"{self.out}: which format? End it in {', '.join(BY_SUFFIX)}, or give --format.")
-        return form
-
-    def deliver(
-        self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any], form: Format
-    ) -> None:
-        """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS
-        from evaluator.reports.records import finite, render_csv, render_json
-        from service.writing import write_file
-
-        if self.out is None and form == "json":
-            output.print_json(finite(record))
-            return
-        if self.out is None and form == "table":
-            output.show(document)
-            return
-        if form == "json":
-            text = render_json(record)
-        elif form == "csv":
-            text = render_csv(rows)
-        else:
-            text = RENDERERS[form](document)
-        if self.out is None:
-            output.say(text.rstrip("\n"))
-        else:
-            write_file(
-                self.out, lambda path: path.write_text(text, encoding="utf-8"), overwrite=self.overwrite
-            )
-            output.note(f"written to {self.out}")
 
 
 def report(
@@ -191,7 +115,7 @@ def compare(
     *,
     k: Ks = None,
     flips: Annotated[int, Option(help="Number of sign flips in the test.", min=1)] = 10_000,
-    seed: Annotated[int, Option(help="Seed of the sign flips.")] = 0,
+    seed: Seed = 0,
     changes: Annotated[int, Option(help="Problems with the largest gains and losses to show.", min=0)] = 5,
     common_only: Annotated[
         bool, Option(help="If the problems differ, compare those that both have.")

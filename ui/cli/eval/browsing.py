@@ -1,0 +1,117 @@
+"""`tagrpo eval samples`: the responses behind a run's figures."""
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+from typer import Option
+
+from service.errors import InputError, NotFoundError
+from ui.cli import output
+from ui.cli.eval.settings import EvalRun, ProblemPlace
+from ui.cli.output import Terminal
+from ui.cli.settings import Db
+
+if TYPE_CHECKING:
+    from evaluator.evals.problems import RunProblem
+    from service.runs.store import Run
+
+
+def samples(
+    run: EvalRun,
+    problem: ProblemPlace,
+    grade: Annotated[
+        str | None, Option(help="Only correct, wrong, unknown, ungraded or human ones (graded by a person).")
+    ] = None,
+    text: Annotated[str | None, Option(help="Only those that hold this text.")] = None,
+    after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1, help="Samples per page.")] = 5,
+    full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
+    *,
+    db: Db,
+    terminal: Terminal,
+) -> None:
+    """Show a problem and the responses to it, a page at a time; of gated benchmarks only ids and grades.
+
+    Example: tagrpo eval samples Qwen3-4B.amc23 0 --grade wrong
+    """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.problems import run_problems
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
+    from service.questions.images import load_headers
+
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        secret = is_secret(chosen.spec["problems"])
+        if secret and text:
+            raise InputError(f"run {chosen.name} is of a gated benchmark, whose texts are not searched.")
+        place = find_problem(chosen, run_problems(session, chosen.id), problem)
+        filters = SampleFilters(value=grade, position=place.position, text=text)
+        page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
+        texts = read_texts(session, [header.id for _, header in page.samples])
+        images = load_headers(session, place.images)
+    rows = []
+    for _, header in page.samples:
+        row = {
+            name: value
+            for name, value in asdict(header).items()
+            if name not in ("id", "run_problem_id") and not (secret and name == "extracted")
+        }
+        response = texts[header.id]
+        if not secret:
+            row["text"] = response if full else response[: output.CHARACTERS_SHOWN]
+        row["characters"] = len(response)
+        rows.append(row)
+    record: dict[str, Any] = {
+        "run": chosen.name,
+        "problem": place.position,
+        "problem_id": place.problem_id,
+        "samples": rows,
+        "after": page.after and page.after[1],
+    }
+    if not secret:
+        named = [f"{id}: {images[id]}" for id in place.images]
+        record |= {"question": place.text, "answer": place.answer, "images": named}
+    terminal.emit(record, _print, record)
+
+
+def _print(record: dict[str, Any]) -> None:
+    from service.questions.images import name_images
+
+    output.heading(f"{record['run']}, problem {record['problem']} ({record['problem_id']})")
+    if "question" in record:
+        output.say(name_images(record["question"], record["images"]))
+        output.say(f"gold: {record['answer']}")
+    else:
+        output.say("a gated benchmark: its questions, golds and responses are not shown")
+    for sample in record["samples"]:
+        output.say()
+        by_human = sample["human"] and f"{sample['human']} by a person"
+        parts = [by_human, sample["value"] or "not graded", sample["reason"], sample["stop_reason"]]
+        if sample["completion_tokens"] is not None:
+            parts.append(f"{sample['completion_tokens']:,} tokens")
+        if sample.get("extracted") is not None:
+            parts.append(f"answer read: {sample['extracted']}")
+        if sample["source"] is not None:
+            parts.append(f"found in: {sample['source']}")
+        output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
+        if "text" in sample:
+            output.say_text(sample["text"], sample["characters"], full=True)
+    if not record["samples"]:
+        output.say("no such samples")
+    elif record["after"] is not None:
+        output.say()
+        output.say_next(record["after"])
+
+
+def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "RunProblem":
+    """Return the problem of a run that a place, from 0, or the beginning of an id names."""
+    if reference.isdecimal() and int(reference) < len(problems):
+        return problems[int(reference)]
+    matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
+    if len(matches) != 1:
+        raise NotFoundError(
+            f"run {run.name} has no problem {reference!r}: give its id or its place, 0 to "
+            f"{len(problems) - 1:,}."
+        )
+    return matches[0]

@@ -1,0 +1,188 @@
+"""What commands write to files beside what they print: rows, reports, exports for the Hub, charts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeVar
+
+from typer import BadParameter, Option
+
+from service.errors import InputError
+from ui.cli import output
+
+if TYPE_CHECKING:
+    from evaluator.reports.documents.document import Document
+    from ui.cli.output import Terminal
+
+Form = TypeVar("Form", bound=str)
+RowsFormat = Literal["jsonl", "csv"]
+ReportFormat = Literal["table", "markdown", "latex", "html", "csv", "json"]
+ROWS_BY_SUFFIX: dict[str, RowsFormat] = {".jsonl": "jsonl", ".csv": "csv"}
+REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
+    ".md": "markdown",
+    ".tex": "latex",
+    ".html": "html",
+    ".csv": "csv",
+    ".json": "json",
+    ".txt": "table",
+}
+
+Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there.")]
+
+
+def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:
+    """Return the form of a file: as given, else what its name ends in.
+
+    Raises:
+        InputError: neither says it.
+    """
+    form = given or by_suffix.get(path.suffix.lower())
+    if form is None:
+        raise InputError(f"{path}: which format? End it in {', '.join(by_suffix)}, or give --format.")
+    return form
+
+
+def render_rows(rows: Sequence[Mapping[str, Any]], form: RowsFormat) -> str:
+    """Return rows as the text of a file."""
+    from evaluator.reports.records import render_csv, render_json_lines
+
+    return (render_csv if form == "csv" else render_json_lines)(rows)
+
+
+@dataclass(frozen=True)
+class RowsFile:
+    """Where rows go, and in which form."""
+
+    panel: ClassVar[str] = "Output"
+
+    out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
+    format: Annotated[RowsFormat | None, Option(help="By default what --out ends in.")] = None
+    overwrite: Overwrite = False
+
+    def check(self) -> None:
+        """Refuse, before any work is done, a file that cannot be written or whose form nobody says.
+
+        Raises:
+            InputError: so, or a form without a file.
+        """
+        from service.writing import check_file_target
+
+        if self.out is not None:
+            form_of(self.out, self.format, ROWS_BY_SUFFIX)
+            check_file_target(self.out, overwrite=self.overwrite)
+        elif self.format is not None:
+            raise InputError("--format is that of a file; name one with --out.")
+
+    def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write the rows, if a file is named."""
+        from service.writing import write_text
+
+        if self.out is None:
+            return
+        text = render_rows(rows, form_of(self.out, self.format, ROWS_BY_SUFFIX))
+        write_text(self.out, text, overwrite=self.overwrite)
+        output.note(f"{output.plural(len(rows), 'row')} written to {self.out}")
+
+
+@dataclass(frozen=True)
+class RowsFolder:
+    """Where the rows behind several tables go."""
+
+    panel: ClassVar[str] = "Output"
+
+    out: Annotated[Path | None, Option(help="Also write the rows behind the tables into this folder.")] = None
+    form: Annotated[RowsFormat, Option("--format", help="Of the files in --out.")] = "csv"
+    overwrite: Overwrite = False
+
+    def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+        """Write each table with rows to a file in the folder, if one is given: all of them or none.
+
+        Raises:
+            InputError: a file exists and `overwrite` is off, or the disk does not take it.
+        """
+        from service.writing import check_file_target, write_text
+
+        if self.out is None:
+            return
+        targets = {self.out / f"{name}.{self.form}": rows for name, rows in tables.items() if rows}
+        for target in targets:
+            check_file_target(target, overwrite=self.overwrite)
+        for target, rows in targets.items():
+            write_text(target, render_rows(rows, self.form), overwrite=self.overwrite)
+        output.note(f"{output.plural(len(targets), 'file')} written to {self.out}")
+
+
+@dataclass(frozen=True)
+class ReportFile:
+    """Where a report goes, and in which form."""
+
+    format: Annotated[ReportFormat | None, Option(help="By default what --out ends in, else a table.")] = None
+    out: Annotated[Path | None, Option(help="Write to this file.")] = None
+    overwrite: Overwrite = False
+
+    def choose(self, terminal: "Terminal") -> ReportFormat:
+        """Return the form, after a look whether the file can be written.
+
+        Raises:
+            InputError: a file that is there, or whose name does not say the form.
+            typer.BadParameter: --json with another form.
+        """
+        from service.writing import check_file_target
+
+        if terminal.as_json and self.format not in (None, "json"):
+            raise BadParameter("--json and another --format exclude each other")
+        form = "json" if terminal.as_json else self.format
+        if self.out is None:
+            return form or "table"
+        form = form_of(self.out, form, REPORT_BY_SUFFIX)
+        check_file_target(self.out, overwrite=self.overwrite)
+        return form
+
+    def deliver(
+        self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any], form: ReportFormat
+    ) -> None:
+        """Write or print the report."""
+        from evaluator.reports.documents.rendering import RENDERERS
+        from evaluator.reports.records import finite, render_csv, render_json
+        from service.writing import write_text
+
+        if self.out is None and form == "json":
+            output.print_json(finite(record))
+            return
+        if self.out is None and form == "table":
+            output.show(document)
+            return
+        if form == "json":
+            text = render_json(record)
+        elif form == "csv":
+            text = render_csv(rows)
+        else:
+            text = RENDERERS[form](document)
+        if self.out is None:
+            output.say(text.rstrip("\n"))
+        else:
+            write_text(self.out, text, overwrite=self.overwrite)
+            output.note(f"written to {self.out}")
+
+
+@dataclass(frozen=True)
+class HubExport:
+    """Where on the Hub a data set goes."""
+
+    panel: ClassVar[str] = "For --format hf"
+
+    push: Annotated[
+        str | None,
+        Option(help="Push to this data-set repository (OWNER/NAME) of the Hub; HF_TOKEN in the environment."),
+    ] = None
+    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False
+
+
+def check_chart(chart: Path, *, overwrite: bool) -> None:
+    """Refuse a chart's file that cannot be written, before any work is done."""
+    from service.writing import check_file_target
+    from ui.charts.saving import SUFFIXES
+
+    check_file_target(chart, overwrite=overwrite)
+    if chart.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{chart}: a chart's name ends in {', '.join(SUFFIXES)}.")
