@@ -1,6 +1,5 @@
 """Before any run each gold is graded against itself: one that fails would make every response wrong."""
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -8,13 +7,12 @@ from typing import TYPE_CHECKING
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.problems import Problem
 from service.errors import InputError
+from service.questions import is_solution
 
 if TYPE_CHECKING:
     from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
-_WORD = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_WORDS_OF_PROSE = 8
 
 
 @dataclass(frozen=True)
@@ -43,14 +41,10 @@ def check_golds(loaded: LoadedBenchmark, grader: "Grader") -> list[GoldFailure]:
 
 
 def whole_solutions(problems: Iterable[Problem]) -> int:
-    """Return how many golds are solutions: several lines with words, which hardly any answer equals.
-
-    Graded against themselves they are correct.
-    """
+    """Return how many golds are whole solutions, which are correct when graded against themselves."""
     from evaluator.grading.extraction import gold_answer
 
-    golds = (gold_answer(problem.answer) for problem in problems if problem.kind != "code")
-    return sum("\n" in gold and len(_WORD.findall(gold)) >= _WORDS_OF_PROSE for gold in golds)
+    return sum(is_solution(gold_answer(problem.answer)) for problem in problems if problem.kind != "code")
 
 
 def require_golds(

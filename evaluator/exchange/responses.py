@@ -160,8 +160,14 @@ def _gold(value: Any) -> Any:
 def _response(
     place: str, text: Any, images: Any, row: Mapping[str, Any], columns: Mapping[str, str]
 ) -> OutsideResponse:
+    column = columns["response"]
+    if isinstance(text, Mapping) and text:
+        raise RowProblem(
+            f'"{column}" is no text, but holds {", ".join(map(str, text))}: name one of them, as '
+            f"--column response={column}.{next(iter(text))}"
+        )
     if text is not None and not isinstance(text, str):
-        raise RowProblem(f'"{columns["response"]}" is no text')
+        raise RowProblem(f'"{column}" is no text')
     read = {part: value for part, value in row.items() if value is not None and not _is_nan(value)}
 
     def string(part: str) -> str | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from evaluator.evals.runs import is_imported
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
@@ -182,10 +183,13 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     if fewest >= DEFAULT_K:
         return (DEFAULT_K,), ""
     k = 2 ** (fewest.bit_length() - 1)
-    return (k,), (
-        f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded samples of some problem of "
-        f"{entry.benchmark}. `tagrpo eval run ... --n` with more adds what is missing."
+    reason = (
+        f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} of some "
+        f"problem of {entry.benchmark}."
     )
+    if is_imported(entry.spec):
+        return (k,), reason
+    return (k,), f"{reason} `tagrpo eval run ... --n` with more adds what is missing."
 
 
 def _fewest(entry: Entry) -> int:

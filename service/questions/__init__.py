@@ -3,7 +3,7 @@
 from service.questions.columns import Columns, RowLimits
 from service.questions.importing import ImportReport, store_import
 from service.questions.mixing import mix_sets
-from service.questions.question import Question, make_question, question_id
+from service.questions.question import Question, is_solution, make_question, question_id
 from service.questions.reading import ReadRows, read_source
 from service.questions.store import Member, get_set, load_members, load_question_set, store_questions
 
@@ -17,6 +17,7 @@ __all__ = [
     "get_set",
     "load_members",
     "load_question_set",
+    "is_solution",
     "make_question",
     "mix_sets",
     "question_id",

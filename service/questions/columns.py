@@ -5,14 +5,13 @@ import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from string import ascii_uppercase
 from typing import Any
 
 from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber
+from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber, letter, option_letters
 from service.questions.images import ImageProblem, RowImages, order_numbered
 from service.questions.programs.rows import read_asked
 from service.questions.question import Question, make_question
@@ -70,7 +69,9 @@ class Columns:
     def left_out(self, present: Collection[str]) -> list[str]:
         """Return the columns that are not read, though a question may make no sense without them."""
         read = {name.split(".")[0] for name in self.names()}
-        return [name for name in present if name.lower() in BELONGS_TO_A_QUESTION and name not in read]
+        options = option_letters(present)
+        wanted = [name for name in present if name.lower() in BELONGS_TO_A_QUESTION or name in options]
+        return [name for name in wanted if name not in read]
 
 
 @dataclass(frozen=True)
@@ -157,8 +158,7 @@ def read_question(
     text = _text(value_at(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
-    below = (further_text(value_at(values, name), name, limits) for name in columns.further)
-    text = "\n".join((text, *(part for part in below if part)))
+    text = "\n".join((text, *_below(values, columns, limits)))
     if columns.answer is not None:
         answer = _answer(value_at(values, columns.answer), columns.answer, limits)
     else:
@@ -173,6 +173,14 @@ def read_question(
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
         raise RowProblem(f'"{columns.images}" holds {problem}') from problem
+
+
+def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
+    letters = option_letters(columns.further)
+    below = {name: further_text(value_at(values, name), name, limits) for name in columns.further}
+    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
+        letters = {}
+    return [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
 
 
 def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> list[str]:
@@ -194,12 +202,14 @@ def counts_options(values: Mapping[str, Any], columns: Columns, answer: str) -> 
 
     They got letters when they were put below the question, so that no reply with a letter would equal it.
     """
-    for name in columns.further:
-        options = value_at(values, name)
-        if isinstance(options, list) and answer.isdecimal() and int(answer) <= len(options):
+    single = [value_at(values, name) for name in option_letters(columns.further)]
+    for options in (single, *(value_at(values, name) for name in columns.further)):
+        if not isinstance(options, list) or len(options) < 2:
+            continue
+        if answer.isdecimal() and len(answer) <= 3 and int(answer) <= len(options):
             texts = [str(option).strip() for option in options]
             lettered = all(_LETTERED.match(text) for text in texts)
-            return not lettered and len(texts) > 1 and not any(_same_number(text, answer) for text in texts)
+            return not lettered and not any(_same_number(text, answer) for text in texts)
     return False
 
 
@@ -243,15 +253,25 @@ def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
 
 
 def value_at(values: Mapping[str, Any], column: str | None) -> Any:
-    """Return what stands in a column of a row, to which dots may lead; None where nothing does."""
+    """Return what stands in a column of a row, to which dots may lead; None where nothing does.
+
+    Of a list of objects a dot leads into each: `samples.text` is the list of their texts.
+    """
     if column is None:
         return None
     if column in values:
         return values[column]
     value: Any = values
     for step in column.split("."):
-        value = value.get(step) if isinstance(value, Mapping) else None
+        value = _step_into(value, step)
     return value
+
+
+def _step_into(value: Any, step: str) -> Any:
+    if isinstance(value, list):
+        each = [_step_into(entry, step) for entry in value]
+        return each if any(entry is not None for entry in each) else None
+    return value.get(step) if isinstance(value, Mapping) else None
 
 
 def asked_in(messages: Any) -> str | None:
@@ -286,7 +306,7 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
         lines = [further_text(entry, column, limits) for entry in value]
         if not lines or all(_LETTERED.match(line) for line in lines):
             return "\n".join(lines)
-        return "\n".join(f"({_letter(place)}) {line}" for place, line in enumerate(lines))
+        return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object; lead into it by dots: --question-column {column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
@@ -303,10 +323,6 @@ def _labelled(value: Any) -> list[tuple[str, Any]] | None:
         pairs = list(zip(value["label"], value["text"], strict=False))
     whole = all(_LABEL.fullmatch(str(label)) and isinstance(text, str) for label, text in pairs)
     return pairs if pairs and whole else None
-
-
-def _letter(place: int) -> str:
-    return ascii_uppercase[place] if place < len(ascii_uppercase) else str(place + 1)
 
 
 def _answer(value: Any, column: str, limits: RowLimits) -> str:

@@ -2,10 +2,12 @@
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from string import ascii_uppercase
 from typing import Any, TypeAlias
 
 from service.errors import InputError
@@ -27,6 +29,7 @@ BELONGS_TO_A_QUESTION = (
     *("options", "choices"),
 )
 """Columns that a question may not make sense without, where its own column is another."""
+_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]ption|[Cc]hoice)[ _]?([A-Ja-j1-9])")
 
 
 class JsonNumber(str):
@@ -317,3 +320,20 @@ def _batch_rows(batch: Any, start: int, name: str) -> Rows:
             yield RawRow(start + index, place, batch.slice(index, 1).to_pylist()[0] if row is None else row)
         except UnicodeDecodeError as error:
             yield BadRow(start + index, place, f"not UTF-8 ({error.reason})")
+
+
+def option_letters(names: Iterable[str]) -> dict[str, str]:
+    """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
+
+    None where the first two of them are not there.
+    """
+    marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
+    letters = {
+        name: letter(int(mark) - 1) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
+    }
+    return letters if {"A", "B"} <= {*letters.values()} else {}
+
+
+def letter(place: int) -> str:
+    """Return the letter of an option by its place, from 0; a number behind Z."""
+    return ascii_uppercase[place] if place < len(ascii_uppercase) else str(place + 1)

@@ -13,6 +13,7 @@ from service.errors import InputError
 from service.questions.columns import Columns
 from service.questions.duplicates import Likeness, compare_members
 from service.questions.images import PLACEHOLDER, store_images
+from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
@@ -49,12 +50,14 @@ class ImportReport:
     unpictured: tuple[int, ...]  # rows whose text says <image>, without any
     left_out: Mapping[str, int]  # columns that may belong to a question and were not read: in how many rows
     counting: int  # rows whose gold may be the number of an option, which have letters
+    solutions: int  # usable golds that are whole solutions
     spec: dict[str, Any] = field(repr=False)
 
     @property
     def needs_attention(self) -> bool:
-        """Whether questions were held back or left out, contradict each other, or may lack a part."""
-        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out or self.counting)
+        """Whether questions were held back or left out, contradict each other, or may lack a part or gold."""
+        odd_golds = self.counting or self.solutions
+        return bool(self.held or self.likeness.conflicts or self.bad_rows or self.left_out or odd_golds)
 
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form."""
@@ -80,6 +83,7 @@ class ImportReport:
             "unpictured": list(self.unpictured),
             "left_out_columns": dict(self.left_out),
             "golds_that_may_count_options": self.counting,
+            "golds_that_are_solutions": self.solutions,
             "duplicates": [{"row": row, "earlier": earlier} for row, earlier in self.duplicates],
             **pairs,
             "bad_rows": list(self.bad_rows),
@@ -182,6 +186,7 @@ def store_import(
         ),
         left_out=rows.left_out,
         counting=rows.counting,
+        solutions=sum(_has_solution(member) for member in members),
         spec=spec if stored is None else stored.spec,
     )
 
@@ -194,6 +199,11 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
         f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
         "questions than this source. A set never changes: give this one another name with --name."
     )
+
+
+def _has_solution(member: Member) -> bool:
+    question = member.question
+    return member.held is None and question.kind != AnswerKind.CODE and is_solution(question.answer)
 
 
 def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellStage | None) -> list[Member]:

@@ -1,5 +1,6 @@
 """What a question is, and its id."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -7,6 +8,9 @@ from typing import Any
 from service.answer_kinds import AnswerKind
 from service.hashing import canonical_text, content_id
 from service.questions.images.placeholders import place_images
+
+_WORD = re.compile(r"(?<!\\)(?<![^\W\d_])[^\W\d_]{2,}")  # of any script; no command of LaTeX
+_WORDS_OF_PROSE = 8
 
 
 @dataclass(frozen=True)
@@ -84,3 +88,8 @@ def canonical_answer(answer: str, kind: AnswerKind = AnswerKind.LATEX) -> str:
     if kind == AnswerKind.CODE:
         return answer.replace("\r\n", "\n").replace("\r", "\n").strip()
     return canonical_text(answer)
+
+
+def is_solution(answer: str) -> bool:
+    """Whether a gold is a whole solution: several lines with words, which hardly any response equals."""
+    return "\n" in answer and len(_WORD.findall(answer)) >= _WORDS_OF_PROSE

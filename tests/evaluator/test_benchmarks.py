@@ -304,12 +304,14 @@ def test_a_choice_needs_its_columns() -> None:
 
 def test_a_gold_of_several_lines_with_words_is_a_solution_and_no_answer() -> None:
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
+    chinese = "解：每袋有 $6$ 支笔。\n因为有四袋，所以共有 24 支。\n答：24 支，没有剩余，不多，不少，正好。"
     answers = [
         solution,
+        chinese,
         "24",
         "\\begin{pmatrix} 1 \\\\\n2 \\end{pmatrix}",
         "x = 1\ny = 2",
         "a set of all even numbers",
     ]
-    assert [whole_solutions([make_problem("How many?", answer)]) for answer in answers] == [1, 0, 0, 0, 0]
+    assert [whole_solutions([make_problem("How many?", answer)]) for answer in answers] == [1, 1, 0, 0, 0, 0]
     assert whole_solutions([make_problem("Write it.", solution, AnswerKind.CODE)]) == 0

@@ -244,6 +244,17 @@ def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: P
         survey(alone.read(), InBenchmark("b", held, by))
 
 
+def test_dots_lead_into_a_list_of_objects(tmp_path: Path) -> None:
+    draws = [{"message": {"content": text}, "tokens": number} for number, text in enumerate("ab")]
+    path = write_rows(tmp_path / "r.jsonl", {"choices": draws, "problem": "1 + 1?", "answer": "2"})
+    columns = {"response": "choices.message.content", "completion_tokens": "choices.tokens"}
+    responses = list(open_responses([path], columns=columns).read())
+    assert [(each.text, each.completion_tokens) for each in responses] == [("a", 0), ("b", 1)]
+    absent = open_responses([path], columns={"response": "choices.message.text"})
+    with pytest.raises(InputError, match="no row has a response"):
+        survey(absent.read(), FromFile("own"))
+
+
 @pytest.mark.parametrize(
     ("lines", "columns", "message"),
     [
@@ -263,6 +274,11 @@ def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: P
             r'r.jsonl:2: it has no "text"',
         ),
         ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r.jsonl:1: "text" is no text'),
+        (
+            '{"text": [{"draw": 1, "said": "2"}], "problem": "q", "answer": "1"}',
+            {},
+            r'"text" is no text, but holds draw, said: name one of them, as --column response=text.draw',
+        ),
         (
             '{"text": "", "problem": "q", "answer": "1", "tokens": -1}',
             {},

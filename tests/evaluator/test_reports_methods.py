@@ -4,7 +4,10 @@ import pytest
 from eval_runs import add_eval_run, make_problems
 from runs import add_run
 
+from evaluator.evals.runs import IMPORTED
 from evaluator.reports.methods import Method, differing_settings, load_methods
+from evaluator.reports.notes import report_notes
+from evaluator.reports.report import build_report
 from service.database import Database
 from service.errors import InputError, NotFoundError
 
@@ -140,3 +143,10 @@ def test_settings_that_differ_are_named_with_their_values(db: Database) -> None:
         "prompt.form ('raw' in a, 'chat' in b)",
         "sampling.max_tokens (3072 in a, 100 in b)",
     ]
+
+
+def test_nothing_can_be_drawn_to_an_imported_run(db: Database) -> None:
+    add_eval_run(db, "a.one", [(1, 1, 0)], benchmark="one", engine={"sampler": IMPORTED})
+    with db.read() as session:
+        report = build_report(load_methods(session, ["a"]))
+    assert report_notes(report)[0] == "k = 1, not 32: a has only 1 graded sample of some problem of one."

@@ -85,6 +85,7 @@ def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
         (["1", "$2.00", "5"], "2", False),
         (["A) red", "B) blue"], "1", False),
         (["red", "blue"], "B", False),
+        (["red", "blue"], "7" * 5000, False),
         ("red or blue", "1", False),
     ],
 )

@@ -321,5 +321,7 @@ class TestWithTokenizer:
             export(tmp_path / "out", template=PromptTemplate(tokenizer=str(tokenizer)))
 
     def test_a_tokenizer_that_is_not_there_is_refused(self, tmp_path: Path, tokenizer: Path) -> None:
-        with pytest.raises(PrerequisiteError, match=r"could not be loaded .* estimated"):
+        with pytest.raises(
+            PrerequisiteError, match=r"could not be loaded .*`tagrpo sets export` without --tokenizer"
+        ):
             export(tmp_path / "out", template=PromptTemplate(tokenizer=str(tmp_path / "nowhere")))

@@ -140,6 +140,39 @@ def test_golds_that_may_be_numbers_of_options_are_reported(cli: CommandLine, min
     assert "1 gold may count options, which have letters" in err
 
 
+def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandLine, mine: Path) -> None:
+    rows = [
+        {"question": "Which is prime?", "A": "4", "B": 5, "C": None, "answer": "B"},
+        {"question": "Which is a pet?", "A": "a cat", "B": "a rock", "C": "a cloud", "answer": "0"},
+    ]
+    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, err = cli("import", str(mine))
+    assert code == 3
+    assert '"A", "B", "C" were not read; in 2 rows that is what the question does not say' in out
+    named = "--question-column question --question-column A --question-column B --question-column C"
+    assert named in out
+    assert "questions may lack what stands in A, B, C" in err
+    code, out, err = cli("import", str(mine), "--name", "whole", *named.split())
+    assert code == 3
+    assert "1 gold may be the number of an option" in out
+    members = json.loads(cli("list", "whole", "--json")[1])["questions"]
+    assert [member["question"] for member in members] == [
+        "Which is prime?\n(A) 4\n(B) 5",
+        "Which is a pet?\n(A) a cat\n(B) a rock\n(C) a cloud",
+    ]
+
+
+def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Path) -> None:
+    solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
+    rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
+    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    code, out, err = cli("import", str(mine))
+    assert code == 3
+    assert "1 gold with a whole solution of several lines, which hardly any response equals" in out
+    assert "1 gold with a whole solution" in err
+    assert json.loads(cli("import", str(mine), "--json")[1])["golds_that_are_solutions"] == 1
+
+
 def test_rows_that_were_left_out_are_listed(cli: CommandLine, mine: Path) -> None:
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     code, out, err = cli("import", str(mine), "--skip-bad-rows")

@@ -148,8 +148,8 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         from transformers import AutoTokenizer
     except ImportError as error:
         raise PrerequisiteError(
-            f"counting tokens with {name} needs transformers: pip install 'tagrpo[train]', or leave the "
-            "tokenizer out and have lengths estimated."
+            f"counting tokens with {name} needs transformers: pip install 'tagrpo[train]' (`tagrpo sets "
+            "export` without --tokenizer estimates lengths)."
         ) from error
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
@@ -157,7 +157,7 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         first_line = str(error).strip().split("\n")[0]
         raise PrerequisiteError(
             f"tokenizer {name}: could not be loaded ({first_line}); name a local folder or a repository of "
-            "the Hub that this machine reaches, or leave it out and have lengths estimated."
+            "the Hub that this machine reaches (`tagrpo sets export` without --tokenizer estimates lengths)."
         ) from error
     if chat_template is not None:
         tokenizer.chat_template = chat_template

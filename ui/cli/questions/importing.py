@@ -75,7 +75,7 @@ def import_(
     a program that has to pass them (columns as HumanEval and MBPP have them are found).
 
     Exit code 3: questions were held back or left out, contradict each other, or may lack what stands in a
-    column that was not read (options, choices, body, context, ...).
+    column that was not read (options, choices, body, context, ...); golds are whole solutions.
 
     Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
 
@@ -207,16 +207,25 @@ def print_report(report: "ImportReport") -> None:
             f"{plural(len(report.unpictured), 'question')} with <image> in the text and no image: name the "
             "column of images with --images-column, if there is one"
         )
-    for column, count in report.left_out.items():
+    if report.left_out:
+        names = ", ".join(f'"{column}"' for column in report.left_out)
+        columns = (report.columns.question, *report.left_out)
         output.say(
-            f'"{column}" was not read; in {plural(count, "row")} it holds what the question does not say. '
-            "Where questions need it, import under another --name, and name the question's columns in their "
-            f"order: --question-column {report.columns.question} --question-column {column}"
+            f"{names} {'was' if len(columns) == 2 else 'were'} not read; in "
+            f"{plural(max(report.left_out.values()), 'row')} that is what the question does not say. Where "
+            "questions need it, import under another --name, and name the question's columns in their order: "
+            + " ".join(f"--question-column {column}" for column in columns)
         )
     if report.counting:
         output.say(
             f"{plural(report.counting, 'gold')} may be the number of an option; these got letters, and none "
             "says the number. Where it is so, write letters into the file, and import under another --name"
+        )
+    if report.solutions:
+        output.say(
+            f"{plural(report.solutions, 'gold')} with a whole solution of several lines, which hardly any "
+            "response equals. Import under another --name, and name the column of the answer alone with "
+            "--answer-column; of a solution what is boxed or stands behind #### is taken"
         )
     if report.counts.other_labels:
         output.say(
@@ -270,4 +279,6 @@ def attention(report: "ImportReport") -> str:
         parts.append(f"questions may lack what stands in {', '.join(report.left_out)}")
     if report.counting:
         parts.append(f"{plural(report.counting, 'gold')} may count options, which have letters")
+    if report.solutions:
+        parts.append(f"{plural(report.solutions, 'gold')} with a whole solution")
     return "; ".join(parts)
