@@ -221,7 +221,8 @@ def forecast(
     """Return the forecast from a pilot: the model of `fit_rates` and bootstrap replicates over questions.
 
     Each replicate draws questions with replacement, with all their visits, and improves the fit from where
-    the whole pilot left it. Of more than 1,000 questions 1,000 are drawn and the error is scaled down.
+    the whole pilot left it; where none with neighbors is drawn the shift stays. Of more than 1,000 questions
+    1,000 are drawn and the error is scaled down.
 
     Args:
         counts: the pilot; a row is a visit of a question.
@@ -254,7 +255,8 @@ def forecast(
         )
         replicate = Likelihoods(pilot.drawn(rows), tables.own)
         times = replicate.pilot.times
-        fits.append(fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS))
+        mixture, moved = fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS)
+        fits.append((mixture, moved or fitted.shift))
     responses = counts.known[counts.known > 0]
     return Forecast(
         fitted,
