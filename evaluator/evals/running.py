@@ -305,28 +305,47 @@ def store_samples(
         raise ValueError(f"{len(drawn)} responses for a cell of {count}")
     if not drawn:
         return
-    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
-    next_id = (session.connection().execute(_LAST_SAMPLE).scalar() or 0) + 1
-    headers = [
-        {
-            "id": next_id + place,
-            "run_problem_id": run_problem,
-            "ordinal": first + place,
-            "cell_id": cell.id,
-            "seed": seed,
-            "stop_reason": response.stop_reason,
-            "prompt_tokens": response.prompt_tokens,
-            "completion_tokens": response.completion_tokens,
-        }
+    samples = [
+        NewSample(run_problem, first + place, cell.id, seed, response)
         for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
     ]
+    insert_samples(session, samples)
+
+
+@dataclass(frozen=True)
+class NewSample:
+    """A response with its place in a run; `cell_id` is None where it was imported."""
+
+    run_problem_id: int
+    ordinal: int
+    cell_id: int | None
+    seed: int | None
+    response: Response
+
+
+def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:
+    """Write headers and texts of samples, one at least, in a write transaction; return their ids."""
     connection = session.connection()
-    connection.execute(_INSERT_SAMPLES, headers)
-    texts = [
-        {"sample_id": header["id"], "text": response.text}
-        for header, response in zip(headers, drawn, strict=False)
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
+    ids = range(next_id, next_id + len(samples))
+    headers = [
+        {
+            "id": id,
+            "run_problem_id": sample.run_problem_id,
+            "ordinal": sample.ordinal,
+            "cell_id": sample.cell_id,
+            "seed": sample.seed,
+            "stop_reason": sample.response.stop_reason,
+            "prompt_tokens": sample.response.prompt_tokens,
+            "completion_tokens": sample.response.completion_tokens,
+        }
+        for id, sample in zip(ids, samples, strict=True)
     ]
+    connection.execute(_INSERT_SAMPLES, headers)
+    texts = [{"sample_id": id, "text": sample.response.text} for id, sample in zip(ids, samples, strict=True)]
     connection.execute(_INSERT_TEXTS, texts)
+    return ids
 
 
 @dataclass(frozen=True)
