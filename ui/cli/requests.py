@@ -111,13 +111,13 @@ class Requests:
     def prices_in_force(self) -> "PriceOf":
         """Return what finds the price of a model: in batch jobs, where it has some, half of it."""
         from service.models.remote import Price, PriceTable
-        from service.models.remote.batch import BATCH_PRICE, WITHOUT_BATCH_JOBS
+        from service.models.remote.batch import BATCH_PRICE, has_jobs
 
         prices = PriceTable.read(self.prices, self.price)
 
         def price_of(model: str) -> Price | None:
             price = prices.price(model)
-            if price is None or not self.batch or model.startswith(WITHOUT_BATCH_JOBS):
+            if price is None or not self.batch or not has_jobs(model):
                 return price
             return price.scaled(BATCH_PRICE)
 

@@ -24,7 +24,7 @@ from service.models.remote import (
     RemoteClient,
     RetryPolicy,
 )
-from service.models.remote.batch import check_jobs
+from service.models.remote.batch import check_jobs, has_jobs
 from service.models.remote.chat import message_with_images
 from service.models.remote.endpoint import check_abilities, check_sampling, supports_n
 from service.models.remote.servers.looking import Serving
@@ -38,7 +38,6 @@ from service.runs.ledger import RunLedger
 from service.runs.store import find_run
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
-OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
 
 
 class RemoteSampler:
@@ -134,7 +133,7 @@ class RemoteSampler:
 
     @property
     def _sends_jobs(self) -> bool:
-        return self._batch and not self.endpoint.model.startswith(f"{OWN_SERVERS}/")
+        return self._batch and has_jobs(self.endpoint.model)
 
     async def _find(self) -> Serving:
         client = RemoteClient(self.endpoint, budget=self._budget, prices=self._prices)
