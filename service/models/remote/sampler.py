@@ -153,6 +153,7 @@ class RemoteSampler:
             filling.build,
             filling.count,
             filling.keep,
+            filling.forget,
         )
         with cells.db.read() as session:
             run_name = find_run(session, cells.run_id).name
@@ -208,12 +209,17 @@ class _Filling:
 
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
-        request = self._requests.pop(cell_id)
+        request = self._requests[cell_id]
         seeded = self.client is None or self.client.sends("seed")
         asked = replace(request, seeds=request.seeds[:1] * request.count)
         raw = without_texts(answer.raw, answer.choices)
         responses = read_responses(request, answer)
         self._cells.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
+
+    def forget(self, cell_ids: Sequence[int]) -> None:
+        """Give the memory of requests back whose answers are stored."""
+        for cell_id in cell_ids:
+            self._requests.pop(cell_id, None)
 
     def count(self, answer: ChatResponse | Failure) -> None:
         """Report an answer."""
