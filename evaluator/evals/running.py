@@ -19,9 +19,9 @@ from evaluator.evals.missing import (
     samples_missing,
 )
 from evaluator.evals.overview import runs_overview
-from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
+from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from service.database import Database, in_parts
 from service.errors import InputError
@@ -354,13 +354,19 @@ class EvalCells(CellsToDraw):
 
     def leased(self, cell: Cell) -> LeasedCell:
         """Return a cell with its seeds, which follow from the run's, the problem and the ordinal."""
-        problem = self.problems[cell.payload["run_problem"]]
+        problem = self.problems.get(cell.payload["run_problem"]) or self._added(cell)
         first, count = cell.payload["first"], cell.payload["count"]
         seeds = tuple(
             sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
             for ordinal in range(first, first + count)
         )
         return LeasedCell(cell, problem, count, seeds)
+
+    def _added(self, cell: Cell) -> RunProblem:
+        """Return a problem by which another process has let the run grow meanwhile."""
+        with self.db.read() as session:
+            (problem,) = read_problems(session, RunProblemRow.id == cell.payload["run_problem"])
+        return problem
 
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and write its samples in the transaction of `session`."""

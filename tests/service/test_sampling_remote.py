@@ -84,6 +84,18 @@ def test_what_an_engine_drew_is_stored_where_the_connection_was_cut_off(
     assert [row[-1] for row in stored(db, run)] == ["so 2"]
 
 
+def test_problems_that_another_process_adds_are_drawn_by_either(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with db.read() as session:
+        problems = run_problems(session, run.id)
+    plan_run(db, run.id, problems, 2, 2)
+    spec = EvalSpec.from_json(run.spec)
+    cells = EvalCells(db, run.id, spec, {each.id: each for each in problems[:2]})
+    with running_server() as server:
+        filled = sampler(server).fill(cells, lambda drawn, words: None)
+    assert (filled.answered, len(stored(db, run))) == (4, 8)
+
+
 # What is sent
 
 
