@@ -30,7 +30,7 @@ LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
 
 _DEGREES = re.compile(r"\^(?:\{\\circ\}|\\circ)|°")
-_INTEGER = re.compile(r"([-+]?)(\d+|\d{1,3}(?:,\d{3})+)(?:\.0*)?")
+_INTEGER = re.compile(r"([-+]?)(\d{1,4000}|\d{1,3}(?:,\d{3}){1,1000})(?:\.0*)?")  # Python reads 4,300 digits
 
 
 def read_problems(

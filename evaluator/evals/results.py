@@ -137,12 +137,12 @@ def load_result(
         grades=grades,
         human=sum(problem.human for problem in originals),
         overruled=sum(problem.overruled for problem in originals),
-        judged=_judged(session, chosen, grader, originals),
+        judged=_judged(session, run.id, chosen, grader, originals),
     )
 
 
 def _judged(
-    session: Session, version: str, grader: int | None, problems: Sequence[ProblemCounts]
+    session: Session, run_id: str, version: str, grader: int | None, problems: Sequence[ProblemCounts]
 ) -> Judged | None:
     model = judge_of(version)
     if model is None:
@@ -154,7 +154,8 @@ def _judged(
         select(GradeRow.run_problem_id, GradeRow.value, func.count())
         .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
         .where(
-            RunProblemRow.id.in_(list(asked)),
+            RunProblemRow.run_id == run_id,
+            RunProblemRow.variant == 0,
             GradeRow.grader_id == grader,
             GradeRow.reason.startswith(f"{JUDGE_REASON} {model}", autoescape=True),
         )

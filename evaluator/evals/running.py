@@ -19,9 +19,9 @@ from evaluator.evals.missing import (
     samples_missing,
 )
 from evaluator.evals.overview import runs_overview
-from evaluator.evals.problems import PlacedProblem, RunProblem, run_problems
+from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grader
 from service.database import Database, in_parts
 from service.errors import InputError
@@ -305,28 +305,47 @@ def store_samples(
         raise ValueError(f"{len(drawn)} responses for a cell of {count}")
     if not drawn:
         return
-    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
-    next_id = (session.connection().execute(_LAST_SAMPLE).scalar() or 0) + 1
-    headers = [
-        {
-            "id": next_id + place,
-            "run_problem_id": run_problem,
-            "ordinal": first + place,
-            "cell_id": cell.id,
-            "seed": seed,
-            "stop_reason": response.stop_reason,
-            "prompt_tokens": response.prompt_tokens,
-            "completion_tokens": response.completion_tokens,
-        }
+    samples = [
+        NewSample(run_problem, first + place, cell.id, seed, response)
         for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
     ]
+    insert_samples(session, samples)
+
+
+@dataclass(frozen=True)
+class NewSample:
+    """A response with its place in a run; `cell_id` is None where it was imported."""
+
+    run_problem_id: int
+    ordinal: int
+    cell_id: int | None
+    seed: int | None
+    response: Response
+
+
+def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:
+    """Write headers and texts of samples, one at least, in a write transaction; return their ids."""
     connection = session.connection()
-    connection.execute(_INSERT_SAMPLES, headers)
-    texts = [
-        {"sample_id": header["id"], "text": response.text}
-        for header, response in zip(headers, drawn, strict=False)
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
+    ids = range(next_id, next_id + len(samples))
+    headers = [
+        {
+            "id": id,
+            "run_problem_id": sample.run_problem_id,
+            "ordinal": sample.ordinal,
+            "cell_id": sample.cell_id,
+            "seed": sample.seed,
+            "stop_reason": sample.response.stop_reason,
+            "prompt_tokens": sample.response.prompt_tokens,
+            "completion_tokens": sample.response.completion_tokens,
+        }
+        for id, sample in zip(ids, samples, strict=True)
     ]
+    connection.execute(_INSERT_SAMPLES, headers)
+    texts = [{"sample_id": id, "text": sample.response.text} for id, sample in zip(ids, samples, strict=True)]
     connection.execute(_INSERT_TEXTS, texts)
+    return ids
 
 
 @dataclass(frozen=True)
@@ -335,13 +354,19 @@ class EvalCells(CellsToDraw):
 
     def leased(self, cell: Cell) -> LeasedCell:
         """Return a cell with its seeds, which follow from the run's, the problem and the ordinal."""
-        problem = self.problems[cell.payload["run_problem"]]
+        problem = self.problems.get(cell.payload["run_problem"]) or self._added(cell)
         first, count = cell.payload["first"], cell.payload["count"]
         seeds = tuple(
             sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
             for ordinal in range(first, first + count)
         )
         return LeasedCell(cell, problem, count, seeds)
+
+    def _added(self, cell: Cell) -> RunProblem:
+        """Return a problem by which another process has let the run grow meanwhile."""
+        with self.db.read() as session:
+            (problem,) = read_problems(session, RunProblemRow.id == cell.payload["run_problem"])
+        return problem
 
     def keep(self, session: Session, drawn: DrawnCell) -> None:
         """Fill a cell and write its samples in the transaction of `session`."""

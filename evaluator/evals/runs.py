@@ -178,7 +178,8 @@ def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
         NotFoundError: there is none; the message names those there are.
     """
     exact = [run for run in runs if name in (run.name, run.id)]
-    matching = exact or sorted((run for run in runs if run.name.startswith(f"{name}.")), key=_name)
+    below = (run for run in runs if run.name.startswith(f"{name}."))
+    matching = exact or sorted(below, key=lambda run: run.name)
     if not matching and name.startswith("run_"):
         matching = [run for run in runs if run.id.startswith(name)]
         matching = matching if len(matching) == 1 else []
@@ -212,7 +213,3 @@ def check_kind(run: Run) -> None:
     """Raise `InputError` for a run that is no eval run."""
     if run.kind != EVAL:
         raise InputError(f"run {run.name} is no eval run; `tagrpo runs list` lists those.") from None
-
-
-def _name(run: Run) -> str:
-    return run.name

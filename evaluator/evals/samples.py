@@ -81,6 +81,7 @@ def count_samples(
     """Return the counts of every problem of a run in order, with the grades of one version of the grader.
 
     Args:
+        grader_id: None counts no grades, people's neither.
         grades: whether people's grades stand in place of the grader's.
     """
     missing = asked_in_vain(session, [run_id]).get(run_id, {})
@@ -107,7 +108,7 @@ def count_samples(
         .order_by(RunProblemRow.position)
     )
     counts = [ProblemCounts(*cast(tuple[Any, ...], (*row, missing.get(row[0], 0)))) for row in rows]
-    moves = human_moves(session, [run_id], grader_id)
+    moves = {} if grader_id is None else human_moves(session, [run_id], grader_id)
     return [_moved(problem, moves.get(problem.run_problem_id, ()), grades) for problem in counts]
 
 

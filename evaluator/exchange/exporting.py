@@ -18,7 +18,7 @@ from service.errors import InputError
 from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
 from service.telling import TellProgress
-from service.writing import check_file_target, check_folder_target, write_file, write_folder
+from service.writing import write_file, write_folder
 
 SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
 
@@ -91,10 +91,8 @@ def export_samples(
         (folder / "README.md").write_text(_card(run, count), encoding="utf-8")
 
     if form == "hf":
-        check_folder_target(target, overwrite=overwrite, mark=MANIFEST)
         write_folder(target, write_data_set, overwrite=overwrite, mark=MANIFEST)
     else:
-        check_file_target(target, overwrite=overwrite)
         write_file(target, write_lines if form == "jsonl" else write_table, overwrite=overwrite)
     return count
 

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import LONGEST_EXTRACTED
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
+from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
-from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow
 from evaluator.exchange.matching import Matcher, Survey
 from evaluator.exchange.readers.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
+from service.models.drawing import Response
 from service.models.settings import PromptSpec, SamplingSettings
 from service.questions.images import store_images
 from service.runs.cells import CellPlan, add_cells, fail_cell
@@ -28,10 +30,7 @@ from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
 
-_SAMPLES = insert(cast(Table, SampleRow.__table__))
-_TEXTS = insert(cast(Table, SampleTextRow.__table__))
 _GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
-_LAST_SAMPLE = select(func.max(SampleRow.id))
 
 
 @dataclass(frozen=True)
@@ -147,10 +146,8 @@ def _stored(session: Session, problems: Sequence[RunProblem]) -> dict[int, int]:
     counted = SampleCountsRow
     stored: dict[int, int] = {}
     ids = list({problem.id for problem in problems})
-    for start in range(0, len(ids), 500):
-        query = select(counted.run_problem_id, counted.samples).where(
-            counted.run_problem_id.in_(ids[start : start + 500])
-        )
+    for some in in_parts(ids):
+        query = select(counted.run_problem_id, counted.samples).where(counted.run_problem_id.in_(some))
         stored.update((problem, samples) for problem, samples in session.execute(query))
     return stored
 
@@ -158,30 +155,15 @@ def _stored(session: Session, problems: Sequence[RunProblem]) -> dict[int, int]:
 def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
     """Write the responses that are not there yet, with the other tool's grades; the write lock is held."""
     stored = _stored(session, [problem for problem, _, _ in part])
-    connection = session.connection()
-    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
     missing = [place for place in part if place[1] >= stored[place[0].id]]
     if not missing:
         return 0
-    connection.execute(
-        _SAMPLES,
+    ids = insert_samples(
+        session,
         [
-            {
-                "id": id,
-                "run_problem_id": problem.id,
-                "ordinal": ordinal,
-                "cell_id": None,
-                "seed": response.seed,
-                "stop_reason": response.stop_reason,
-                "prompt_tokens": response.prompt_tokens,
-                "completion_tokens": response.completion_tokens,
-            }
-            for id, (problem, ordinal, response) in enumerate(missing, next_id)
+            NewSample(problem.id, ordinal, None, response.seed, _as_drawn(response))
+            for problem, ordinal, response in missing
         ],
-    )
-    connection.execute(
-        _TEXTS,
-        [{"sample_id": id, "text": response.text} for id, (_, _, response) in enumerate(missing, next_id)],
     )
     grades = [
         {
@@ -193,12 +175,18 @@ def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
             "extracted": response.score.extracted and response.score.extracted[:LONGEST_EXTRACTED],
             "source": None,
         }
-        for id, (problem, _, response) in enumerate(missing, next_id)
+        for id, (problem, _, response) in zip(ids, missing, strict=True)
         if response.score is not None
     ]
     if grades:
-        connection.execute(_GRADES, grades)
+        session.connection().execute(_GRADES, grades)
     return len(missing)
+
+
+def _as_drawn(response: OutsideResponse) -> Response:
+    return Response(
+        response.text or "", response.stop_reason, response.prompt_tokens, response.completion_tokens
+    )
 
 
 def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) -> None:

@@ -118,6 +118,7 @@ class FromFile:
     images: RowImages = field(default_factory=RowImages)
     _numbers: dict[tuple[object, ...], int] = field(default_factory=dict)
     _placed: list[PlacedProblem] = field(default_factory=list)
+    _members: set[tuple[str | None, int]] = field(default_factory=set)  # of groups, by variant
 
     def begin(self) -> None: ...
 
@@ -146,6 +147,12 @@ class FromFile:
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))
             self._numbers[raw] = number
             if number == len(self._placed):
+                if response.group is not None and (response.group, response.variant) in self._members:
+                    raise RowProblem(
+                        f"its group {response.group!r} has another problem of variant {response.variant}; a "
+                        "question and each of its neighbors stand in a group once"
+                    )
+                self._members.add((response.group, response.variant))
                 whence = response.source_id, response.strategy
                 self._placed.append(PlacedProblem(problem, response.group, response.variant, *whence))
         return number

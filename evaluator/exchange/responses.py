@@ -38,10 +38,14 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "source_id": ("source_id",),
     "strategy": ("strategy",),
 }
-"""The parts of a response, and the names under which each is looked for; the last rows are of our exports.
+"""The parts of a response, and the names under which each is looked for.
 
 Beside a gold of another name `answer` may be the model's own, so that it comes after these.
 """
+_OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
+"""Parts that are looked for in our exports alone: elsewhere such names say something else."""
+_EXPORTED = frozenset({"copy", "group", "variant"})
+"""The columns by which an export is known."""
 _OF_ALL = ("score", "extracted", "completion_tokens")
 """What says nothing of one response where several have one value together."""
 
@@ -106,7 +110,10 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
         if not {column, column.split(".")[0]} & {*present} and (part, column) != ("images", ""):
             raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
     chosen = dict(named)
+    foreign = () if {*present} >= _EXPORTED else _OF_EXPORTS
     for part, names in COLUMNS.items():
+        if part in foreign:
+            continue
         usual = usual_column(names, [name for name in present if name not in chosen.values()])
         if part not in chosen and usual is not None:
             chosen[part] = usual
@@ -168,7 +175,8 @@ def _response(
         )
     if text is not None and not isinstance(text, str):
         raise RowProblem(f'"{column}" is no text')
-    read = {part: value for part, value in row.items() if value is not None and not _is_nan(value)}
+    # An empty cell of CSV holds nothing.
+    read = {part: value for part, value in row.items() if value not in (None, "") and not _is_nan(value)}
 
     def string(part: str) -> str | None:
         value = read.get(part)

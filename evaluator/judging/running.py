@@ -3,18 +3,18 @@
 import json
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, cast
 
-from sqlalchemy import Table
+from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.problems import read_problems, run_problems
 from evaluator.evals.runs import model_slug
 from evaluator.evals.samples import read_texts
-from evaluator.evals.tables import GradeRow
+from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
 from evaluator.judging.asking import PROMPT_VERSION, system_prompt
@@ -149,22 +149,23 @@ def judge_run(
     version = spec.version(base)
     with db.write() as session:
         base_row, judge_row = find_grader(session, base), grader_id(session, version)
-        problems = {problem.id: problem for problem in run_problems(session, run.id)}
         reopen_failed_cells(session, judging.id)
         release_dead_leases(session, judging.id)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
-    pending = list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
-    samples: dict[str, int] = {}
-    for sample in pending:
-        if sample.asked is not None:
-            samples.setdefault(sample.asked, sample.sample_id)
+
+    def look() -> list[Pending]:
+        with db.read() as session:
+            problems = {problem.id: problem for problem in run_problems(session, run.id)}
+        return list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
+
+    pending = look()
+    asked = _samples_by_question(pending)
     with db.write() as session:
-        add_cells(session, judging.id, [CellPlan(spec.id, JUDGE, asked, 0, 0, 0) for asked in samples])
-    places = {sample.sample_id: sample.run_problem_id for sample in pending}
-    cells = _JudgeCells(db, judging.id, spec, {}, samples=samples, places=places, of=problems)
-    stopped, message, failures = _ask(db, judging, cells, sampler, report, len(samples))
+        add_cells(session, judging.id, [CellPlan(spec.id, JUDGE, each, 0, 0, 0) for each in asked])
+    cells = _JudgeCells(db, judging.id, spec, {}, samples=asked, look=look)
+    stopped, message, failures = _ask(db, judging, cells, sampler, report, len(asked))
     counts = _store(db, spec, judge_row, pending)
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
@@ -205,13 +206,12 @@ def _ask(
             release_dead_leases(session, judging.id)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _JudgeCells(CellsToDraw):
     """The empty cells of a judge's run."""
 
-    samples: Mapping[str, int] = field(default_factory=dict)  # by what is asked
-    places: Mapping[int, int] = field(default_factory=dict)
-    of: Mapping[int, RunProblem] = field(default_factory=dict)
+    samples: dict[str, int]  # by what is asked
+    look: Callable[[], Sequence[Pending]]
 
     @property
     def scope(self) -> str:
@@ -220,10 +220,14 @@ class _JudgeCells(CellsToDraw):
 
     def leased(self, cell: Cell) -> LeasedCell:
         """Return a cell with its question and seed, which follows from the question."""
+        if cell.subject_id not in self.samples:  # another process has added it meanwhile
+            self.samples.update(_samples_by_question(self.look()))
         sample_id = self.samples[cell.subject_id]
         with self.db.read() as session:
             text = read_texts(session, [sample_id])[sample_id]
-        asked = question_about(self.of[self.places[sample_id]], text)
+            of_sample = select(SampleRow.run_problem_id).where(SampleRow.id == sample_id)
+            (problem,) = read_problems(session, RunProblemRow.id == of_sample.scalar_subquery())
+        asked = question_about(problem, text)
         assert asked is not None
         subject = Subject(sample_id, 0, asked.id, asked.text)
         return LeasedCell(cell, subject, 1, (sample_seed(0, asked.id, 0),))
@@ -235,6 +239,10 @@ class _JudgeCells(CellsToDraw):
         ]
         body = json.dumps({"replies": replies, "raw": drawn.raw}, ensure_ascii=False)
         fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
+
+
+def _samples_by_question(pending: Sequence[Pending]) -> dict[str, int]:
+    return {sample.asked: sample.sample_id for sample in pending if sample.asked is not None}
 
 
 def _store(db: Database, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]) -> Counter[str]:

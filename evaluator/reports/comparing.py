@@ -9,7 +9,7 @@ import numpy as np
 from evaluator.passk import Comparison, Counts, compare, holm
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import in_order
-from evaluator.reports.report import DEFAULT_K
+from evaluator.reports.report import DEFAULT_K, way_out
 from service.errors import InputError
 
 FLIPS = 10_000
@@ -105,7 +105,7 @@ def compare_methods(
                 common_only=common_only,
             )
         except InputError as error:
-            raise InputError(f"{name}: {_way_out(str(error))}") from error
+            raise InputError(f"{name}: {way_out(str(error))}") from error
         parts.append(
             BenchmarkComparison(
                 name, entry_a, entry_b, comparison, _changes(entry_a.counts, entry_b.counts, comparison)
@@ -197,9 +197,3 @@ def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tupl
         else ""
     )
     return powers, note
-
-
-def _way_out(message: str) -> str:
-    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave").replace(
-        "or the common problems only", "or pass --common-only"
-    )

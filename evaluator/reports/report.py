@@ -138,7 +138,7 @@ def build_report(
                     at = curve_ks(int(kept.n.min()), wanted)
                     scores = score(kept, metric, at, interval)
             except InputError as error:
-                raise InputError(f"{method.label}, {benchmark}: {_way_out(str(error))}") from error
+                raise InputError(f"{method.label}, {benchmark}: {way_out(str(error))}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(Line(method.label, entry, kept, scores, left_out))
     model = _paper(methods, paper)
@@ -277,5 +277,8 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
     return model
 
 
-def _way_out(message: str) -> str:
-    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave")
+def way_out(message: str) -> str:
+    """Return a message of `passk` with the options of the command line for what it proposes."""
+    return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave").replace(
+        "or the common problems only", "or pass --common-only"
+    )

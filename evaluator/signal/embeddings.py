@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from evaluator.signal.groups import Bools
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 
 TOKENS = r"\\[A-Za-z]+|[^\W\d_]+|\d+(?:\.\d+)?|[^\w\s]"
 """What TF-IDF counts, singly and in pairs: LaTeX commands, words, numbers, other signs of formulas."""
@@ -84,10 +84,9 @@ class SentenceModel:
         try:
             self._model: Any = SentenceTransformer(name_or_path)
         except (OSError, ValueError) as error:
-            reason = (str(error).strip() or type(error).__name__).splitlines()[0]
             raise InputError(
-                f"{name_or_path}: no sentence-transformers model could be loaded ({reason}); name a model of "
-                "the Hub or the folder of one."
+                f"{name_or_path}: no sentence-transformers model could be loaded ({first_line(error)}); name "
+                "a model of the Hub or the folder of one."
             ) from error
         self.name = name_or_path
 

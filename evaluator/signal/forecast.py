@@ -123,14 +123,14 @@ class Evidence:
     joint: Floats
     times: Floats
 
-    def profile(self, shape: GroupShape, model: RateModel, confidence: float) -> tuple[float, float]:
+    def profile(self, shape: GroupShape, model: RateModel) -> tuple[float, float]:
         """Return the shares of all distributions over questions that go with the pilot; the shift is kept.
 
         For groups without neighbors the counts of neighbors are left aside: what they say of the question
         hangs on how the shift is thought, and where that is wrong, so is the interval.
         """
         equal, evidence = shape.equal_chances(model.shift), self.joint if shape.n else self.own
-        return profile_interval(evidence, self.times, equal, model.mixture.weights, confidence)
+        return profile_interval(evidence, self.times, equal, model.mixture.weights)
 
     def misfit(self, shape: GroupShape, model: RateModel) -> float:
         """Return the logit of the share of groups with neighbors in the pilot itself, less the model's.
@@ -175,8 +175,8 @@ class Forecast:
         """
         return _share(self.model.mixture, self.model.shift, shape)
 
-    def row(self, shape: GroupShape, confidence: float = 0.95) -> ForecastRow:
-        """Return the prediction with its interval.
+    def row(self, shape: GroupShape) -> ForecastRow:
+        """Return the prediction with its 95% interval.
 
         It holds +- z bootstrap errors on the logit scale, around the prediction and around that moved by what
         the model misses in the pilot itself (`Evidence.misfit`); and the shares of all distributions of
@@ -187,11 +187,11 @@ class Forecast:
         share = self.share(shape)
         replicates = np.array([_share(mixture, shift, shape) for mixture, shift in self.replicates])
         error = self.scale * float(np.std(_logit(replicates), ddof=1))
-        half = float(ndtri(0.5 + confidence / 2)) * error
+        half = float(ndtri(0.975)) * error
         least, most, missed = share, share, 0.0
         if self.evidence is not None:
             missed = self.evidence.misfit(shape, self.model)
-            least, most = self.evidence.profile(shape, self.model, confidence)
+            least, most = self.evidence.profile(shape, self.model)
         middle = float(_logit(share))
         low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
         return ForecastRow(shape, share, min(low, share, least), max(high, share, most), self.questions)
@@ -213,7 +213,6 @@ def paper_shapes(g: int, n: int) -> list[GroupShape]:
 def forecast(
     counts: GroupCounts,
     *,
-    model: RateModel | None = None,
     shift: Shift | None = None,
     replicates: int | None = None,
     seed: int = 0,
@@ -221,11 +220,11 @@ def forecast(
     """Return the forecast from a pilot: the model of `fit_rates` and bootstrap replicates over questions.
 
     Each replicate draws questions with replacement, with all their visits, and improves the fit from where
-    the whole pilot left it. Of more than 1,000 questions 1,000 are drawn and the error is scaled down.
+    the whole pilot left it; where none with neighbors is drawn the shift stays. Of more than 1,000 questions
+    1,000 are drawn and the error is scaled down.
 
     Args:
         counts: the pilot; a row is a visit of a question.
-        model: a model fitted before; else `fit_rates` fits one.
         shift: an assumed shift, for a pilot without neighbors.
         replicates: 40 by default.
 
@@ -237,7 +236,7 @@ def forecast(
     if replicates < 2:
         raise ValueError(f"an interval needs at least 2 replicates, not {replicates}")
     counts = counts.rows(counts.known.sum(axis=1) > 0)
-    fitted = model or fit_rates(counts, shift=shift, seed=seed)
+    fitted = fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
     rng = np.random.default_rng(seed)
@@ -254,7 +253,8 @@ def forecast(
         )
         replicate = Likelihoods(pilot.drawn(rows), tables.own)
         times = replicate.pilot.times
-        fits.append(fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS))
+        mixture, moved = fit_given(replicate, times, fitted.mixture.family, assumed, fitted, rounds=_ROUNDS)
+        fits.append((mixture, moved or fitted.shift))
     responses = counts.known[counts.known > 0]
     return Forecast(
         fitted,

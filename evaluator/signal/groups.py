@@ -215,7 +215,7 @@ def _added(first: PromptSample, second: PromptSample) -> PromptSample:
 class Estimate:
     """A mean over questions with the interval of new ones: what would be seen on other questions like these?
 
-    low and high are None where there are too few questions for an interval.
+    low and high, at 95%, are None where there are too few questions for an interval.
     """
 
     value: float
@@ -224,17 +224,17 @@ class Estimate:
     questions: int
 
 
-def share_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
+def share_estimate(values: Floats) -> Estimate:
     """Return the mean of values in 0..1, one a question, with `new_problems_interval`.
 
     Raises:
         ValueError: no value, or one outside 0..1.
     """
-    interval = new_problems_interval(values, confidence=confidence)
+    interval = new_problems_interval(values)
     return Estimate(float(values.mean()), interval.low, interval.high, len(values))
 
 
-def difference_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
+def difference_estimate(values: Floats) -> Estimate:
     """Return the mean of paired differences of shares or rates, in -1..1, one a question, with its interval.
 
     The t interval, cut to -1..1. Where fewer than 5 questions differ at all it is that of the values with one
@@ -245,10 +245,10 @@ def difference_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
     """
     if len(values) and not (np.abs(values) <= 1 + 1e-12).all():
         raise ValueError("differences of shares lie between -1 and 1")
-    estimate = mean_estimate(values, confidence, bounds=(-1.0, 1.0))
+    estimate = mean_estimate(values, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate
-    wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), confidence, bounds=(-1.0, 1.0))
+    wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), bounds=(-1.0, 1.0))
     low, high = wider.low, wider.high
     return Estimate(
         estimate.value,
@@ -258,9 +258,7 @@ def difference_estimate(values: Floats, confidence: float = 0.95) -> Estimate:
     )
 
 
-def mean_estimate(
-    values: Floats, confidence: float = 0.95, *, bounds: tuple[float, float] | None = None
-) -> Estimate:
+def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) -> Estimate:
     """Return the mean of any values, one a question, with the t interval; without one for a single question.
 
     Args:
@@ -277,7 +275,7 @@ def mean_estimate(
     mean = float(values.mean())
     if number == 1:
         return Estimate(mean, None, None, 1)
-    half = float(stdtrit(number - 1, 0.5 + confidence / 2) * values.std(ddof=1) / np.sqrt(number))
+    half = float(stdtrit(number - 1, 0.975) * values.std(ddof=1) / np.sqrt(number))
     low, high = mean - half, mean + half
     if bounds is not None:
         low, high = max(low, bounds[0]), min(high, bounds[1])

@@ -119,12 +119,10 @@ class Likelihoods:
         return used
 
 
-def fit_rates(
-    counts: GroupCounts, *, family: Family | None = None, shift: Shift | None = None, seed: int = 0
-) -> RateModel:
+def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0) -> RateModel:
     """Return the model fitted to the known grades of a pilot, by maximum likelihood.
 
-    Without a `family` all are fitted and the stiffest is taken whose mean log-likelihood on questions held
+    All families are fitted, and the stiffest is taken whose mean log-likelihood on questions held
     out (5 folds over questions, the shift fitted to all) lies within one standard error of the best one.
 
     Args:
@@ -142,9 +140,6 @@ def fit_rates(
         )
     pilot = make_pilot(counts)
     tables = Likelihoods(pilot)
-    if family is not None:
-        mixture, fitted_shift = fit_given(tables, pilot.times, family, shift)
-        return RateModel(mixture, fitted_shift)
     fits = {name: fit_given(tables, pilot.times, name, shift) for name in FAMILIES}
     return RateModel(*fits[_cross_validate(counts, tables, fits, seed)])
 

@@ -257,7 +257,7 @@ def _mass_weights(parameters: Floats) -> Floats:
 
 
 def profile_interval(
-    likelihoods: Floats, times: Floats, values: Floats, start: Floats, confidence: float = 0.95
+    likelihoods: Floats, times: Floats, values: Floats, start: Floats
 ) -> tuple[float, float]:
     """Return the least and the largest share w @ values whose best w is within chi2 / 2 of the best of all.
 
@@ -272,7 +272,7 @@ def profile_interval(
     problem = _Problem(likelihoods, times, values)
     weights = 0.99 * start + 0.01 / len(start)
     weights, best = problem.best(weights, None)
-    least = best - float(chdtri(1, 1 - confidence)) / 2
+    least = best - float(chdtri(1, 0.05)) / 2
     low, high = (
         problem.end(weights, vertex, least) for vertex in (int(values.argmin()), int(values.argmax()))
     )

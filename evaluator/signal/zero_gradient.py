@@ -167,7 +167,7 @@ class _Figure:
     variant: int | None = None
 
 
-def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int, *, confidence: float = 0.95) -> ZeroGradient:
+def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
 
     Where a prompt has more than G responses, the value of a question is the exact chance over random subsets
@@ -192,7 +192,7 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int, *, confidence: f
     matched = _matched(counts, g, n)
     shares, values = [], {}
     for figure in [*figures, *matched]:
-        row, per_visit = _share_row(checkpoint.label, counts, figure, usable, confidence)
+        row, per_visit = _share_row(checkpoint.label, counts, figure, usable)
         if row is not None:
             shares.append(row)
             if figure.variant is None:
@@ -202,7 +202,7 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int, *, confidence: f
         g,
         n,
         tuple(shares),
-        tuple(_gaps(checkpoint.label, counts, values, confidence)),
+        tuple(_gaps(checkpoint.label, counts, values)),
         tuple(_notes(counts, usable, values, g, n)),
     )
 
@@ -260,14 +260,14 @@ def _matched(counts: GroupCounts, g: int, n: int) -> list[_Figure]:
 
 
 def _share_row(
-    label: str, counts: GroupCounts, figure: _Figure, usable: Bools, confidence: float
+    label: str, counts: GroupCounts, figure: _Figure, usable: Bools
 ) -> tuple[ShareRow | None, Floats]:
     """Return the row (None where no question has the figure) and the values of groups that count [V]."""
     values = np.where(usable, figure.values, np.nan)
     there = ~np.isnan(values)
     if not there.any():
         return None, values
-    estimate = share_estimate(counts.rows(there).by_question(values[there]), confidence)
+    estimate = share_estimate(counts.rows(there).by_question(values[there]))
     unknown = int(counts.unknown[:, figure.columns].sum())
     bounds = [_bound(counts, bound) for bound in figure.bounds] if unknown else [None, None]
     row = ShareRow(
@@ -292,7 +292,7 @@ def _bound(counts: GroupCounts, values: Floats) -> float:
     return float(counts.rows(there).by_question(values[there]).mean())
 
 
-def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats], confidence: float) -> list[GapRow]:
+def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats]) -> list[GapRow]:
     rows = []
     for name, minus in (
         (NEIGHBORS_GROUP, ORIGINAL_GROUP),
@@ -304,7 +304,7 @@ def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats], confidence
         difference = values[name] - values[minus]
         there = ~np.isnan(difference)
         if there.any():
-            gap: Estimate = difference_estimate(counts.rows(there).by_question(difference[there]), confidence)
+            gap: Estimate = difference_estimate(counts.rows(there).by_question(difference[there]))
             rows.append(GapRow(label, name, minus, gap.value, gap.low, gap.high, gap.questions))
     return rows
 

@@ -18,7 +18,7 @@ from service.models.asking import Asking
 from service.models.drawing import Sampler
 from service.models.offline import given_options
 from service.models.remote import BatchClient, Budget, Endpoint, PriceTable, RemoteClient, redact
-from service.models.remote.batch import WITHOUT_BATCH_JOBS, check_jobs
+from service.models.remote.batch import check_jobs, has_jobs
 from service.models.remote.chat import split_bases
 from service.models.remote.endpoint import check_sampling
 from service.models.remote.sampler import RemoteSampler
@@ -147,7 +147,7 @@ def carry_out(
 
     def open_client(model: str) -> Client:
         endpoint, prices = prepared.endpoints[model], prepared.prices
-        if execution.batch and not model.startswith(WITHOUT_BATCH_JOBS):
+        if execution.batch and has_jobs(model):
             return BatchClient(endpoint, budget=budget, prices=prices, run_name=run.name)
         return RemoteClient(
             endpoint,

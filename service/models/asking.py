@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.models.remote import Price, PriceTable
-from service.models.remote.batch import BATCH_PRICE, WITHOUT_BATCH_JOBS
+from service.models.remote.batch import BATCH_PRICE, has_jobs
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 
@@ -54,7 +54,7 @@ class Asking:
 
         def price_of(model: str) -> Price | None:
             price = prices.price(model)
-            if price is None or not self.batch or model.startswith(WITHOUT_BATCH_JOBS):
+            if price is None or not self.batch or not has_jobs(model):
                 return price
             return price.scaled(BATCH_PRICE)
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import struct
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +116,9 @@ def fingerprint(folder: Path) -> str:
 
     Small files count whole. Of weights count the size, and 4 KiB from the middle of each tensor (safetensors)
     or 256 blocks spread evenly (other formats): a later step of a training has another fingerprint.
+
+    Raises:
+        PrerequisiteError: a file of tensors that is none.
     """
     parts: dict[str, list[str | int]] = {}
     for file in sorted(folder.iterdir()):
@@ -149,9 +151,15 @@ _SMALL_FILES = frozenset(
 
 def _digest_tensors(file: Path) -> str:
     with file.open("rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
-        header = stream.read(length)
-    tensors = json.loads(header)
+        length = int.from_bytes(stream.read(8), "little")
+        header = stream.read(length) if length <= file.stat().st_size else b""
+    try:
+        tensors = json.loads(header)
+    except ValueError as error:
+        raise PrerequisiteError(
+            f"{file}: is no whole safetensors file; it may be cut off, or what Git LFS puts in its place "
+            "(`git lfs pull` gets it)."
+        ) from error
     middles = (
         8 + length + sum(tensor["data_offsets"]) // 2 - _BLOCK // 2
         for name, tensor in tensors.items()

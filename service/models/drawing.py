@@ -137,15 +137,19 @@ class CellsToDraw(ABC):
 
     def lease(self, limit: int) -> list[LeasedCell]:
         """Lease up to `limit` empty cells to this process; empty where none is left for it."""
-        with self.db.write() as session:
-            cells = claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
+        cells = self.db.write_again(
+            lambda session: claim_cells(session, self.run_id, self.scope, owner=self.owner, limit=limit)
+        )
         return [self.leased(cell) for cell in cells]
 
     def store(self, cells: Sequence[DrawnCell]) -> None:
         """Commit drawn cells in one transaction. A cell that another process filled keeps its samples."""
-        with self.db.write() as session:
+
+        def store(session: Session) -> None:
             for drawn in cells:
                 self.keep(session, drawn)
+
+        self.db.write_again(store)
 
     @abstractmethod
     def keep(self, session: Session, drawn: DrawnCell) -> None:
@@ -153,8 +157,9 @@ class CellsToDraw(ABC):
 
     def fail(self, leased: LeasedCell, error: str) -> None:
         """Note that a cell cannot be drawn; a later invocation tries again."""
-        with self.db.write() as session:
-            fail_cell(session, leased.cell.id, error, attempts=1, cost_usd=0.0)
+        self.db.write_again(
+            lambda session: fail_cell(session, leased.cell.id, error, attempts=1, cost_usd=0.0)
+        )
 
     @contextmanager
     def keep_leases(self) -> Iterator[None]:
@@ -163,8 +168,7 @@ class CellsToDraw(ABC):
             with keep_leases(self.db, self.owner):
                 yield
         finally:
-            with self.db.write() as session:
-                release_leases(session, self.owner)
+            self.db.write_again(lambda session: release_leases(session, self.owner))
 
 
 ReportSamples = Callable[[int, str], None]

@@ -82,7 +82,8 @@ def _conditions(filters: Filters) -> Sequence[ColumnElement[bool]]:
     if filters.level is not None:
         conditions.append(QuestionRow.level.in_([filters.level, f"Level {filters.level}"]))
     if filters.subject is not None:
-        conditions.append(func.lower(QuestionRow.subject) == filters.subject.lower())
+        # By the database on both sides: SQLite knows ASCII letters alone.
+        conditions.append(func.lower(QuestionRow.subject) == func.lower(filters.subject))
     if filters.search is not None:
         conditions.append(
             or_(

@@ -37,6 +37,7 @@ PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
+_MOST_DIGITS = 4  # of a number of options
 _LABEL = re.compile(r"[A-Za-z]|\d{1,2}")  # of an option
 _HASHES = re.compile(r"(?:^|\n)[ \t]*####[ \t]*(.*?)[ \t]*(?:\n|$)")
 
@@ -100,7 +101,7 @@ def resolve(
     """
     there = ", ".join(sorted(present)) or "none"
     if columns.images == "":
-        others = [name for name in present if name not in CANDIDATES["images"]]
+        others = [name for name in present if name.lower() not in CANDIDATES["images"]]
         return resolve(replace(columns, images=None), others, source, kind)
     chosen: dict[str, Any] = columns.as_dict()
     for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
@@ -206,7 +207,7 @@ def counts_options(values: Mapping[str, Any], columns: Columns, answer: str) -> 
     for options in (single, *(value_at(values, name) for name in columns.further)):
         if not isinstance(options, list) or len(options) < 2:
             continue
-        if answer.isdecimal() and len(answer) <= 3 and int(answer) <= len(options):
+        if answer.isdecimal() and len(answer) <= _MOST_DIGITS and int(answer) <= len(options):
             texts = [str(option).strip() for option in options]
             lettered = all(_LETTERED.match(text) for text in texts)
             return not lettered and not any(_same_number(text, answer) for text in texts)
@@ -390,8 +391,6 @@ def _is_control(char: str) -> bool:
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, JsonNumber | int | float):
-        return f"the number {value}"[:60]
-    return {"list": "a list", "dict": "an object", "bool": "true or false"}.get(
-        type(value).__name__, "no text"
-    )
+    kind = {"list": "a list", "dict": "an object", "bool": "true or false"}.get(type(value).__name__)
+    number = f"the number {value}"[:60] if isinstance(value, JsonNumber | int | float) else "no text"
+    return kind or number

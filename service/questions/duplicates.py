@@ -45,10 +45,9 @@ class NearIndex:
     with 0.64; so a pair just above the ratio can be missed, while equal texts never are. Deterministic.
     """
 
-    def __init__(self, ratio: float = NEAR_RATIO) -> None:
+    def __init__(self) -> None:
         import numpy as np
 
-        self._ratio = ratio
         self._texts: dict[int, tuple[str, str]] = {}  # without whitespace and case; its digits
         self._buckets: dict[tuple[int, bytes], list[int]] = {}
         rng = np.random.default_rng(20240229)  # any fixed seed: the hash functions only have to stay the same
@@ -87,8 +86,8 @@ class NearIndex:
         likely = sorted(shared, key=lambda key: (-shared[key], key))[:MOST_COMPARED]
         for key in sorted(likely):
             other, other_digits = self._texts[key]
-            ratio = fuzz.ratio(text, other, score_cutoff=self._ratio)
-            if ratio < self._ratio:
+            ratio = fuzz.ratio(text, other, score_cutoff=NEAR_RATIO)
+            if ratio < NEAR_RATIO:
                 continue
             match = Match(key, ratio, other_digits == digits)
             if best is None or (match.same_digits, match.ratio) > (best.same_digits, best.ratio):

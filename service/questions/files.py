@@ -267,14 +267,14 @@ def _read_csv(path: Path) -> Rows:
             return
         problems = [broken[number] for number in range(line, reader.line_num + 1) if number in broken]
         line = reader.line_num + 1
+        if not cells:
+            continue
         if header is None:
             header = [cell.strip() for cell in cells]
             if problems:
                 raise InputError(f"{place}: {problems[0]}.")
             if len(set(header)) < len(header):
                 raise InputError(f"{place}: the header names a column twice: {', '.join(header)}.")
-            continue
-        if not cells:
             continue
         if problems:
             yield BadRow(row, place, problems[0])

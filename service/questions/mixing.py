@@ -162,10 +162,10 @@ def mix_sets(
     chunk = max(1, len(own) // 2) if chunk is None else chunk
     if (chunks is None) == (times is None):
         raise InputError("give either --times (such as 1.5) or --chunks.")
+    if chunk < 1 or (chunks or 0) < 0:
+        raise InputError(f"--chunk {chunk} --chunks {chunks or 0}: a chunk has at least 1 question.")
     if chunks is None:
         chunks = chunks_for(times or 0.0, len(own), chunk)
-    if chunk < 1 or chunks < 0:
-        raise InputError(f"--chunk {chunk} --chunks {chunks}: a chunk has at least 1 question.")
     wanted = chunk * chunks
     everything = [member.question for member in base_members]
     chosen, overlaps = choose_extra(everything, offered, wanted, seed, progress)

@@ -21,6 +21,7 @@ from service.questions.columns import (
     read_program,
     read_question,
     resolve,
+    value_at,
 )
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
@@ -189,5 +190,5 @@ def _refuse(bad: Sequence[BadRow], source: str) -> None:
 
 
 def _several_boxes(row: RawRow, columns: Columns) -> bool:
-    solution = str(row.values.get(columns.solution or "") or "")
+    solution = str(value_at(row.values, columns.solution) or "")
     return boxed_answer(solution) != last_boxed(solution)

@@ -56,7 +56,8 @@ def keep_raw(session: Session, cell_id: int, answer: ChatResponse, receipt: Rece
 class CellsToAsk:
     """The empty cells of a run in `scope` that a remote model is asked for, and what becomes of its answers.
 
-    `on_answer` is told each answer once it is stored.
+    `on_answer` is told each answer once it is stored. `keep` may be called again with an answer whose
+    transaction was cut off; `forget` is told the cells that it is not called with any more.
     """
 
     db: Database
@@ -66,10 +67,12 @@ class CellsToAsk:
     build: BuildRequests
     on_answer: Callable[[ChatResponse | Failure], None]
     keep: Keep = keep_raw
+    forget: Callable[[Sequence[int]], None] = lambda cell_ids: None
 
     def store(self, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
         """Commit answers by cell id in one transaction."""
         self.db.write_again(lambda session: self._store(session, answers))
+        self.forget([cell_id for cell_id, _ in answers])
 
     def _store(self, session: Session, answers: Sequence[tuple[int, ChatResponse | Failure]]) -> None:
         for cell_id, answer in answers:

@@ -19,9 +19,11 @@ from service.errors import InputError
 from service.runs.leases import is_dead, is_free
 from service.runs.spending import spent_usd
 from service.runs.store import Run, check_name, list_runs
-from service.runs.tables import EMPTY, CellRow, RunCellRow, RunRow
+from service.runs.tables import EMPTY, BatchRow, CellRow, RunCellRow, RunRow
 
-_RUNS, _CELLS, _RUN_CELLS = (cast(Table, row.__table__) for row in (RunRow, CellRow, RunCellRow))
+_RUNS, _CELLS, _RUN_CELLS, _BATCHES = (
+    cast(Table, row.__table__) for row in (RunRow, CellRow, RunCellRow, BatchRow)
+)
 _COUNTED_BY = {"run_id": "runs", "run_problem_id": "run_problems"}
 """Columns of counts that triggers keep, which have no foreign keys."""
 
@@ -64,6 +66,8 @@ def remove_run(session: Session, run: Run) -> None:
         for table, condition in owned.items():
             if table is _CELLS:  # once the run needs none any more
                 session.execute(delete(_CELLS).where(not_(exists().where(shared))))
+                jobs = select(_BATCHES.c.id).where(owned[_BATCHES])
+                session.execute(update(_CELLS).where(_CELLS.c.batch_id.in_(jobs)).values(batch_id=None))
                 session.execute(update(_CELLS).where(_CELLS.c.paid_by == run.id).values(paid_by=None))
             else:
                 session.execute(delete(table).where(condition))

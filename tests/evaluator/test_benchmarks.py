@@ -268,6 +268,7 @@ def test_repeated_problems_are_kept_and_numbered(tmp_path: Path) -> None:
         ("2.5", "2.5"),
         ("x", "x"),
         ("", ""),
+        ("7" * 5_000, "7" * 5_000),  # more digits than Python reads
     ],
 )
 def test_integers_lose_what_copies_spell_differently(spelled: str, plain: str) -> None:

@@ -237,6 +237,17 @@ def test_neighbors_need_a_pilot_or_an_assumption() -> None:
     assert wide < narrow - 0.03
 
 
+def test_one_question_with_neighbors_makes_a_forecast() -> None:
+    """Some replicates draw no question with neighbors, and know no shift of their own."""
+    rng = np.random.default_rng(7)
+    counts = sample(rng, draw_rates(rng, 12, 1), 4)
+    counts.correct[1:, 1] = counts.wrong[1:, 1] = 0
+    fitted = forecast(counts)
+    assert all(shift is not None for _, shift in fitted.replicates)
+    row = fitted.row(GroupShape("joint", 1, 4))
+    assert row.low < row.share < row.high
+
+
 def test_a_pilot_of_one_question_is_no_pilot() -> None:
     counts = GroupCounts(np.zeros(2, int), np.array([[1], [2]]), np.array([[1], [0]]), np.zeros((2, 1), int))
     with pytest.raises(InputError, match="at least 2 questions"):

@@ -20,7 +20,7 @@ from evaluator.evals.samples import HUMAN, SampleFilters, browse_samples, count_
 from evaluator.evals.tables import HumanGradeRow, RunProblemRow, SampleRow
 from evaluator.evals.votes import read_answers
 from evaluator.grading import GRADER_VERSION
-from evaluator.grading.versions import find_grader
+from evaluator.grading.versions import find_grader, other_tool
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.records import records
@@ -194,6 +194,14 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(databas
         load_result(session, run)
     regrade(database, run, [(2, 0, 0)], GRADER_VERSION)
     assert counted(database, run) == [(1, 0, 2)]
+
+
+def test_nothing_counts_where_another_tool_alone_has_graded(database: Database) -> None:
+    run = add_eval_run(database, "outside.test", [(2, 1, 0)], grader_version=other_tool("score"))
+    grade(database, run, 0, 0, "wrong")
+    with database.read() as session:
+        (problem,) = count_samples(session, run.id, None)
+    assert (problem.correct, problem.wrong, problem.human) == (0, 0, 0)
 
 
 def test_they_go_with_their_run_and_are_counted_before(database: Database, run: Run) -> None:

@@ -11,7 +11,7 @@ from json_rows import write_rows
 from pyarrow import parquet
 
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import FromFile
+from evaluator.exchange.matching import FromFile, survey
 from service.errors import InputError
 
 
@@ -72,6 +72,36 @@ def test_a_gold_of_its_own_name_comes_before_answer_which_may_be_the_models(tmp_
         assert response.answer == "4"
     (response,) = open_responses([write_rows(tmp_path / "rows.jsonl", row)]).read()
     assert response.answer == "5"
+
+
+def test_columns_that_an_export_has_are_read_as_such_in_an_export_alone(tmp_path: Path) -> None:
+    """A column `group` of a training or `variant` of a prompt made problems of one another's neighbors."""
+    rows = [
+        {"question": f"{n}+1?", "answer": str(n + 1), "response": "2", "group": "sums", "variant": "short"}
+        for n in range(2)
+    ]
+    matcher = FromFile("own")
+    read = survey(open_responses([write_rows(tmp_path / "rows.jsonl", *rows)]).read(), matcher)
+    assert [(place.group_id, place.variant) for place in matcher.placed()] == [(None, 0), (None, 0)]
+    assert read.samples.total() == 2
+    exported = [{**row, "variant": 0, "copy": 0} for row in rows]
+    with pytest.raises(InputError, match=r"rows.jsonl:2: its group 'sums' has another problem of variant 0"):
+        survey(open_responses([write_rows(tmp_path / "rows.jsonl", *exported)]).read(), FromFile("own"))
+
+
+def test_an_empty_cell_of_csv_tells_nothing(tmp_path: Path) -> None:
+    table = tmp_path / "rows.csv"
+    head = "question,answer,response,stop_reason,tokens,seed,kind,tolerance,score\n"
+    table.write_text(f"{head}2+2?,4,4,,,,,,\n2+2?,4,5,stop,7,1,integer,,0\n", encoding="utf-8")
+    first, second = open_responses([table]).read()
+    assert (first.stop_reason, first.completion_tokens, first.seed, first.kind) == (
+        "unknown",
+        None,
+        None,
+        None,
+    )
+    assert (first.tolerance, first.score) == (None, None)
+    assert (second.completion_tokens, second.seed, second.kind) == (7, 1, "integer")
 
 
 def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:

@@ -112,9 +112,9 @@ def test_boilerplate_is_not_counted() -> None:
 
 
 def test_texts_without_words_overlap_with_nothing() -> None:
-    assert find_overlaps([("s", "$$"), ("t", "")], [("p", "..."), ("q", "")]) == []
-    assert find_overlaps([], [("p", "x")]) == []
-    assert find_overlaps([("s", "x")], []) == []
+    assert find_overlaps([Text("s", "$$"), Text("t", "")], [Text("p", "..."), Text("q", "")]) == []
+    assert find_overlaps([], [Text("p", "x")]) == []
+    assert find_overlaps([Text("s", "x")], []) == []
 
 
 def test_a_short_question_is_one_n_gram() -> None:

@@ -68,6 +68,14 @@ def test_filters(session: Session) -> None:
     assert positions(session, Filters(search="1%0")) == []
 
 
+def test_a_subject_is_found_whatever_its_letters(db: Database) -> None:
+    with db.write() as session:
+        store_set(session, "s", [Member(0, make_question("1+1?", "2", subject="Übungen"))], SPEC)
+    with db.read() as session:
+        assert page(session, "s", Filters(subject="Übungen"), limit=9).total == 1
+        assert page(session, "s", Filters(subject="ÜBUNGEN"), limit=9).total == 1
+
+
 def test_a_question_is_found_by_the_beginning_of_its_id(session: Session) -> None:
     question = make_question("Question 4 of 100%", "4")
     assert find_question(session, question.id).text == "Question 4 of 100%"

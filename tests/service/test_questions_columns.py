@@ -40,6 +40,12 @@ def test_a_named_solution_column_goes_before_an_answer_column_that_is_not_named(
     assert chosen.as_dict() == {"question": "question", "solution": "solution"}
 
 
+@pytest.mark.parametrize("name", ["image", "Image"])
+def test_images_are_left_out_whatever_the_case_of_their_column(name: str) -> None:
+    columns = Columns(images="")
+    assert resolve(columns, ["question", "answer", name], "s").as_dict().keys() == {"question", "answer"}
+
+
 def test_wrong_and_missing_columns_name_those_there_are() -> None:
     with pytest.raises(InputError, match=r'no column "body" \(--question-column\); there are: answer, text'):
         resolve(Columns(question="body"), ["text", "answer"], "s")
@@ -152,6 +158,7 @@ def test_answers_in_many_forms(value: Any, expected: str) -> None:
         ({"question": "  ", "answer": "1"}, '"question" is empty'),
         ({"question": None, "answer": "1"}, '"question" is empty'),
         ({"question": JsonNumber("5"), "answer": "1"}, '"question" is the number 5, not text'),
+        ({"question": True, "answer": "1"}, '"question" is true or false, not text'),
         ({"question": [{"role": "user"}], "answer": "1"}, '"question" is a list, not text'),
         ({"question": "q", "answer": {"value": 1}}, "--answer-column answer.NAME"),
         ({"question": "q", "answer": b"1"}, "holds bytes"),

@@ -89,6 +89,7 @@ def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
     assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
     assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
+    assert answers(read(tmp_path / "b.csv", b"\nquestion,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
 
 
 def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ("bomb.png", "50000x50000 pixels"),
         ("drawn.svg", "is an SVG"),
         ("data:image/png;base64,????", "damaged base64"),
+        ("data:image/png;base64,é", "damaged base64"),
         ("data:text/html,<b>", "holds no base64"),
         (["pictures/red.png", "missing.png"], "image 2 names"),
         (["pictures/red.png"] * 65, "holds 65 images, and 64 are the most"),

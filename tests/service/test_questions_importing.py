@@ -12,6 +12,7 @@ from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError, InputError, NotFoundError
 from service.questions import (
+    Columns,
     Question,
     load_members,
     load_question_set,
@@ -143,6 +144,9 @@ def test_solutions_that_end_in_several_boxes_are_reported(db: Database, tmp_path
     ]
     report = import_questions(db, write_rows(tmp_path / "a.jsonl", *rows))
     assert report.several_boxes == (1,)
+    nested = [{"problem": row["problem"], "of": {"solution": row["solution"]}} for row in rows]
+    source = write_rows(tmp_path / "nested.jsonl", *nested)
+    assert import_questions(db, source, columns=Columns(solution="of.solution")).several_boxes == (1,)
     with db.read() as session:
         assert [question.answer for question in load_question_set(session, "a")] == ["1", "2"]
 

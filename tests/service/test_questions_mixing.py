@@ -142,6 +142,8 @@ def test_wrong_use_is_refused(db: Database) -> None:
         mix_sets(db, "m", base="base", extra="nothing", chunks=1, seed=0)
     with pytest.raises(InputError, match="cannot be mixed with itself"):
         mix_sets(db, "m", base="base", extra="base", chunks=1, seed=0)
+    with pytest.raises(InputError, match="a chunk has at least 1 question"):
+        mix_sets(db, "m", base="base", extra="extra", chunk=0, times=1.5, seed=0)
     with pytest.raises(InputError, match="either --times"):
         mix_sets(db, "m", base="base", extra="extra", seed=0)
     with pytest.raises(InputError, match="either --times"):

@@ -54,6 +54,15 @@ def test_configuration_tokenizer_and_older_weight_files_count(folder: Path, tmp_
     assert fingerprint(changed) not in (first, second)
 
 
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"version https://git-lfs.github.com/spec/v1\nsize 9\n", bytes(7) + b"\x01{"]
+)
+def test_weights_that_are_none_are_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "model.safetensors").write_bytes(content)
+    with pytest.raises(PrerequisiteError, match=r"model\.safetensors: is no whole safetensors file"):
+        fingerprint(tmp_path)
+
+
 def test_context_dtype_and_weights_of_a_folder(folder: Path) -> None:
     found = open_checkpoint(str(folder), None, "local")
     assert (found.commit, found.context, found.dtype) == (None, 512, "float32")

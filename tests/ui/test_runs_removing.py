@@ -11,7 +11,7 @@ import pytest
 from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import open_empty
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
@@ -21,6 +21,7 @@ from service.process import this_process
 from service.runs import cells, leases
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
+from service.runs.tables import BatchRow, CellRow
 from trainer_adapter.record.tables import (
     RolloutGroupRow,
     RolloutPromptRow,
@@ -201,6 +202,22 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     assert db.integrity_report() == []
     remove(db, "kept")
     assert {name: count for name, count in rows(db).items() if count} == {}
+
+
+def test_answers_that_a_batch_job_of_the_run_brought_stay_with_another_that_uses_them(db: Database) -> None:
+    gone = add_neighbor_run(db, "gone", 1)
+    add_neighbor_run(db, "kept", 2)
+    with db.write() as session:
+        session.execute(
+            insert(BatchRow).values(
+                id="job", run_id=gone.id, model="m", remote_id="j", state="collected", created_at="now"
+            )
+        )
+        session.execute(update(CellRow).where(CellRow.scope == "solver").values(batch_id="job"))
+    remove(db, "gone")
+    left = rows(db)
+    assert [left[name] for name in ("runs", "batches", "cells", "cell_bodies")] == [1, 0, 2, 2]
+    assert db.integrity_report() == []
 
 
 def test_a_training_goes_with_its_rollouts(db: Database) -> None:

@@ -20,7 +20,7 @@ from evaluator.signal.groups import (
     Source,
 )
 from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
-from service.errors import InputError
+from service.errors import InputError, first_line
 from service.json_lines import read_objects
 
 WINDOWS = 5
@@ -189,8 +189,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
                     number += 1
                     yield f"{file}: row {number}", row, None
     except (OSError, ArrowException, UnicodeDecodeError) as error:
-        reason = str(error).strip().split("\n")[0]
-        raise InputError(f"{file}: no whole parquet file ({reason}).") from error
+        raise InputError(f"{file}: no whole parquet file ({first_line(error)}).") from error
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:

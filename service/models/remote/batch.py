@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import openai
 
 BATCH_PRICE = 0.5  # of the price of single requests
-WITHOUT_BATCH_JOBS = ("hosted_vllm/",)  # servers of one's own, which are asked directly all the same
 TAG = "tagrpo"  # name of the metadata entry that holds a job's tag
 JOBS_PER_PAGE = 100
 OUTAGE_S = 86_400.0  # a job takes a day at most, and is paid for: so long it is asked for
@@ -50,13 +49,18 @@ class NotSentError(PrerequisiteError):
     """A job was refused, or could not be sent, and it is certain that the provider has none of it."""
 
 
+def has_jobs(model: str) -> bool:
+    """Return whether a model may have batch jobs; servers of one's own are asked directly all the same."""
+    return not model.startswith("hosted_vllm/")
+
+
 def check_jobs(endpoint: Endpoint) -> None:
     """See that batch jobs of an endpoint have one place.
 
     Raises:
         InputError: they would go to several servers.
     """
-    if endpoint.other_bases and not endpoint.model.startswith(WITHOUT_BATCH_JOBS):
+    if endpoint.other_bases and has_jobs(endpoint.model):
         raise InputError(
             f"{endpoint.model}: a batch job lies at one server; give --api-base once, or leave --batch out."
         )

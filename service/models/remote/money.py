@@ -220,11 +220,10 @@ class Ledger(Protocol):
 
 @dataclass(frozen=True)
 class Reservation:
-    """`count` requests in flight that may cost up to `usd` together (None: their price is not known)."""
+    """A request in flight that may cost up to `usd` (None: its price is not known)."""
 
     number: int
     usd: float | None
-    count: int
 
 
 class Budget:
@@ -293,23 +292,23 @@ class Budget:
         capped = self.max_usd is not None or (self.ledger is not None and self.ledger.capped)
         return prices.require(model) if capped else prices.price(model)
 
-    def reserve(self, usd: float | None, *, count: int = 1) -> Reservation | None:
-        """Reserve the worst case of `count` requests; None when it does not fit now.
+    def reserve(self, usd: float | None) -> Reservation | None:
+        """Reserve the worst case of a request; None when it does not fit now.
 
         Raises:
-            BudgetError: their price is not known although there is a cap on money.
+            BudgetError: its price is not known although there is a cap on money.
         """
         if self.max_usd is not None and self.ledger is None:
             if usd is None:
                 raise BudgetError("a cap on money cannot be kept for a request whose price is not known")
             if self.spent_usd + self.reserved_usd + usd > self.max_usd + ROUNDING_USD:
                 return None
-        if self.max_requests is not None and self.requests + count > self.max_requests:
+        if self.max_requests is not None and self.requests >= self.max_requests:
             return None
-        self.requests += count
+        self.requests += 1
         self._numbers += 1
         self._reserved[self._numbers] = usd or 0.0
-        return Reservation(self._numbers, usd, count)
+        return Reservation(self._numbers, usd)
 
     async def reserve_or_wait(self, usd: float | None) -> Reservation | None:
         """Reserve for one request, waiting for those in flight to turn out cheaper than their worst case.
@@ -328,8 +327,8 @@ class Budget:
         return reservation
 
     def release(self, reservation: Reservation) -> None:
-        """Take back a reservation whose requests were never sent."""
-        self.requests -= reservation.count
+        """Take back a reservation whose request was never sent."""
+        self.requests -= 1
         del self._reserved[reservation.number]
         self._wake()
 
@@ -337,7 +336,7 @@ class Budget:
         """Replace a reservation by what the request cost. None: billed, at a price that is not known."""
         del self._reserved[reservation.number]
         if usd is None:
-            self.unpriced += reservation.count
+            self.unpriced += 1
         else:
             self.spent_usd += usd
             if doubtful:

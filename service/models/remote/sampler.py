@@ -25,7 +25,7 @@ from service.models.remote import (
     RemoteClient,
     RetryPolicy,
 )
-from service.models.remote.batch import check_jobs
+from service.models.remote.batch import check_jobs, has_jobs
 from service.models.remote.chat import message_with_images
 from service.models.remote.endpoint import check_abilities, check_sampling, supports_n
 from service.models.remote.servers.looking import Serving
@@ -39,7 +39,6 @@ from service.runs.ledger import RunLedger
 from service.runs.store import find_run
 
 _TEXT_FIELDS = frozenset({"content", "text", "reasoning_content", "reasoning", "thinking", "refusal"})
-OWN_SERVERS = "hosted_vllm"  # asked directly even with batch jobs on, as they offer none
 
 
 class RemoteSampler:
@@ -122,7 +121,7 @@ class RemoteSampler:
 
     @property
     def _sends_jobs(self) -> bool:
-        return self._asking.batch and not self.endpoint.model.startswith(f"{OWN_SERVERS}/")
+        return self._asking.batch and has_jobs(self.endpoint.model)
 
     async def _find(self) -> Serving:
         client = RemoteClient(self.endpoint, budget=self._budget, prices=self._prices)
@@ -142,6 +141,7 @@ class RemoteSampler:
             filling.build,
             filling.count,
             filling.keep,
+            filling.forget,
         )
         with cells.db.read() as session:
             run_name = find_run(session, cells.run_id).name
@@ -199,12 +199,17 @@ class _Filling:
 
     def keep(self, session: Session, cell_id: int, answer: ChatResponse, receipt: Receipt) -> None:
         """Fill the cell and write its samples in one transaction."""
-        request = self._requests.pop(cell_id)
+        request = self._requests[cell_id]
         seeded = self.client is None or self.client.sends("seed")
         asked = replace(request, seeds=request.seeds[:1] * request.count)
         raw = without_texts(answer.raw, answer.choices)
         responses = read_responses(request, answer)
         self._cells.keep(session, DrawnCell(asked, responses, receipt, raw, seeded))
+
+    def forget(self, cell_ids: Sequence[int]) -> None:
+        """Give the memory of requests back whose answers are stored."""
+        for cell_id in cell_ids:
+            self._requests.pop(cell_id, None)
 
     def count(self, answer: ChatResponse | Failure) -> None:
         """Report an answer."""

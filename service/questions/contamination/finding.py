@@ -76,9 +76,9 @@ class Overlap:
 
 
 def find_overlaps(
-    sources: Sequence[Text | tuple[str, str]],
-    problems: Sequence[Text | tuple[str, str]],
-    settings: Settings | None = None,
+    sources: Sequence[Text],
+    problems: Sequence[Text],
+    settings: Settings = Settings(),
     *,
     equal: EqualAnswers | None = None,
     progress: TellProgress | None = None,
@@ -92,37 +92,27 @@ def find_overlaps(
         equal: says for pairs of answers whether they agree; by default as spelled, blanks and case aside.
         progress: called with the number of problems compared and of all problems.
     """
-    settings = settings or Settings()
     ours = [text for text in map(_read, sources) if text.words]
     theirs = [text for text in map(_read, problems) if text.words]
     if not ours or not theirs:
         return []
     grams = _Grams(ours, settings)
     near = _Near(ours, settings.ratio)
-    pairs: list[tuple[_Read, _Read, str, float]] = []
+    pairs: list[_Pair] = []
     for count, problem in enumerate(theirs, 1):
         contained = grams.containment(problem.words)
         ratios = near.ratios(problem)
         for place in sorted(contained.keys() | ratios.keys()):
-            text = ours[place]
-            ratio, share = ratios.get(place, 0.0), 100 * contained.get(place, 0.0)
-            if text.images != problem.images:
-                score = 100.0 if text.words == problem.words else max(ratio, share)
-                pairs.append((text, problem, VARIANT, score))
-            elif text.words == problem.words:
-                pairs.append((text, problem, EXACT, 100.0))
-            elif ratio and text.numbers == problem.numbers:
-                pairs.append((text, problem, FUZZY, ratio))
-            elif share and not Counter(problem.numbers) - Counter(text.numbers):
-                pairs.append((text, problem, NGRAM, share))
-            else:
-                pairs.append((text, problem, VARIANT, max(ratio, share)))
+            share = 100 * contained.get(place, 0.0)
+            pairs.append(_pair(ours[place], problem, ratios.get(place, 0.0), share))
         if progress is not None and (count % 50 == 0 or count == len(theirs)):
             progress(count, len(theirs))
     return _with_answers(pairs, equal or _spelled_alike)
 
 
 class _Read(NamedTuple):
+    """A text as its words, with the numbers among them; `joined` are the words without blanks."""
+
     id: str
     answer: str | None
     words: list[str]
@@ -131,28 +121,54 @@ class _Read(NamedTuple):
     images: frozenset[str]
 
 
-def _read(item: Text | tuple[str, str]) -> _Read:
-    text = Text(*item)
+def _read(text: Text) -> _Read:
     spelled = words(text.text.replace(PLACEHOLDER, " ") if text.images else text.text)
     return _Read(text.id, text.answer, spelled, numbers(spelled), "".join(spelled), frozenset(text.images))
+
+
+class _Pair(NamedTuple):
+    """A text and a problem that overlap, before their answers are looked at."""
+
+    text: _Read
+    problem: _Read
+    measure: str
+    score: float
+
+
+def _pair(text: _Read, problem: _Read, ratio: float, share: float) -> _Pair:
+    """Return how the two overlap; `ratio` and `share`, in percent, are 0 below their thresholds."""
+    alike = text.words == problem.words
+    if text.images != problem.images:
+        return _Pair(text, problem, VARIANT, 100.0 if alike else max(ratio, share))
+    if alike:
+        return _Pair(text, problem, EXACT, 100.0)
+    if ratio and text.numbers == problem.numbers:
+        return _Pair(text, problem, FUZZY, ratio)
+    if share and not Counter(problem.numbers) - Counter(text.numbers):
+        return _Pair(text, problem, NGRAM, share)
+    return _Pair(text, problem, VARIANT, max(ratio, share))
 
 
 def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     return [words(first) == words(second) for first, second in pairs]
 
 
-def _with_answers(pairs: Sequence[tuple[_Read, _Read, str, float]], equal: EqualAnswers) -> list[Overlap]:
+def _with_answers(pairs: Sequence[_Pair], equal: EqualAnswers) -> list[Overlap]:
     """A pair whose answers are known and differ is two problems, unless the words are the same."""
-    asked = [
-        place
-        for place, (text, problem, measure, _) in enumerate(pairs)
-        if measure in (FUZZY, NGRAM) and text.answer and problem.answer
-    ]
-    agreed = equal([(pairs[place][0].answer or "", pairs[place][1].answer or "") for place in asked])
-    differ = {place for place, same in zip(asked, agreed, strict=True) if not same}
+    answers = {
+        place: (pair.text.answer, pair.problem.answer)
+        for place, pair in enumerate(pairs)
+        if pair.measure in (FUZZY, NGRAM) and pair.text.answer and pair.problem.answer
+    }
+    agreed = dict(zip(answers, equal(list(answers.values())), strict=True))
     return [
-        Overlap(text.id, problem.id, VARIANT if place in differ else measure, round(score, 1))
-        for place, (text, problem, measure, score) in enumerate(pairs)
+        Overlap(
+            pair.text.id,
+            pair.problem.id,
+            pair.measure if agreed.get(place, True) else VARIANT,
+            round(pair.score, 1),
+        )
+        for place, pair in enumerate(pairs)
     ]
 
 

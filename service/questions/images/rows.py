@@ -1,7 +1,6 @@
 """Images of the rows of a source: read from what a cell holds, kept aside until they are stored."""
 
 import base64
-import binascii
 import hashlib
 import json
 import re
@@ -113,7 +112,7 @@ class RowImages:
                 raise ImageProblem(f"has more than {MOST_BYTES / 1e6:,.0f} MB, the most that is read")
             try:
                 return read_image(base64.b64decode(encoded, validate=True))
-            except binascii.Error as error:
+            except ValueError as error:
                 raise ImageProblem(f"is a data: address of damaged base64 ({error})") from error
         return self._of_a_file(text)
 
