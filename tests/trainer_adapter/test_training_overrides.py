@@ -136,6 +136,7 @@ def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message:
         (f"{ACTOR}.ppo_max_token_len_per_gpu=0", "a whole number above 0"),
         ("actor_rollout_ref.rollout.tensor_model_parallel_size=x", "a whole number above 0"),
         ("actor_rollout_ref.rollout.gpu_memory_utilization=abc", "a number above 0"),
+        ("actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=abc", "a whole number above 0"),
     ],
 )
 def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:

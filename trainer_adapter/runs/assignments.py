@@ -85,6 +85,9 @@ _ABOVE_0 = {
     f"{_ACTOR}.ppo_mini_batch_size": int,
     f"{_ACTOR}.ppo_epochs": int,
     f"{_ACTOR}.ppo_max_token_len_per_gpu": int,
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": int,
+    f"{_ROLLOUT}.log_prob_max_token_len_per_gpu": int,
+    f"{_ROLLOUT}.max_model_len": int,
     f"{_ACTOR}.optim.lr": float,
     f"{_ROLLOUT}.val_kwargs.n": int,
     f"{_ROLLOUT}.temperature": float,
@@ -95,6 +98,8 @@ _ABOVE_0 = {
 
 They are written out: what verl would look up (`${...}`) cannot be counted with here.
 """
+
+_OR_NULL = ("trainer.total_training_steps", f"{_ROLLOUT}.max_model_len")
 
 _WHOLE = ("trainer.save_freq", "trainer.test_freq")
 """Which verl reads at the end of a step alone."""
@@ -272,7 +277,7 @@ def check_overrides(
 
 def _check_number(override: Override) -> None:
     name, value = override.name, override.value
-    if name in _ABOVE_0 and not (value is None and name == "trainer.total_training_steps"):
+    if name in _ABOVE_0 and not (value is None and name in _OR_NULL):
         whole = _ABOVE_0[name] is int
         fits = type(value) in ((int,) if whole else (int, float))
         if not (fits and 0 < value < math.inf):

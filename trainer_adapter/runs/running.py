@@ -23,7 +23,6 @@ from trainer_adapter.runs.composing import (
     Machine,
     command,
     compose_run,
-    shell_command,
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
@@ -34,6 +33,7 @@ from trainer_adapter.runs.launching import (
     last_step,
     make_ray_folder,
     run_child,
+    shell_command,
     training_environment,
     worker_environment,
 )
