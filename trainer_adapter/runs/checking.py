@@ -24,6 +24,7 @@ from trainer_adapter.verl.fitting import (
     has_flash_attention,
     has_verl,
     memory_note,
+    rate_notes,
 )
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
@@ -251,7 +252,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
     config = compose_with_hydra(composition, folder)
     check_sequences(config, composition)
     check_ranks(config)
-    return _unnamed_keys(composition)
+    return [*rate_notes(config), *_unnamed_keys(composition)]
 
 
 def _unnamed_keys(composition: Composition) -> list[str]:
