@@ -19,15 +19,15 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias, get_args
 
 import torch
 
 from service.errors import InputError
+from trainer_adapter.methods.recipes import AnchorAxis
 from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.verl.reward import compute_score
 
-Anchor: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
 Messages: TypeAlias = list[dict[str, str]]
 
 
@@ -90,9 +90,9 @@ class NeighborRollout:
     Where the model is evaluated, the question alone is asked.
     """
 
-    def __init__(self, anchor: Anchor = "question", *, threshold: float = 2.0) -> None:
-        if anchor not in get_args(Anchor):
-            raise InputError(f"anchor {anchor!r} is none of {', '.join(get_args(Anchor))}.")
+    def __init__(self, anchor: AnchorAxis = "question", *, threshold: float = 2.0) -> None:
+        if anchor not in get_args(AnchorAxis):
+            raise InputError(f"anchor {anchor!r} is none of {', '.join(get_args(AnchorAxis))}.")
         if not threshold > 0:
             raise InputError(f"threshold is {threshold}; say more than 0.")
         self.anchor = anchor

@@ -43,3 +43,16 @@ def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path: Path) -> None:
     folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
     [alarm] = folder.alarms()
     assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")
+
+
+def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path: Path) -> None:
+    from trainer_adapter.record import RolloutWriter
+    from trainer_adapter.verl.step_texts import look_back
+
+    with RolloutWriter(tmp_path, "run") as writer:
+        for step, entropy in ((1, 2.0), (2, 0.25), (3, 0.1)):
+            writer.write_metrics(step, {ENTROPY: entropy, CORRECT: 0.0})
+    alarms = Alarms()
+    look_back(alarms, tmp_path, 2)
+    [alarm] = alarms.look(3, {ENTROPY: 0.19, CORRECT: 0.0})  # that no answer is right was said before
+    assert (alarm.step, alarm.metric) == (3, ENTROPY)

@@ -10,6 +10,7 @@ from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.presets import PRESETS
+from trainer_adapter.verl.fitting import rate_notes
 
 pytest.importorskip("verl")
 
@@ -30,7 +31,7 @@ def test_a_cosine_is_counted_from_one_unless_the_user_says_otherwise() -> None:
         assert constant.value(KEY) is None
 
 
-def rates(steps: int, *, from_zero: bool, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+def rates(steps: int, *, from_zero: bool, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> list[float]:
     """Return the rates that verl gives the steps of a training of so many, as its trainer and engine do."""
     from omegaconf import OmegaConf
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
@@ -47,6 +48,7 @@ def rates(steps: int, *, from_zero: bool, monkeypatch: pytest.MonkeyPatch) -> li
         "num_cycles": 0.5,
         "zero_indexed_step": from_zero,
         "total_training_steps": -1,
+        **changes,
     }
     trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
     trainer.config = OmegaConf.create({"actor_rollout_ref": {"actor": {"optim": schedule}}})
@@ -80,3 +82,31 @@ def test_every_step_of_a_cosine_trains(steps: int, monkeypatch: pytest.MonkeyPat
 
 def test_verls_own_count_leaves_the_first_step_without_a_rate(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rates(56, from_zero=True, monkeypatch=monkeypatch)[:2] == [0.0, 0.2]
+
+
+def test_a_constant_rate_begins_at_0_and_a_flat_cosine_is_the_same_without_that_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def made(kind: str, **changes: Any) -> list[float]:
+        return rates(30, from_zero=False, monkeypatch=monkeypatch, lr_scheduler_type=kind, **changes)
+
+    constant, flat = made("constant"), made("cosine", min_lr_ratio=1.0)
+    assert constant[:4] == pytest.approx([0, 1 / 3, 2 / 3, 1])
+    assert flat == pytest.approx([*constant[1:], 1])
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({}, True),
+        ({"lr_warmup_steps_ratio": 0.0}, False),
+        ({"lr_warmup_steps_ratio": 0, "lr_warmup_steps": 5}, True),
+        ({"lr_scheduler_type": "cosine"}, False),
+    ],
+)
+def test_a_first_step_without_a_rate_is_told(changes: dict[str, Any], told: bool) -> None:
+    schedule = {"lr_scheduler_type": "constant", "lr_warmup_steps": -1, "lr_warmup_steps_ratio": 0.1}
+    notes = rate_notes({"actor_rollout_ref": {"actor": {"optim": schedule | changes}}})
+    assert [
+        note.startswith("the first step of the warm-up, where it has any, trains nothing") for note in notes
+    ] == [True] * told

@@ -72,6 +72,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
     [
         ("base = ", "not a TOML file"),
         ('base = "ppo"', "base 'ppo' is no recipe"),
+        ('base = ["grpo"]', r"base \['grpo'\] is no recipe"),
         ('anchors = "own"', "no axis 'anchors'"),
         ('formula = "repo"', "no axis 'formula'"),
         ('base = "ta_grpo"\nanchor = "both"', "give one of 'question', 'own', 'corrected'"),
@@ -83,7 +84,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ('base = "a_grae"\nadvantage = "rloo"\nalpha = 0.5', "advantage rloo takes no alpha"),
         ('loss = "mean"', "loss is a table"),
         ("[loss]\nclip = 0.2", "no axis 'clip'"),
-        ("[loss]\ndual_clip = 0.5", "dual clip is more than 1"),
+        ("[loss]\ndual_clip = 0.5", "dual clip is a number above 1"),
         ("responses = 1", "a group of one response has no advantage"),
         ('anchor = "own"', "without neighbors there is one prompt only"),
         ('group = "prompt"', "without neighbors the prompt's group"),

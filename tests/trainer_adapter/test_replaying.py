@@ -1,6 +1,7 @@
 """Groups of earlier steps that are replayed: which ones, what they weigh, what becomes of verl's batch."""
 
 import math
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -259,6 +260,18 @@ def test_what_is_kept_survives_a_checkpoint(queue: Queue, tmp_path: Path) -> Non
             assert torch.equal(rows[key][name], queue.rows[key][name])
     # No more than the rows themselves: each tensor is a copy, not a view of the step.
     assert (tmp_path / "global_step_1" / "tagrpo_mixed_groups.pt").stat().st_size < 40_000
+
+
+def test_what_was_kept_goes_with_a_checkpoint_that_verl_has_removed(tmp_path: Path) -> None:
+    """verl (0.9.1, `checkpoint_manager.py`) removes `actor` of an earlier step, and leaves the rest."""
+    replaying = new_memory()
+    for step in (1, 2, 3):
+        replaying.save(tmp_path / f"global_step_{step}")
+        (tmp_path / f"global_step_{step}" / "actor").mkdir()
+    shutil.rmtree(tmp_path / "global_step_1" / "actor")
+    replaying.save(tmp_path / "global_step_4")
+    left = sorted(path.parent.name for path in tmp_path.glob("*/tagrpo_mixed_groups.pt"))
+    assert left == ["global_step_2", "global_step_3", "global_step_4"]
 
 
 def test_the_images_of_a_group_are_kept_once(queue: Queue, tmp_path: Path) -> None:

@@ -181,6 +181,22 @@ def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
     assert unread == 5
 
 
+def test_lines_that_no_database_holds_are_no_metrics(tmp_path: Path) -> None:
+    lines = [
+        '{"step": 1, "metrics": {"a": NaN, "b": 1e999, "c": 2}}',
+        '{"step": 1e30, "metrics": {"a": 1}}',
+        '{"step": Infinity, "metrics": {"a": 1}}',
+        '{"step": -1, "metrics": {"a": 1}}',
+        r'{"step": 2, "metrics": {"a\u0000": 1}}',
+        r'{"step": 3, "metrics": {"\ud800": 1}}',
+    ]
+    (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
+    assert read_metric_lines(tmp_path) == ({1: {"c": 2.0}}, 5)
+    (tmp_path / "run.json").write_text('{"run": "ta", "spec": {"alpha": NaN}, "versions": {}}')
+    with pytest.raises(InputError, match=r"run\.json: not the description of a run"):
+        read_run(tmp_path)
+
+
 def _rewritten(path: Path, table: pa.Table) -> Path:
     pq.write_table(table, path)
     return path

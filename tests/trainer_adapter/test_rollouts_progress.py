@@ -54,6 +54,13 @@ def test_pace_and_time_left_are_those_of_the_last_steps(db):
     assert NOW - found.read_at == timedelta(seconds=30)
 
 
+def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(db):
+    train(db, "resumed", [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
+    (progress,) = under_way(db)
+    assert progress.step == 4
+    assert progress.seconds_a_step == pytest.approx((5000 - 30) / 3)
+
+
 @pytest.mark.parametrize(
     "seconds_before",
     [

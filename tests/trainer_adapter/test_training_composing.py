@@ -20,10 +20,10 @@ from trainer_adapter.runs.composing import (
     compose_run,
     cpu_settings,
     external_modules,
-    shell_command,
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.runs.settings import SOURCES
@@ -245,6 +245,7 @@ def test_the_template_is_that_of_the_export() -> None:
     [
         ({"layout": "flat"}, [], "flat layout, but recipe ta_grpo samples the neighbors"),
         ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
+        ({}, ["data.train_max_samples=100"], "a batch has 256 questions, the training file 100"),
         ({"questions": 100}, [], "a batch has 256 questions, the training file 100; pass data.train_batch"),
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
         ({}, ["trainer.test_freq=5"], "no validation file, .* --validation-share"),
@@ -278,6 +279,18 @@ def test_what_one_should_know_of_the_data_is_said() -> None:
     notes = check_fit(composition, data)
     assert notes[0].startswith("98 of 7,498 questions have fewer than 3 neighbors; their 32 responses")
     assert notes[1].startswith("74 of 7,498 questions fill no batch")  # 7498 = 29 * 256 + 74
+
+
+def test_rows_are_counted_as_verl_takes_them() -> None:
+    """Of a flat export neighbors have rows of their own; `train_max_samples` leaves rows out."""
+    flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
+    composition = compose_run(RECIPES["grpo"], Machine(4), model="Qwen/Qwen3-4B", data=flat)
+    assert composition.count_steps(flat.rows) == 2
+    assert any(note.startswith("144 of 400 questions fill no batch") for note in check_fit(composition, flat))
+    texts = ["data.train_max_samples=512", "trainer.total_epochs=2", "trainer.total_training_steps=9"]
+    overrides = assign(RECIPES["grpo"], texts).overrides
+    fewer = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
+    assert fewer.count_steps(7498) == 4 == fewer.value("trainer.total_training_steps")
 
 
 def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:

@@ -126,7 +126,7 @@ def test_no_other_process_is_touched(tmp_path: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-c", WAITS],
         stdout=subprocess.PIPE,
-        env={**os.environ, MARK: "another-training"},
+        env={**os.environ, MARK: str(tmp_path)},
         start_new_session=True,
     ) as other:
         assert other.stdout is not None
@@ -134,7 +134,7 @@ def test_no_other_process_is_touched(tmp_path: Path) -> None:
         try:
             ran(LEAVES, tmp_path)
             assert other.poll() is None
-            assert [process.pid for process in find_processes("another-training", None)] == [other.pid]
+            assert [process.pid for process in find_processes(str(tmp_path), None)] == [other.pid]
         finally:
             other.kill()
 
@@ -174,11 +174,11 @@ def test_leftovers_of_a_killed_start_are_ended(tmp_path: Path) -> None:
     assert folder.end_leftovers() == 0
     folder.log(4).parent.mkdir()
     folder.log(4).write_text(LOG)
-    folder.note_process(4, "2026-01-01T00:00:00Z", "killed-start", None)
+    folder.note_process(4, "2026-01-01T00:00:00Z", str(tmp_path), None)
     left = subprocess.Popen(
         [sys.executable, "-c", WAITS],
         stdout=subprocess.PIPE,
-        env={**os.environ, MARK: "killed-start"},
+        env={**os.environ, MARK: str(tmp_path)},
         start_new_session=True,
     )
     try:

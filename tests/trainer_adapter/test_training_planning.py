@@ -151,6 +151,35 @@ def test_what_draws_as_much_as_grpo_stands_beside_grpo_once(name: str) -> None:
     assert [plan.responses_per_question for plan in plans] == [8, 8]
 
 
+@pytest.mark.parametrize(
+    ("texts", "responses"), [(["neighbors=2", "responses=3"], 3), (["responses=5"], 5), (["responses=2"], 8)]
+)
+def test_what_is_said_to_draw_as_much_does(texts: list[str], responses: int) -> None:
+    plans = plan_compute(composed("ta_grpo", Machine(4), *texts), SMALL, 7498, Speed())
+    equal = [plan for plan in plans if "equal responses" in plan.method or "and responses" in plan.method]
+    assert {plan.responses for plan in equal} == {plans[0].responses}
+    assert plans[1].responses_per_question == responses
+
+
+def test_passes_over_a_batch_are_updates_and_take_time() -> None:
+    speed = Speed(training_tflops=1.0)
+    once, thrice = (
+        plan_compute(composed("grpo", Machine(1), *texts), SMALL, 512, speed)[0]
+        for texts in ([], ["actor_rollout_ref.actor.ppo_epochs=3"])
+    )
+    assert thrice.updates == 3 * once.updates
+    assert thrice.training_hours == pytest.approx((once.training_hours or 0) * (4 + 3 * 8) / (4 + 8))
+
+
+def test_a_rescue_asks_neighbors_for_half_at_most() -> None:
+    speed = Speed(training_tflops=1.0)
+    rescue, tapered = (
+        plan_compute(composed(name, Machine(1)), SMALL, 512, speed)[0].training_hours or 0
+        for name in ("ta_rescue", "ta_grpo_tapered")
+    )
+    assert rescue / tapered == pytest.approx((12 + 2 / 2) / (12 + 2 * 3 / 4))
+
+
 def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
     from evaluator.signal.forecast import Forecast
     from evaluator.signal.rate_model import RateModel

@@ -56,7 +56,8 @@ def test_log_probs_of_another_prompt_stay_out_of_verls_batch(name: str, kept: bo
 def test_hydra_reads_every_recipe_back() -> None:
     odd = Recipe("mine", "a summary: 'quoted', {braced}, ${interpolated}, a\\'b, = and null", neighbors=1)
     numbered = compose(RECIPES["grpo"], {"name": "1e3", "summary": "null", "loss": {"dual_clip": 3.0}})
-    for recipe in (RECIPES["ta_grpo"], RECIPES["dapo"], odd, numbered):
+    ends = compose(RECIPES["grpo"], {"name": "x\\", "summary": "\\\\'\\${y}\\\\ two\nlines \\boxed{}\\"})
+    for recipe in (RECIPES["ta_grpo"], RECIPES["dapo"], odd, numbered, ends):
         settings = RunSettings(seed=None, record="runs/first one, or 'second'")
         config = composed(hydra_arguments(recipe_overrides(recipe, settings)))
         assert recipe_of(config) == recipe

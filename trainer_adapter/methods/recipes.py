@@ -201,12 +201,15 @@ _RULES: tuple[tuple[Any, str], ...] = (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
         "Clip-Cov's bounds were set for advantages of unit deviation",
     ),
-    (lambda r: r.alpha <= 0, "alpha is more than 0"),
+    (lambda r: not 0 < r.alpha < math.inf, "alpha is a number above 0"),
     (
-        lambda r: r.loss.clip_low < 0 or r.loss.clip_low > 1 or r.loss.clip_high < 0,
+        lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
         "the clip range is 0 to 1 below and 0 or more above",
     ),
-    (lambda r: r.loss.dual_clip is not None and r.loss.dual_clip <= 1, "dual clip is more than 1"),
+    (
+        lambda r: r.loss.dual_clip is not None and not 1 < r.loss.dual_clip < math.inf,
+        "dual clip is a number above 1",
+    ),
     (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient is a number, 0 or more"),
 )
 
@@ -348,7 +351,7 @@ def read_recipe(path: Path) -> Recipe:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: not a TOML file ({error}).") from error
     base = content.pop("base", "grpo")
-    if base not in RECIPES:
+    if not isinstance(base, str) or base not in RECIPES:
         raise InputError(f"{path}: base {base!r} is no recipe; there are: {', '.join(RECIPES)}.")
     content.setdefault("name", path.stem)
     content.setdefault("summary", f"{base}, changed in {path.name}")

@@ -43,7 +43,7 @@ class ComputePlan:
         method: what it is.
         epochs: over the training questions.
         steps: batches of questions that are trained on.
-        updates: of the weights, one for each mini-batch.
+        updates: of the weights, one for each mini-batch and pass over it.
         responses: trained on in all, without those that dynamic sampling drops.
         tokens: of the responses, at the mean or, `at_most`, at the longest length.
         generation_hours, training_hours: None where the speed is not known.
@@ -92,8 +92,9 @@ def plan_compute(
 
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
-    and 8P for the update with gradient checkpointing (6P where an adapter alone is trained); 2P of responses
-    to neighbors for log-probs on the prompts that were asked, where they are weighed against the engine's.
+    and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P where an adapter alone
+    is trained); 2P of responses to neighbors for log-probs on the prompts that were asked, where they are
+    weighed against the engine's. A rescue may ask neighbors for half of the responses; that is counted.
 
     Args:
         questions: of the training file.
@@ -138,8 +139,10 @@ def plan_compute(
     if recipe.neighbors == 0:
         return (first,)
     alone = composition.preset.applied(RECIPES["grpo"], {"reward": "binary"})
-    alone = replace(alone, responses=max(recipe.responses, min(recipe.rollouts, alone.responses)))
-    times = recipe.rollouts // alone.responses
+    draws = max(recipe.responses, min(recipe.rollouts, alone.responses))
+    if recipe.rollouts % draws:  # no number of epochs would make responses equal
+        draws = recipe.responses
+    alone, times = replace(alone, responses=draws), recipe.rollouts // draws
     if times == 1:
         return (first, planned("grpo, equal epochs and responses", alone, steps, epochs))
     matched = replace(alone, responses=recipe.rollouts)
@@ -199,6 +202,7 @@ def _plan(
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
     tokens, devices = responses * mean, composition.machine.devices
+    passes = int(composition.value("actor_rollout_ref.actor.ppo_epochs", 1))
     drawn = None
     if recipe.drops_dead_groups and no_gradient is not None:
         drawn = responses * _batches_for_one(no_gradient, composition)
@@ -206,10 +210,11 @@ def _plan(
     if speed.tokens_per_second is not None:
         generation = (drawn or responses) * mean / (speed.tokens_per_second * devices) / _HOUR
     if speed.training_tflops is not None:
-        operations = 10.0 + 2 * (recipe.loss.kl_coef > 0) - 2 * (composition.lora_rank > 0)
+        operations = 2.0 + 2 * (recipe.loss.kl_coef > 0) + passes * (8 - 2 * (composition.lora_rank > 0))
         operations *= shape.parameters
         if composition.settings.corrects_engine and recipe.anchor != "own":
-            operations += 2 * shape.parameters * recipe.neighbors / (recipe.neighbors + 1)
+            of_neighbors = recipe.neighbors / (recipe.neighbors + 1) if recipe.sampling == "split" else 0.5
+            operations += 2 * shape.parameters * of_neighbors
         operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
     mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
@@ -218,7 +223,7 @@ def _plan(
         recipe.rollouts,
         epochs,
         steps,
-        steps * max(1, batch // mini_batch),
+        steps * max(1, batch // mini_batch) * passes,
         responses,
         tokens,
         speed.mean_tokens is None,

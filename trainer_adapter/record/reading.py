@@ -1,6 +1,7 @@
 """Reading the shards that training wrote: checked, in order of steps, a row group at a time."""
 
 import json
+import math
 import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError
+from service.errors import InputError, first_line
+from service.hashing import canonical_json
 from trainer_adapter.record.rollout import (
     COLUMNS,
     HEADERS,
@@ -223,7 +225,7 @@ def read_texts(path: Path, content: str, rows: Collection[int], name: str) -> di
                 start = end
             return texts
     except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise IncompleteShardError(f"{path}: is damaged ({_first_line(error)}).") from error
+        raise IncompleteShardError(f"{path}: is damaged ({first_line(error)}).") from error
 
 
 def _parts(shard: Shard, names: Sequence[str]) -> Iterator[Any]:
@@ -246,7 +248,7 @@ def _parts(shard: Shard, names: Sequence[str]) -> Iterator[Any]:
                     raise InputError(f"{shard.path}: column 'step' is {max(steps)}, not {shard.step}.")
                 yield part
         except (OSError, ArrowException) as error:
-            raise IncompleteShardError(f"{shard.path}: is damaged ({_first_line(error)}).") from error
+            raise IncompleteShardError(f"{shard.path}: is damaged ({first_line(error)}).") from error
 
 
 def read_run(folder: Path) -> FolderRun:
@@ -258,6 +260,7 @@ def read_run(folder: Path) -> FolderRun:
     path = folder / RUN_FILE
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
+        canonical_json(about)  # NaN and infinities, which no database holds
         return FolderRun(str(about["run"]), dict(about["spec"]), dict(about["versions"]))
     except FileNotFoundError:
         return FolderRun(None, {}, {})
@@ -295,11 +298,21 @@ def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     for line in lines:
         try:
-            row = json.loads(line)
-            metrics[int(row["step"])] = {str(name): float(value) for name, value in row["metrics"].items()}
-        except (ValueError, KeyError, TypeError, AttributeError):
+            step, of_step = _metrics_of(line)
+            metrics[step] = of_step
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             unread += bool(line.strip())
     return dict(sorted(metrics.items())), unread
+
+
+def _metrics_of(line: str) -> tuple[int, dict[str, float]]:
+    """Return step and metrics of a line, without values that are no finite numbers, as they are written."""
+    row = json.loads(line)
+    step = int(row["step"])
+    if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
+        raise ValueError("a step or a name that no database holds")
+    numbers = {name: float(value) for name, value in row["metrics"].items()}
+    return step, {name: number for name, number in numbers.items() if math.isfinite(number)}
 
 
 def _opened(path: Path) -> Any:
@@ -312,9 +325,5 @@ def _opened(path: Path) -> Any:
         raise InputError(f"{path}: there is no such file.") from error
     except (OSError, ArrowException) as error:
         raise IncompleteShardError(
-            f"{path}: no whole parquet file ({_first_line(error)}); copy it again, or remove it."
+            f"{path}: no whole parquet file ({first_line(error)}); copy it again, or remove it."
         ) from error
-
-
-def _first_line(error: Exception) -> str:
-    return str(error).strip().split("\n")[0]

@@ -226,15 +226,24 @@ class TrainingProgress:
 def trainings_under_way(session: Session, now: datetime, quiet: timedelta) -> list[TrainingProgress]:
     """Return the trainings of which a step was read within `quiet` before `now`, newest first.
 
-    Left out are those at their last step, and those whose steps were read all at once.
+    Left out are those at their last step, and those whose steps were read all at once. Steps beyond the last
+    one read are of an earlier start, and not trained again yet.
     """
     under_way = []
     for run in list_runs(session):
         if run.kind != TRAIN:
             continue
+        last = (
+            select(RolloutShardRow.step)
+            .where(RolloutShardRow.run_id == run.id)
+            .order_by(RolloutShardRow.imported_at.desc(), RolloutShardRow.step.desc())
+            .limit(1)
+            .correlate(None)
+            .scalar_subquery()
+        )
         rows = session.execute(
             select(RolloutShardRow.step, RolloutShardRow.imported_at, RolloutShardRow.rows)
-            .where(RolloutShardRow.run_id == run.id)
+            .where(RolloutShardRow.run_id == run.id, RolloutShardRow.step <= last)
             .order_by(RolloutShardRow.step.desc())
             .limit(LAST_STEPS)
         ).all()

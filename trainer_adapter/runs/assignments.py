@@ -84,11 +84,22 @@ _ABOVE_0 = {
     "data.max_response_length": int,
     f"{_ACTOR}.ppo_mini_batch_size": int,
     f"{_ACTOR}.ppo_epochs": int,
+    f"{_ACTOR}.ppo_max_token_len_per_gpu": int,
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu": int,
+    f"{_ROLLOUT}.log_prob_max_token_len_per_gpu": int,
+    f"{_ROLLOUT}.max_model_len": int,
     f"{_ACTOR}.optim.lr": float,
     f"{_ROLLOUT}.val_kwargs.n": int,
     f"{_ROLLOUT}.temperature": float,
+    f"{_ROLLOUT}.tensor_model_parallel_size": int,
+    f"{_ROLLOUT}.gpu_memory_utilization": float,
 }
-"""What plans count with, what decides how fast is trained, and what log-probs are divided by."""
+"""What plans count with, what decides how fast is trained, and what log-probs are divided by.
+
+They are written out: what verl would look up (`${...}`) cannot be counted with here.
+"""
+
+_OR_NULL = ("trainer.total_training_steps", f"{_ROLLOUT}.max_model_len")
 
 _WHOLE = ("trainer.save_freq", "trainer.test_freq")
 """Which verl reads at the end of a step alone."""
@@ -210,11 +221,7 @@ def _run_settings(values: dict[str, Any]) -> RunSettings:
             f"no setting {SETTINGS_KEY}.{unknown[0]}; there are: {', '.join(sorted(names))} (the record "
             "stands in the run's folder)."
         )
-    try:
-        return RunSettings(**values)
-    except TypeError as error:
-        listed = ", ".join(f"{SETTINGS_KEY}.{key}={value}" for key, value in values.items())
-        raise InputError(f"{listed}: a number is needed ({error}).") from error
+    return RunSettings(**values)
 
 
 def check_overrides(
@@ -270,9 +277,7 @@ def check_overrides(
 
 def _check_number(override: Override) -> None:
     name, value = override.name, override.value
-    if isinstance(value, str) and "${" in value:
-        return
-    if name in _ABOVE_0 and value is not None:
+    if name in _ABOVE_0 and not (value is None and name in _OR_NULL):
         whole = _ABOVE_0[name] is int
         fits = type(value) in ((int,) if whole else (int, float))
         if not (fits and 0 < value < math.inf):

@@ -24,6 +24,7 @@ from trainer_adapter.verl.fitting import (
     has_flash_attention,
     has_verl,
     memory_note,
+    rate_notes,
 )
 from trainer_adapter.verl.image_prompts import check_image_lengths
 from trainer_adapter.verl.plugin.checks import check_version, untested_version
@@ -163,7 +164,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
         )
     batch = int(composition.value("data.train_batch_size"))
     update = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
-    rows = data.questions
+    rows = composition.rows_of(data)
     if batch > rows:
         raise InputError(
             f"a batch has {batch:,} questions, the training file {rows:,}; pass data.train_batch_size={rows} "
@@ -208,11 +209,10 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
             f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
             f"{recipe.rollouts} responses are spread over the prompts they have"
         )
-    left = data.questions % int(composition.value("data.train_batch_size"))
+    rows = composition.rows_of(data)
+    left = rows % int(composition.value("data.train_batch_size"))
     if left:
-        notes.append(
-            f"{left:,} of {data.questions:,} questions fill no batch; which ones changes from epoch to epoch"
-        )
+        notes.append(f"{left:,} of {rows:,} questions fill no batch; which ones changes from epoch to epoch")
     return notes
 
 
@@ -252,7 +252,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
     config = compose_with_hydra(composition, folder)
     check_sequences(config, composition)
     check_ranks(config)
-    return _unnamed_keys(composition)
+    return [*rate_notes(config), *_unnamed_keys(composition)]
 
 
 def _unnamed_keys(composition: Composition) -> list[str]:

@@ -1,6 +1,5 @@
 """Everything a run tells verl, each value with its source, as the one command that is run."""
 
-import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -98,9 +97,13 @@ class Composition:
         """Rank of the adapter that is trained; 0 where the whole model is."""
         return int(self.value("actor_rollout_ref.model.lora_rank") or 0)
 
+    def rows_of(self, data: TrainingData) -> int:
+        """Return how many rows of the training file verl takes."""
+        return _taken(data.rows, self.setting(_MOST_ROWS))
+
     def count_steps(self, rows: int) -> int:
         """Return how many steps rows of the training file make in all epochs; the limit if that is less."""
-        batches = rows // int(self.value("data.train_batch_size"))
+        batches = _taken(rows, self.setting(_MOST_ROWS)) // int(self.value("data.train_batch_size"))
         steps = batches * int(self.value("trainer.total_epochs"))
         limit = self.value("trainer.total_training_steps")
         return steps if limit is None else min(steps, int(limit))
@@ -149,15 +152,6 @@ def command(
 def external_modules(machine: Machine) -> str:
     """Return what `VERL_USE_EXTERNAL_MODULES` names: a failure to load them is an error."""
     return f"{CPU_PLUGIN},{REGISTRATION}" if machine.cpu else REGISTRATION
-
-
-def shell_command(words: Sequence[str], environment: Mapping[str, str]) -> str:
-    """Return a command for a POSIX shell, one argument a line."""
-    lines = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
-    start = next((place for place, word in enumerate(words) if "=" in word), len(words))
-    lines.append(shlex.join(words[:start]))
-    lines += [shlex.quote(word) for word in words[start:]]
-    return " \\\n    ".join(lines)
 
 
 def compose_run(
@@ -231,6 +225,12 @@ _PADDED_TOKENS = 4096
 """Of a micro-batch without flash-attn, unless a sequence is longer: the fewer rows, the less padding."""
 
 _STEPS, _EPOCHS = "trainer.total_training_steps", "trainer.total_epochs"
+_MOST_ROWS = "data.train_max_samples"
+
+
+def _taken(rows: int, most: Setting | None) -> int:
+    limit = None if most is None else most.value
+    return min(rows, limit) if isinstance(limit, int) and limit > 0 else rows
 
 
 def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
@@ -294,7 +294,7 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
     )
     if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
         return
-    if 0 < (reached := rows // batch * epochs) < steps:
+    if 0 < (reached := _taken(rows, values.get(_MOST_ROWS)) // batch * epochs) < steps:
         values[_STEPS] = Setting(_STEPS, reached, "data", f"{epochs} epochs have no more")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from evaluator.grading import AnswerKind
 from rephraser.sets.types import NeighborSet, SetHeader
 from service.database import Database
-from service.errors import InputError
+from service.errors import InputError, first_line
 from service.hashing import file_sha256
 from service.questions.images import image_loader
 from trainer_adapter.verl.export import (
@@ -252,8 +252,9 @@ def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
     except FileNotFoundError as error:
         raise InputError(f"{path}: there is no such file; {way_out}.") from error
     except (OSError, ArrowException) as error:
-        first = str(error).strip().split("\n")[0].rstrip(".")
-        raise InputError(f"{path}: no whole parquet file ({first}); {way_out}.") from error
+        raise InputError(
+            f"{path}: no whole parquet file ({first_line(error).rstrip('.')}); {way_out}."
+        ) from error
     missing = [column for column in columns if column not in there]
     if missing:
         named = ", ".join(map(repr, missing))

@@ -5,6 +5,7 @@ Ray's processes live in sessions of their own, so that they are found by a mark 
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -337,6 +338,15 @@ def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
         **_python_path(),
         **{name: os.environ.get(name, value) for name, value in defaults.items()},
     }
+
+
+def shell_command(words: Sequence[str], environment: Mapping[str, str]) -> str:
+    """Return a command for a POSIX shell, one argument a line."""
+    lines = [f"{name}={shlex.quote(value)}" for name, value in environment.items()]
+    start = next((place for place, word in enumerate(words) if "=" in word), len(words))
+    lines.append(shlex.join(words[:start]))
+    lines += [shlex.quote(word) for word in words[start:]]
+    return " \\\n    ".join(lines)
 
 
 _FOR_WORKERS = ("HF_", "NCCL_", "TORCH_", "TRANSFORMERS_", "VERL_", "VLLM_")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 
 
 @dataclass(frozen=True)
@@ -184,10 +184,9 @@ def find_shape(model: str) -> ModelShape:
     try:
         return _read_file(Path(hf_hub_download(model, "config.json")))
     except (HfHubHTTPError, HFValidationError, LocalEntryNotFoundError, OSError) as error:
-        first_line = str(error).strip().split("\n")[0]
         raise PrerequisiteError(
             f"model {model}: neither a folder here nor a model that the Hub gives; without a network name "
-            f"a folder that holds its config.json ({first_line})."
+            f"a folder that holds its config.json ({first_line(error)})."
         ) from error
 
 

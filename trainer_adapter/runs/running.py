@@ -23,7 +23,6 @@ from trainer_adapter.runs.composing import (
     Machine,
     command,
     compose_run,
-    shell_command,
     template_arguments,
 )
 from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
@@ -34,12 +33,13 @@ from trainer_adapter.runs.launching import (
     last_step,
     make_ray_folder,
     run_child,
+    shell_command,
     training_environment,
     worker_environment,
 )
 from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
-from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
+from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
@@ -305,6 +305,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "no checkpoint was saved yet; training begins at step 1 again")
+    notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.

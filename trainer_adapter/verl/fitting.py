@@ -92,6 +92,26 @@ def check_ranks(config: Mapping[str, Any]) -> None:
         )
 
 
+def rate_notes(config: Mapping[str, Any]) -> list[str]:
+    """Say where a warm-up begins with a rate of 0: verl counts the steps of a constant schedule from 0.
+
+    Args:
+        config: verl's whole configuration as plain dictionaries.
+    """
+    optimizer = f"{_ACTOR}.optim"
+    warm_up = (value_at(config, f"{optimizer}.lr_warmup_{part}") for part in ("steps", "steps_ratio"))
+    begins_at_0 = any(isinstance(each, int | float) and each > 0 for each in warm_up)
+    if value_at(config, f"{optimizer}.lr_scheduler_type") != "constant" or not begins_at_0:
+        return []
+    flat = f"{optimizer}.lr_scheduler_type=cosine with {optimizer}.min_lr_ratio=1"
+    note = (
+        "the first step of the warm-up, where it has any, trains nothing: verl begins a constant schedule's "
+        f"at a rate of 0; {flat} is the same without that step, {optimizer}.lr_warmup_steps_ratio=0 has no "
+        "warm-up"
+    )
+    return [note]
+
+
 def _sharing(config: Mapping[str, Any], part: str) -> int:
     """Return how many GPUs share a sequence; verl's older key counts where it says more than 1."""
     older, newer = (

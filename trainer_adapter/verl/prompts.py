@@ -7,7 +7,7 @@ from typing import Any
 
 from rephraser.run.spec import PROGRAM_INSTRUCTION
 from service.answer_kinds import AnswerKind
-from service.errors import InputError, PrerequisiteError
+from service.errors import InputError, PrerequisiteError, first_line
 
 Message = dict[str, str]
 CountPrompts = Callable[[Sequence[list[Message]]], list[int]]
@@ -154,9 +154,8 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
     try:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
-        first_line = str(error).strip().split("\n")[0]
         raise PrerequisiteError(
-            f"tokenizer {name}: could not be loaded ({first_line}); name a local folder or a repository of "
+            f"tokenizer {name}: could not be loaded ({first_line(error)}); name a local folder or a repository of "
             "the Hub that this machine reaches (`tagrpo sets export` without --tokenizer estimates lengths)."
         ) from error
     if chat_template is not None:

@@ -13,6 +13,7 @@ from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.step_advantages import StepAdvantages
 from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.verl.alarms import Alarms
 from trainer_adapter.verl.plugin.importance import Importance
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import RunSettings
@@ -52,6 +53,15 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
         spec=spec,
         versions=package_versions(),
     )
+
+
+def look_back(alarms: Alarms, folder: Path, step: int) -> None:
+    """Have alarms see the recorded steps up to this one, from which a training goes on."""
+    from trainer_adapter.record.reading import read_metrics
+
+    for earlier, metrics in read_metrics(folder).items():
+        if earlier <= step:
+            alarms.look(earlier, metrics)
 
 
 def step_batch(

@@ -187,7 +187,7 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         f"{actor}.policy_loss.loss_mode": "vanilla",
     }
     if not keeps_log_probs(recipe):
-        expected[f"{rollout}.calculate_log_probs"] = keeps_log_probs(recipe)
+        expected[f"{rollout}.calculate_log_probs"] = False
     if recipe.drops_dead_groups:
         expected["algorithm.filter_groups.metric"] = CORRECTNESS
     if recipe.reward in FORMAT_REWARDS or value_at(config, FORMAT_REWARD):
@@ -200,8 +200,6 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
         yield f"{actor}.shuffle scatters the responses to a question over a step's updates; set false"
     if value_at(config, "trainer.critic_warmup"):
         yield "trainer.critic_warmup leaves out the first updates, for a critic that no recipe has; set 0"
-    if recipe.group == "prompt" and recipe.filter != "none":
-        yield "a filter drops a row, which the groups of several prompts share; use the flat export"
 
 
 def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """A recipe as overrides of verl's configuration; nothing here imports verl."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,8 +93,9 @@ def _literal(value: Any) -> str:
         and not _reads_else(text)
     ):
         return text
-    # Hydra takes a quoted text as it is, but for quotes, the backslashes before them, and interpolations.
-    escaped = text.replace("\\'", "\\\\'").replace("'", "\\'").replace("${", "\\${")
+    # Hydra takes a quoted text as it is, but for quotes, interpolations, and the backslashes before them and
+    # before its end.
+    escaped = re.sub(r"(\\*)(\$\{|'|\Z)", lambda end: 2 * end[1] + ("\\" + end[2] if end[2] else ""), text)
     return f"'{escaped}'"
 
 

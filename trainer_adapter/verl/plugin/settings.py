@@ -1,6 +1,7 @@
 """How a recipe is run in verl: what is no axis of it, and how both travel in verl's configuration."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
@@ -15,30 +16,48 @@ SETTINGS_KEY = "tagrpo_run"
 _Kind = TypeVar("_Kind", Recipe, Loss, "RunSettings")
 
 
+def _is_whole(value: Any, least: int) -> bool:
+    return type(value) is int and value >= least
+
+
+def _is_above_0(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < math.inf
+
+
+def _is_share(value: Any) -> bool:
+    return _is_above_0(value) and value <= 1
+
+
 _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "answers": (lambda value: value in ("boxed", "all"), "boxed or all"),
-    "seed": (lambda value: value is None or value >= 0, "0 or more, or null"),
+    "seed": (
+        lambda value: value is None or (_is_whole(value, 0) and value < 2**32),
+        "a whole number, 0 or more and below 2^32, or null",
+    ),
     "waves": (lambda value: isinstance(value, bool), "true or false"),
-    "max_gen_batches": (lambda value: value >= 1, "1 or more"),
-    "draw_again": (lambda value: 0 < value <= 1, "a share above 0, at most 1"),
-    "replay_steps": (lambda value: value >= 1, "1 or more"),
-    "replay_threshold": (lambda value: value > 0, "more than 0"),
+    "max_gen_batches": (lambda value: _is_whole(value, 1), "a whole number, 1 or more"),
+    "draw_again": (_is_share, "a share above 0, at most 1"),
+    "replay_steps": (lambda value: _is_whole(value, 1), "a whole number, 1 or more"),
+    "replay_threshold": (_is_above_0, "a number above 0"),
     "kl_on": (lambda value: value in ("all", "question"), "all or question"),
     "engine_correction": (
         lambda value: value in ("token", "sequence", "none", None),
         "token, sequence or none",
     ),
-    "engine_threshold": (lambda value: value > 0, "more than 0"),
+    "engine_threshold": (_is_above_0, "a number above 0"),
     "correction": (
         lambda value: value in ("token", "sequence", "min_prefix"),
         "token, sequence or min_prefix",
     ),
-    "correction_threshold": (lambda value: value > 0, "more than 0"),
-    "overlong_buffer": (lambda value: value is None or value >= 1, "1 or more"),
+    "correction_threshold": (_is_above_0, "a number above 0"),
+    "overlong_buffer": (
+        lambda value: value is None or _is_whole(value, 1),
+        "a whole number, 1 or more, or null",
+    ),
     "record_tokens": (lambda value: isinstance(value, bool), "true or false"),
-    "record_share": (lambda value: 0 < value <= 1, "a share above 0, at most 1"),
-    "weight_update_limit_s": (lambda value: value > 0, "more than 0"),
-    "poll_interval_s": (lambda value: value > 0, "more than 0"),
+    "record_share": (_is_share, "a share above 0, at most 1"),
+    "weight_update_limit_s": (_is_above_0, "a number above 0"),
+    "poll_interval_s": (_is_above_0, "a number above 0"),
 }
 """What a setting may be, and the way out where it is not."""
 

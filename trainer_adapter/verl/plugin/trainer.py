@@ -38,7 +38,7 @@ from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.steps.replaying import Replaying
 from trainer_adapter.verl.plugin.steps.skipping import Skipping
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
-from trainer_adapter.verl.step_texts import open_record, record_step, step_batch
+from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
@@ -288,6 +288,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             folder = Path(named) if named else self._checkpoint()
             self._skipping.load(folder)
             self._replaying.load(folder)
+            if self._record is not None:  # the first step's entropy is that of the first start
+                look_back(self._alarms, self._record.folder, self.global_steps)
 
     def _checkpoint(self) -> Path:
         """Return the folder of this step's checkpoint."""

@@ -36,7 +36,7 @@ def plan(
     data: DataOption = None,
     questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
     cluster: Cluster,
-    gpu_memory_gib: Annotated[float, Option(min=1, help="Memory of a GPU.")] = 80.0,
+    gpu_memory_gib: Annotated[float, Option(min=1, max=10_000, help="Memory of a GPU.")] = 80.0,
     tokens_per_second: Annotated[
         float | None, Option(help="Response tokens that a GPU generates per second.")
     ] = None,

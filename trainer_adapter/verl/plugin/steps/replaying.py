@@ -139,7 +139,13 @@ class Replaying:
         )
 
     def save(self, folder: Path) -> None:
-        """Write what is kept into the folder of a checkpoint."""
+        """Write what is kept into the folder of a checkpoint.
+
+        Of an earlier checkpoint verl removes the actor alone; then what was kept with it goes here.
+        """
+        for earlier in folder.parent.glob(f"global_step_*/{_MIXED_GROUPS}"):
+            if not (earlier.parent / "actor").exists():
+                earlier.unlink(missing_ok=True)
         folder.mkdir(parents=True, exist_ok=True)
         groups = self._memory.all()
         kept = [(group.question_id, group.step, [tuple(row) for row in group.rows]) for group in groups]
