@@ -1,5 +1,6 @@
 """The curves: methods by benchmark, differences, the paper's table, cost, and problems behind a point."""
 
+import re
 from functools import partial
 
 import pytest
@@ -8,6 +9,7 @@ from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
+from evaluator.evals.problems import PlacedProblem
 from evaluator.evals.samples import SampleHeader
 from evaluator.grading.versions import other_tool
 from service.database import Database
@@ -139,6 +141,22 @@ def test_a_warning_says_which_benchmark_and_k_it_is_about_as_the_command_does(db
     assert "(!) aime24 at k = 1, 2, 4, 8: only 2 of 3 problems differ" in words(shown(view="differences"))
 
 
+def test_commands_in_the_notes_below_differences_are_code(db):
+    problems = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
+    for seed, name in enumerate(("base.set", "tuned.set")):
+        add_eval_run(db, name, [(4, 1, 0), (4, 2, 0)], benchmark="set", problems=problems, seed=seed)
+    notes = [note.value for note in shown(view="differences").caption]
+    assert sum("` tagrpo diagnose `" in note for note in notes) == 1
+
+
+def test_differences_say_of_the_runs_what_the_command_says(db):
+    for seed, (name, n) in enumerate((("base", 4), ("tuned", 8))):
+        add_eval_run(db, f"{name}.aime24", [(n, 1, 0), (n, 2, 0)], temperature=1 - seed / 2, seed=seed)
+    notes = words(shown(view="differences"))
+    assert "test: sampled with different settings: sampling.temperature" in notes
+    assert "2 problems have more samples on one side" in notes
+
+
 def test_differences_say_that_they_are_of_pass_at_k(db):
     add_methods(db, "base", "tuned")
     assert "not of pass^k" in words(shown(view="differences", metric="pass^k")).replace("\\", "")
@@ -220,6 +238,12 @@ def test_responses_of_an_evaluation_without_grades_are_read(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", seed=1)  # a graded one beside it
     app = shown(view="samples", of="new")
     assert set(tables(app)[-1]["grade"]) == {"not graded"}
+    assert not app.warning  # what the address asks for is shown
+    asked = [warning.value for warning in shown(view="samples", of="none", point="nowhere").warning]
+    assert [re.sub(r"[\\\u2060]", "", words) for words in asked] == [
+        "There is no evaluation of none here. Shown: base.",
+        "There is no benchmark nowhere here. Shown: aime24.",
+    ]
 
 
 @pytest.mark.slow

@@ -6,7 +6,6 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
-from service.database.searching import TEXTS_READ
 from service.errors import InputError
 from trainer_adapter.record.browsing import (
     RolloutFilters,
@@ -19,7 +18,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
-from ui.pages.widgets.pager import pager
+from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
@@ -62,9 +61,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
             leads_away=True,
         )
     number = len(page.rollouts)
-    words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
-    if page.after is not None and len(page.rollouts) < PAGE:
-        words += f" among the {TEXTS_READ:,} read; Next goes on"
+    words = found_responses(number, stopped=page.after is not None and number < PAGE)
     pager(
         {"from": str(page.after)} if page.after else None,
         {"from": None} if links.text("from") else None,
