@@ -99,7 +99,9 @@ def test_an_imported_evaluation_has_no_requests(db):
 
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
-    assert "spent\\, at least" in [one.label for one in shown().metric]
+    app = shown()
+    assert "spent\\, at least" in [one.label for one in app.metric]
+    assert list(tables(app)[-1]["cost, USD"]) == [""]
 
 
 def test_the_address_chooses_a_run(db):

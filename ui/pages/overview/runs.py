@@ -31,7 +31,7 @@ _COLUMNS = [
     Column("open", "open", "whole"),
     Column("failed", "failed", "whole"),
     Column("tokens", "tokens written", "whole"),
-    Column("usd", "cost, USD", "usd", hint="Requests without a known price are not in it."),
+    Column("usd", "cost, USD", "usd", hint="Of requests with a known price; empty where none has one."),
     Column("started", "started (UTC)"),
 ]
 
@@ -104,7 +104,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "open": progress.open if asked else None,
         "failed": failures if asked else None,
         "tokens": progress.completion_tokens if asked else None,
-        "usd": progress.usd if asked else None,
+        "usd": progress.usd if asked and (progress.usd or not progress.unpriced) else None,
         "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
     }
 
