@@ -62,7 +62,7 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     filters = _filters(overview.problems, text)
     page = _page(overview.run.id, filters, _place(links.text("from")))
     rows = [_row(position, header) for position, header in page.samples]
-    columns = [column for column in _COLUMNS if not (secret and column.key == "answer")]
+    columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
@@ -134,8 +134,8 @@ def _filters(problems: int, text: str) -> SampleFilters:
     )
 
 
-_COLUMNS = (
-    Column("problem", "problem", "whole", COUNTED),
+COLUMNS = (
+    Column("problem", "problem", "figure", COUNTED),
     Column("sample", "sample", "whole"),
     Column("grade", "grade"),
     Column("human", "by a person"),

@@ -17,7 +17,7 @@ from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose
+from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
@@ -54,7 +54,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
     if page.rollouts:
         page_table(
             [_row(header) for header in page.rollouts],
-            _COLUMNS,
+            COLUMNS,
             "found-rollouts",
             name="tagrpo-rollouts",
             on_choose=lambda place: _open(run_id, page.rollouts[place]),
@@ -90,6 +90,7 @@ def _filters(text: str, steps: list[int]) -> RolloutFilters:
             width=150,
             resets=PLACES,
         )
+    note_absent("step", [EVERY_STEP, *steps], "step", "all steps")
     return RolloutFilters(step=None if step == EVERY_STEP else step, grade=grade or None, text=text)
 
 
@@ -104,8 +105,8 @@ def _open(run_id: str, header: RolloutHeader) -> None:
     links.put(q=header.question_id, at=header.step, **chosen)
 
 
-_COLUMNS = (
-    Column("rollout", "rollout", "whole"),
+COLUMNS = (
+    Column("rollout", "rollout", "figure"),
     Column("step", "step", "whole"),
     Column("question", "question"),
     Column("prompt", "prompt"),
