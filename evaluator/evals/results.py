@@ -49,6 +49,7 @@ class RunResult:
         grader_version: the version of the grader whose grades are counted.
         counts: samples of each problem, the missing ones among the unknown; the originals only where the run
             holds neighbors too.
+        positions: places of the problems of `counts` in the run, from 0, as commands take them.
         neighbors: problems of the run that are neighbors and so are left out of `counts`.
         samples: samples drawn for the problems of `counts`; all of them are graded.
         missing: how many more were asked for and got no answer.
@@ -66,6 +67,7 @@ class RunResult:
     spec: EvalSpec
     grader_version: str
     counts: Counts
+    positions: tuple[int, ...]
     neighbors: int
     samples: int
     missing: int
@@ -126,6 +128,7 @@ def load_result(
         spec=spec,
         grader_version=chosen,
         counts=_counts(originals),
+        positions=tuple(problem.position for problem in originals),
         neighbors=len(counts) - len(originals),
         samples=drawn,
         missing=sum(problem.missing for problem in originals),

@@ -49,6 +49,7 @@ class ProblemCounts:
     """
 
     run_problem_id: int
+    position: int
     problem_id: str
     group_id: str
     variant: int
@@ -89,6 +90,7 @@ def count_samples(
     rows = session.execute(
         select(
             RunProblemRow.id,
+            RunProblemRow.position,
             RunProblemRow.problem_id,
             RunProblemRow.group_id,
             RunProblemRow.variant,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.passk import Comparison, Counts, compare, holm
+from evaluator.passk import Comparison, compare, holm
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import in_order
 from evaluator.reports.report import DEFAULT_K, way_out
@@ -17,7 +17,7 @@ FLIPS = 10_000
 
 @dataclass(frozen=True)
 class ProblemChange:
-    """A problem's correct samples on both sides; `position` counts from 0 in the order of A's originals."""
+    """A problem's correct samples on both sides; `position` is its place in the (first) run of A."""
 
     problem_id: str
     position: int
@@ -107,9 +107,7 @@ def compare_methods(
         except InputError as error:
             raise InputError(f"{name}: {way_out(str(error))}") from error
         parts.append(
-            BenchmarkComparison(
-                name, entry_a, entry_b, comparison, _changes(entry_a.counts, entry_b.counts, comparison)
-            )
+            BenchmarkComparison(name, entry_a, entry_b, comparison, _changes(entry_a, entry_b, comparison))
         )
     adjusted = {
         (part.benchmark, k): float(p)
@@ -174,12 +172,13 @@ def change_records(comparison: MethodComparison) -> list[dict[str, Any]]:
     ]
 
 
-def _changes(a: Counts, b: Counts, compared: Comparison) -> tuple[ProblemChange, ...]:
+def _changes(entry_a: Entry, entry_b: Entry, compared: Comparison) -> tuple[ProblemChange, ...]:
+    a, b, positions = entry_a.counts, entry_b.counts, entry_a.results[0].positions
     at_a = {id: place for place, id in enumerate(a.problem_ids)}
     at_b = {id: place for place, id in enumerate(b.problem_ids)}
     rows = [(id, at_a[id], at_b[id]) for id in compared.problem_ids]
     changes = [
-        ProblemChange(id, i, int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
+        ProblemChange(id, positions[i], int(a.correct[i]), int(a.n[i]), int(b.correct[j]), int(b.n[j]))
         for id, i, j in rows
     ]
     return tuple(sorted(changes, key=lambda change: (-change.change, change.position)))

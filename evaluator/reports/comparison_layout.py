@@ -38,7 +38,7 @@ def comparison_document(
     tables = [Table(columns, tuple(rows), title, breaks=tuple(breaks))]
     if changes:
         tables.append(_changes_table(comparison, changes))
-    return Document(tuple(tables), (*_notes(comparison), *extra_notes))
+    return Document(tuple(tables), (*comparison_notes(comparison), *_reading(comparison), *extra_notes))
 
 
 def ahead(comparison: MethodComparison) -> str:
@@ -104,8 +104,8 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
     return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
 
 
-def _notes(comparison: MethodComparison) -> list[str]:
-    first = comparison.parts[0].comparison
+def comparison_notes(comparison: MethodComparison) -> list[str]:
+    """Return what has to be said of these runs and of what was compared, in sentences."""
     notes = [comparison.chosen] if comparison.chosen else []
     sides = [
         pair
@@ -113,23 +113,7 @@ def _notes(comparison: MethodComparison) -> list[str]:
         for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
     ]
     notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
-    several = len(comparison.parts) > 1
-    corrected = (
-        f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
-    )
-    notes.append(
-        f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
-        f"flips (seed {first.seed}){corrected}. The "
-        "last three columns are about the same problems with new samples; they say nothing about other ones."
-    )
-    if any(
-        point.bounds[0] < point.bounds[1] for part in comparison.parts for point in part.comparison.points
-    ):
-        notes.append(
-            "Where the grader could not tell, or a sample that was asked for is missing, brackets give the "
-            "lowest and the highest difference that these leave open; the intervals span both."
-        )
-    notes += warning_notes(comparison)
+    notes += _warnings(comparison)
     for part in comparison.parts:
         compared = part.comparison
         shared = [run for run in part.a.runs if run in part.b.runs]
@@ -163,7 +147,30 @@ def _notes(comparison: MethodComparison) -> list[str]:
     return notes
 
 
-def warning_notes(comparison: MethodComparison) -> list[str]:
+def _reading(comparison: MethodComparison) -> list[str]:
+    """Say how the table was made, and what its brackets are."""
+    first = comparison.parts[0].comparison
+    several = len(comparison.parts) > 1
+    corrected = (
+        f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
+    )
+    paired = (
+        f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
+        f"flips (seed {first.seed}){corrected}. The "
+        "last three columns are about the same problems with new samples; they say nothing about other ones."
+    )
+    if any(
+        point.bounds[0] < point.bounds[1] for part in comparison.parts for point in part.comparison.points
+    ):
+        brackets = (
+            "Where the grader could not tell, or a sample that was asked for is missing, brackets give the "
+            "lowest and the highest difference that these leave open; the intervals span both."
+        )
+        return [paired, brackets]
+    return [paired]
+
+
+def _warnings(comparison: MethodComparison) -> list[str]:
     """Return each warning of the comparison with the benchmarks and k that it is about."""
     warned: dict[str, list[str]] = {}
     for part in comparison.parts:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from eval_runs import Counts, add_eval_run, make_problems
 
+from evaluator.evals.problems import PlacedProblem
 from evaluator.reports.comparing import (
     MethodComparison,
     change_records,
@@ -41,6 +42,14 @@ def test_differences_are_paired_by_problem(db: Database) -> None:
     assert (one.difference, one.wins, one.losses, one.ties) == (pytest.approx(0.25), 1, 1, 1)
     assert (four.value_a, four.value_b) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
     assert [(c.position, c.change) for c in found.parts[0].changes] == [(0, 1.0), (1, 0.0), (2, -0.25)]
+
+
+def test_a_problems_place_is_that_in_the_run_neighbors_counted_too(db: Database) -> None:
+    problems = [PlacedProblem(problem, f"g{at // 2}", at % 2) for at, problem in enumerate(make_problems(4))]
+    for seed, name in enumerate(("a.one", "b.one")):
+        counts: Counts = [(4, 4 * seed, 0), (4, 0, 0), (4, 1, 0), (4, 0, 0)]
+        add_eval_run(db, name, counts, benchmark="one", problems=problems, seed=seed)
+    assert [c.position for c in compared(db, "b", "a", ks=[1]).parts[0].changes] == [0, 2]
 
 
 def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:

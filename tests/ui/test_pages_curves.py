@@ -8,7 +8,7 @@ from pages import open_page, tables
 from pages import said as words
 from training_pages import trainings
 
-from evaluator.evals.samples import SampleHeader
+from evaluator.evals.problems import PlacedProblem
 from evaluator.grading.versions import other_tool
 from service.database import Database
 from ui.charts.theme import PALETTE
@@ -17,7 +17,6 @@ from ui.pages.curves.choosing import usual_methods
 from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
 from ui.pages.curves.data import Reported
 from ui.pages.curves.panels import picked
-from ui.pages.curves.responses import in_words
 from ui.pages.state import settings
 from ui.pages.widgets.methods import colours_of, evaluated_methods
 
@@ -139,6 +138,22 @@ def test_a_warning_says_which_benchmark_and_k_it_is_about_as_the_command_does(db
     assert "(!) aime24 at k = 1, 2, 4, 8: only 2 of 3 problems differ" in words(shown(view="differences"))
 
 
+def test_commands_in_the_notes_below_differences_are_code(db):
+    problems = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
+    for seed, name in enumerate(("base.set", "tuned.set")):
+        add_eval_run(db, name, [(4, 1, 0), (4, 2, 0)], benchmark="set", problems=problems, seed=seed)
+    notes = [note.value for note in shown(view="differences").caption]
+    assert sum("` tagrpo diagnose `" in note for note in notes) == 1
+
+
+def test_differences_say_of_the_runs_what_the_command_says(db):
+    for seed, (name, n) in enumerate((("base", 4), ("tuned", 8))):
+        add_eval_run(db, f"{name}.aime24", [(n, 1, 0), (n, 2, 0)], temperature=1 - seed / 2, seed=seed)
+    notes = words(shown(view="differences"))
+    assert "test: sampled with different settings: sampling.temperature" in notes
+    assert "2 problems have more samples on one side" in notes
+
+
 def test_differences_say_that_they_are_of_pass_at_k(db):
     add_methods(db, "base", "tuned")
     assert "not of pass^k" in words(shown(view="differences", metric="pass^k")).replace("\\", "")
@@ -168,102 +183,6 @@ def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine(db):
     assert "The texts of this benchmark are gated" in words(app)  # nothing says where the pages are served
     assert "what is" not in words(app)
     assert "Gold answer" not in words(app)
-
-
-def test_responses_of_one_method_are_read_without_a_second_one(db):
-    add_eval_run(db, "base.aime24", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark="aime24")
-    app = shown(view="samples", grade="wrong", at="2")
-    table = tables(app)[-1]
-    assert list(table["sample"]) == ["4", "5", "6", "7"]
-    assert set(table["grade"]) == {"wrong"}
-    app.query_params["sample"] = "21"
-    app.run()
-    assert "aime24 2: what is 2 + 1?" in words(app)
-    assert "answer found in: box" in words(app)
-    found = shown(view="samples", text="boxed{3}")
-    assert set(tables(found)[-1]["problem"]) == {"2"}
-    assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
-    assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2.2"}))
-
-
-def test_another_filter_of_responses_begins_at_the_start(db):
-    add_eval_run(db, "base.aime24", [(64, 32, 0)], benchmark="aime24")
-    app = shown(view="samples", **{"from": "0.24", "sample": "26"})
-    next(switch for switch in app.toggle if switch.label == "Truncated only").set_value(True).run()
-    assert "from" not in app.query_params
-    assert "sample" not in app.query_params
-    assert "No such responses" in words(app)
-
-
-def test_a_place_in_the_responses_that_no_run_can_have_is_the_start(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
-    for place in (f"{10**30}.0", f"0.{10**30}", "0", "a.b"):
-        app = shown(view="samples", **{"from": place})
-        assert not app.error
-        assert list(tables(app)[-1]["sample"]) == ["0", "1", "2", "3"]
-
-
-def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
-    pair(db, "gpqa-diamond")
-    app = shown(view="samples", of="base", sample="1")
-    assert "answer" not in tables(app)[-1]
-    assert "The texts of this benchmark are gated" in words(app)
-    assert "what is" not in words(app)
-    assert "Search" not in [field.label for field in app.text_input]
-
-
-def test_responses_of_an_evaluation_without_grades_are_read(db):
-    add_eval_run(db, "new.aime24", [(4, 1, 0)], benchmark="aime24", graded=[0])
-    app = shown(view="samples", sample="2")
-    assert set(tables(app)[-1]["grade"]) == {"not graded"}
-    assert "So it is" in words(app)
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", seed=1)  # a graded one beside it
-    app = shown(view="samples", of="new")
-    assert set(tables(app)[-1]["grade"]) == {"not graded"}
-
-
-@pytest.mark.slow
-def test_a_person_grades_a_response_and_sees_what_that_changes(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 0, 0)], benchmark="aime24")
-    path = settings.current().database
-    reading = shown(view="samples", sample="5")
-    assert not [button for button in reading.button if button.label == "It is correct"]
-
-    app = open_page("curves", path, review=True, view="samples", sample="5")
-    press(app, "It is correct")
-    assert "give your name first" in words(app)
-    field(app, "Your name").set_value("ada").run()
-    field(app, "Comment").set_value("equal to the gold").run()
-    press(app, "It is correct")
-    assert not app.error
-    assert "ada, " in words(app)
-    assert "before: wrong" in words(app)
-    assert "pass@1 12.50 by the grader, 25.00 with human grades" in words(app)
-    assert "pass@4 50.00 by the grader, 100.00 with human grades" in words(app)
-    assert list(tables(app)[-1]["by a person"]) == ["", "", "", "", "correct", "", "", ""]
-    assert list(tables(shown(view="samples", grade="human"))[-1]["grade"]) == ["wrong"]
-    assert "1 human grade counted in place of the grader's" in words(shown())
-
-    app = open_page("curves", path, review=True, view="samples", sample="5", reviewer="ada")
-    press(app, "Withdraw mine")
-    assert "; withdrawn " in words(app)
-    assert "pass@1 12.50 by the grader, 12.50 with human grades" in words(app)
-
-
-def test_gated_texts_take_no_grades_away_from_the_machine(db):
-    pair(db, "gpqa-diamond")
-    path = settings.current().database
-    app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
-    assert "It is correct" not in [button.label for button in app.button]
-
-
-def press(app, label):
-    next(button for button in app.button if button.label == label).click().run()
-    assert not app.exception
-
-
-def field(app, label):
-    return next(field for field in app.text_input if field.label == label)
 
 
 def test_two_methods_on_different_problems_say_why_they_are_not_compared(db):
@@ -305,6 +224,7 @@ def test_the_table_stands_at_the_k_that_is_chosen(db):
     assert "13.3" in list(table["AIME25"])
     assert "those that A-GRAE printed for them" in words(app)
     assert "13.3" in list(tables(shown(view="table", k=1))[0]["AIME25"])
+    assert "no table at k \\= 64 here" in shown(view="table", k=64).warning[0].value
 
 
 def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
@@ -389,9 +309,3 @@ def test_a_click_is_read_from_the_charts_state():
     assert picked({"selection": {"point": [{"label": "a", "k": 4}]}}) == ("a", 4)
     for state in (None, {}, {"selection": {"point": []}}, {"selection": {"point": [{"label": "a"}]}}):
         assert picked(state) is None
-
-
-def test_a_response_in_words_is_short_and_shows_hidden_characters():
-    one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert in_words(one).startswith("0: wrong, 7⟨U+202E⟩x")
-    assert len(in_words(one)) < 50

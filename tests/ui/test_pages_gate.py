@@ -6,7 +6,7 @@ import pytest
 
 from service.web.listening import is_loopback
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
-from ui.pages.server.policy import allowed_names, security_headers
+from ui.pages.server.headers import allowed_names, security_headers
 from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions, login_page
 
 SECRET = "correct horse"

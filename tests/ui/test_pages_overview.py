@@ -1,6 +1,7 @@
 """The overview: what is in the database, what runs now, all runs with the one chosen."""
 
 from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qs
 
 import pytest
 from eval_runs import add_eval_run
@@ -98,7 +99,9 @@ def test_an_imported_evaluation_has_no_requests(db):
 
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
-    assert "spent\\, at least" in [one.label for one in shown().metric]
+    app = shown()
+    assert "spent\\, at least" in [one.label for one in app.metric]
+    assert list(tables(app)[-1]["cost, USD"]) == [""]
 
 
 def test_the_address_chooses_a_run(db):
@@ -106,6 +109,32 @@ def test_the_address_chooses_a_run(db):
     app = shown(run="base.aime24")
     assert "1 done, 0 open, 0 failed" in said(app)
     assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
+
+
+def links_of(app):
+    """Return the links of a page that go to views, by what they say."""
+    return {
+        link.proto.label: (link.proto.page, parse_qs(link.proto.query_string))
+        for link in app.get("page_link")
+    }
+
+
+def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(db):
+    for seed, name in enumerate(("base.aime24", "base.amc12", "base.aime25")):
+        add_eval_run(db, name, [(4, 1, 0)], benchmark=name.removeprefix("base."), seed=seed)
+    add_eval_run(db, "base.amc12-again", [(4, 2, 0)], benchmark="amc12", seed=9)
+    found = links_of(shown(run="base.amc12"))
+    assert found["Its curve"][1] == {"run": ["base"]}
+    assert found["Its responses"][1] == {"view": ["samples"], "of": ["base"], "point": ["amc12"]}
+    assert links_of(shown(run="base.amc12-again"))["Its responses"][1]["of"] == ["base.amc12-again"]
+
+
+def test_an_evaluation_without_grades_has_responses_and_no_curve(db):
+    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+    add_eval_run(db, "new.aime24", [(4, 1, 0)], benchmark="aime24", graded=[0], seed=1)
+    found = links_of(shown(run="new.aime24"))
+    assert "Its curve" not in found
+    assert found["Its responses"][1]["of"] == ["new"]
 
 
 def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):

@@ -15,6 +15,7 @@ from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
 from service.questions import make_question
 from service.runs.store import list_runs
+from ui.pages.questions.evidence import posterior_in_words
 from ui.pages.state import settings
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md
@@ -245,3 +246,8 @@ def test_how_often_solvers_were_right_stands_beside_the_verdict(tmp_path):
     question = make_question("Three and four?", "7", "Level 3", "Algebra")
     app = open_page("questions", tmp_path / "counted.db", id=question.id)
     assert "right 12 of 12, on the question 16 of 32: easier" in said(app)
+
+
+def test_a_posterior_is_never_shown_as_a_certainty():
+    values = (None, 0.0, 0.5, 0.99999)
+    assert list(map(posterior_in_words, values)) == ["none", "below 0.001", "0.500", "above 0.999"]

@@ -23,11 +23,14 @@ from trainer_adapter.record.browsing import (
 from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
+from ui.pages.curves import samples
+from ui.pages.curves.behind import columns_of
 from ui.pages.rollouts import search
 from ui.pages.rollouts.group import joint_group
 from ui.pages.rollouts.overview import key_of
 from ui.pages.rollouts.responses import responses_table
 from ui.pages.rollouts.token_shading import shade, tokens_html
+from ui.pages.widgets.tables import cell
 
 QUESTION = f"q_{0:024x}"
 
@@ -53,6 +56,19 @@ def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     assert numbers(app)["mixed"] == "100.0%"
     assert len(tables(app)[0]) == 25
     assert "25 of 48 groups" in said(app)
+
+
+def test_a_step_or_kind_of_the_address_that_is_not_there_is_said(filled):
+    notes = [warning.value for warning in opened(filled, step=999, kind="gone").warning]
+    assert ["step 999" in notes[0], "all steps" in notes[0], "gone" in notes[1]] == [True] * 3
+    assert "step 999" in opened(filled, step=999, text="a").warning[0].value
+    assert not opened(filled, step=2, kind="mixed").warning
+
+
+def test_ids_and_places_are_written_as_commands_take_them():
+    columns = [*search.COLUMNS, *samples.COLUMNS, *columns_of(8, "a", "b", secret=True, apart=True)]
+    taken = [column for column in columns if column.heading.endswith(("rollout", "problem"))]
+    assert [cell(15361, column.kind) for column in taken] == ["15361"] * 4
 
 
 def test_a_run_of_which_a_share_is_recorded_says_so(filled):

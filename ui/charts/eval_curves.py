@@ -239,4 +239,4 @@ def _legend(rows: Sequence[Row], dots: bool) -> list[str]:
         words.append(f"{what}: 95% interval for {rows[0]['interval']}")
     if any(map(is_unsure, rows)):
         words.append(f"{'Rings' if dots else 'Dashed'}: unknown grades counted right")
-    return [". ".join(words)] if words else []
+    return words

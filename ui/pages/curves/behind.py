@@ -140,7 +140,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     apart = any(row["number"] != row["number_second"] for row in rows)
     problem_id = pick_row(
         rows,
-        _columns(contrasts.k, first, second, secret=secret, apart=apart),
+        columns_of(contrasts.k, first, second, secret=secret, apart=apart),
         "behind",
         parameter="problem",
         value="problem",
@@ -174,13 +174,13 @@ def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) ->
     }
 
 
-def _columns(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
+def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
     """Return the columns; the place of a problem in both runs where they are `apart`."""
-    places = [Column("number", "problem", "whole", COUNTED)]
+    places = [Column("number", "problem", "figure", COUNTED)]
     if apart:
         places = [
-            Column("number", f"{first}: problem", "whole", COUNTED),
-            Column("number_second", f"{second}: problem", "whole", COUNTED),
+            Column("number", f"{first}: problem", "figure", COUNTED),
+            Column("number_second", f"{second}: problem", "figure", COUNTED),
         ]
     columns = [
         *places,

@@ -72,6 +72,30 @@ class Choice:
 read_methods = cached(method_choices)
 
 
+def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
+    """Return all runs with samples, graded or not, by method and benchmark; a second one by its own name."""
+    runs: dict[str, dict[str, RunOverview]] = {}
+    for method in evaluated:
+        for overview in (*method.runs, *(run for run in method.not_ready if run.samples)):
+            benchmark = overview.benchmark
+            taken = benchmark in runs.get(method.label, {})
+            runs.setdefault(overview.run.name if taken else method.label, {})[benchmark] = overview
+    return runs
+
+
+def place_of(run_id: str) -> tuple[str, str, bool] | None:
+    """Return a run's method and benchmark, and whether it has a curve; None where no sample was drawn."""
+    evaluated = read_methods()
+    graded = {run.run.id for method in evaluated for run in method.runs}
+    places = (
+        (label, benchmark, run_id in graded)
+        for label, runs in drawn_runs(evaluated).items()
+        for benchmark, overview in runs.items()
+        if overview.run.id == run_id
+    )
+    return next(places, None)
+
+
 def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
     """Return a colour for each chosen method: that of its recipe on the pages of training."""
     trainings = training_methods()
@@ -106,8 +130,6 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         return None
     if len(methods) < len(ready):
         st.caption(f"{len(methods)} of {len(ready)} methods")
-    for name in ("of", "against"):
-        note_absent(name, picked, "method", "another one of those above")
     benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
     with layout.row():
         metric, interval, on = _settings(benchmarks)

@@ -5,13 +5,12 @@ from typing import Any
 import streamlit as st
 
 from evaluator.reports.comparing import comparison_records
-from evaluator.reports.comparison_layout import warning_notes
-from evaluator.reports.notes import run_notes
+from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import Choice, choose_pair
 from ui.pages.curves.data import compared
-from ui.pages.text.markup import escaped
+from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import kept_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
@@ -67,9 +66,8 @@ def show_differences(choice: Choice) -> None:
         "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
         "Better and worse count problems."
     )
-    sides = [entry for part in comparison.parts for entry in (part.a, part.b)]
-    for note in filter(None, (*run_notes(sides), *warning_notes(comparison), comparison.chosen)):
-        st.caption(escaped(note))
+    for note in comparison_notes(comparison):
+        st.caption(with_commands(note))  # safe
 
 
 def _shared(choice: Choice, first: str, second: str) -> int:

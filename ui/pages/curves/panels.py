@@ -11,7 +11,7 @@ from ui.pages.state import links
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import show_chart
-from ui.pages.widgets.choices import choose
+from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import download
 
@@ -74,6 +74,7 @@ def _at_k(choice: Choice, report: Reported) -> Reported:
         curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
     ks = sorted(set.intersection(*curves.values()))
     k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
+    note_absent("k", ks, "table at k =", f"k = {k}")
     return (
         report
         if k == report.k

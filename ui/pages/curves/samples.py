@@ -1,6 +1,6 @@
 """The responses of one evaluation: filtered, searched, read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import streamlit as st
@@ -20,16 +20,14 @@ from evaluator.evals.samples import (
 )
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
-from evaluator.reports.methods import MethodChoice
 from evaluator.reports.published import in_order
-from service.database.searching import TEXTS_READ
 from ui.pages.curves.human_grades import show_human_grades
 from ui.pages.curves.responses import COUNTED, is_hidden, show_response, show_statement
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose, switch
-from ui.pages.widgets.pager import pager
+from ui.pages.widgets.choices import choose, note_absent, switch
+from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, pick_row
 
 PAGE = 25
@@ -50,17 +48,6 @@ def _problem(session: Session, run_problem_id: int) -> RunProblem:
     return read_problems(session, RunProblemRow.id == run_problem_id)[0]
 
 
-def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
-    """Return all runs with samples, graded or not, by method and benchmark; a second one by its own name."""
-    runs: dict[str, dict[str, RunOverview]] = {}
-    for method in evaluated:
-        for overview in (*method.runs, *(run for run in method.not_ready if run.samples)):
-            benchmark = overview.benchmark
-            taken = benchmark in runs.get(method.label, {})
-            runs.setdefault(overview.run.name if taken else method.label, {})[benchmark] = overview
-    return runs
-
-
 def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> None:
     """Show the responses of one method, `usual` at first, on one benchmark, and the one that was clicked."""
     with layout.row():
@@ -69,11 +56,13 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
         benchmark = choose(st.selectbox, "Benchmark", "point", names, width=180, resets=PLACES)
         secret = is_secret(benchmark)
         text = "" if is_hidden(secret=secret) else _search()
+    note_absent("of", list(runs), "evaluation of", label)
+    note_absent("point", names, "benchmark", benchmark)
     overview = runs[label][benchmark]
     filters = _filters(overview.problems, text)
     page = _page(overview.run.id, filters, _place(links.text("from")))
     rows = [_row(position, header) for position, header in page.samples]
-    columns = [column for column in _COLUMNS if not (secret and column.key == "answer")]
+    columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
@@ -145,8 +134,8 @@ def _filters(problems: int, text: str) -> SampleFilters:
     )
 
 
-_COLUMNS = (
-    Column("problem", "problem", "whole", COUNTED),
+COLUMNS = (
+    Column("problem", "problem", "figure", COUNTED),
     Column("sample", "sample", "whole"),
     Column("grade", "grade"),
     Column("human", "by a person"),
@@ -187,14 +176,10 @@ def _place(written: str) -> Place | None:
 
 
 def _pager(page: SamplesPage, filters: SampleFilters) -> None:
-    words = "No such responses"
-    if page.samples:
-        words = f"{len(page.samples)} response{'s' * (len(page.samples) > 1)}"
-    if filters.text and page.after is not None and len(page.samples) < PAGE:
-        words += f" among the {TEXTS_READ:,} read; Next goes on"
+    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
     pager(
         {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
         {"from": None, "sample": None} if links.text("from") else None,
-        words=f"{words}.",
+        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
         name="samples-pager",
     )

@@ -8,11 +8,11 @@ from ui.pages.curves.cost import show_cost
 from ui.pages.curves.data import Reported, reported
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels, show_report, show_sources
-from ui.pages.curves.samples import drawn_runs, show_samples
+from ui.pages.curves.samples import show_samples
 from ui.pages.state import settings
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose
+from ui.pages.widgets.choices import choose, note_absent
 
 VIEWS = {
     "curves": "Curves",
@@ -22,11 +22,9 @@ VIEWS = {
     "cost": "Cost",
 }
 
-layout.title("Curves", "pass@k of evaluated models, and the problems behind every point.")
-with reading():
-    pass
+begin_page("Curves", "pass@k of evaluated models, and the problems behind every point.")
 evaluated = choosing.read_methods()
-drawn = drawn_runs(evaluated)
+drawn = choosing.drawn_runs(evaluated)
 if not drawn:
     layout.empty_state(
         "Nothing has been evaluated yet.",
@@ -51,6 +49,8 @@ else:
     if view == "samples":
         show_samples(drawn, choice.labels[-1])
         st.stop()
+    for name in ("of", "against"):
+        note_absent(name, choice.labels, "method", "another one of those above")
     report: Reported | None
     if choice.metric == "maj@k" and view != "differences":
         from ui.pages.curves.majority import reported_majority

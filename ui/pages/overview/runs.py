@@ -6,11 +6,11 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EvalSpec, is_imported
-from evaluator.reports.methods import run_label
 from service.errors import NotFoundError
 from service.runs.progress import RunProgress, page_runs, progress_of
 from service.runs.store import Run, find_run
 from trainer_adapter.record.browsing import TrainRun, list_train_runs
+from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
@@ -31,7 +31,7 @@ _COLUMNS = [
     Column("open", "open", "whole"),
     Column("failed", "failed", "whole"),
     Column("tokens", "tokens written", "whole"),
-    Column("usd", "cost, USD", "usd", hint="Requests without a known price are not in it."),
+    Column("usd", "cost, USD", "usd", hint="Of requests with a known price; empty where none has one."),
     Column("started", "started (UTC)"),
 ]
 
@@ -104,9 +104,19 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "open": progress.open if asked else None,
         "failed": failures if asked else None,
         "tokens": progress.completion_tokens if asked else None,
-        "usd": progress.usd if asked else None,
+        "usd": progress.usd if asked and (progress.usd or not progress.unpriced) else None,
         "started": progress.run.created_at.replace("T", " ").removesuffix("Z"),
     }
+
+
+def _evaluation_links(run_id: str) -> None:
+    place = place_of(run_id)
+    if place is None:
+        return
+    label, benchmark, has_curve = place
+    if has_curve:
+        links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
+    links.link("Its responses", "curves", icon=":material/chat:", view="samples", of=label, point=benchmark)
 
 
 def _details(name: str) -> None:
@@ -124,9 +134,7 @@ def _details(name: str) -> None:
                 links.link("Its neighbors", "questions", icon=":material/format_list_bulleted:", run=name)
                 links.link("Review", "review", icon=":material/rate_review:", run=name)
             elif progress.run.kind == "eval":
-                label = run_label(progress.run)
-                links.link("Its curve", "curves", icon=":material/show_chart:", run=label)
-                links.link("Its responses", "curves", icon=":material/chat:", view="samples", run=label)
+                _evaluation_links(progress.run.id)
             elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)

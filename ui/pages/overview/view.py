@@ -3,13 +3,11 @@
 from ui.pages.overview.holdings import read_holdings, show_holdings, show_numbers
 from ui.pages.overview.running import show_running
 from ui.pages.overview.runs import show_runs
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions
 
-layout.title("Overview", "What is in the database, and what runs now.")
-with reading():
-    pass
+begin_page("Overview", "What is in the database, and what runs now.")
 holdings = read_holdings()
 if not holdings.questions and not holdings.runs:
     no_questions("The database is empty.")

@@ -64,7 +64,7 @@ def reasons(card: NeighborCard) -> None:
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
     if card.standing.posterior is not None:
-        words.append(f"posterior of the same problem {_posterior(card.standing.posterior)}")
+        words.append(f"posterior of the same problem {posterior_in_words(card.standing.posterior)}")
     words.append(successes(card))
     if any(words):
         st.caption(escaped(" · ".join(filter(None, words))))
@@ -90,7 +90,10 @@ def _finding(finding: FoundFinding) -> str:
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
 
-def _posterior(value: float) -> str:
+def posterior_in_words(value: float | None) -> str:
+    """Return a posterior as text, never as a certainty."""
+    if value is None:
+        return "none"
     if 0.001 <= value <= 0.999:
         return f"{value:.3f}"
     return "below 0.001" if value < 0.5 else "above 0.999"
@@ -130,7 +133,7 @@ def _numbers(card: NeighborCard) -> None:
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.standing.final else "no: more answers may be drawn"),
-        ("posterior of the same problem", _number(card.standing.posterior)),
+        ("posterior of the same problem", posterior_in_words(card.standing.posterior)),
         ("log Bayes factor (nats)", _number(compared.log_bayes_factor)),
         ("answers in common", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),

@@ -1,1 +1,1 @@
-"""The review queue: keys and their meaning, the ledger behind them, the part of the page that hears them."""
+"""The review queue: keys and what they do to it, the part of the page that hears them, its results."""

@@ -26,7 +26,7 @@ from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
-from ui.pages.review.ledger import DECIDING, LOOKING, Ledger, read_events
+from ui.pages.review.keys import DECIDING, LOOKING, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
@@ -64,7 +64,7 @@ class Opened:
     """
 
     choice: Choice
-    ledger: Ledger
+    queue: Queue
     token: str
     before: ReviewProgress
     items: dict[str, ReviewItem] = field(default_factory=dict)
@@ -75,28 +75,28 @@ class Opened:
 def decide(choice: Choice) -> None:
     """Handle the keys that came in, draw the items around the current one, then the keys."""
     opened = _opened(choice)
-    ledger = opened.ledger
+    queue = opened.queue
     name = f"review-keys-{opened.token}"
     client, events = read_events((st.session_state.get(name) or {}).get("keys"))
     error = ""
     try:
-        ledger.hear(client, events, _store)
+        queue.hear(client, events, _store)
     except TagrpoError as problem:
         error = str(problem)
-    if not ledger.order:
+    if not queue.order:
         _nothing(opened)
         return
     st.caption(_progress(opened))  # safe: it escapes
-    first = max(0, ledger.at - BEHIND)
-    ahead = ledger.order[first : first + DRAWN]
+    first = max(0, queue.at - BEHIND)
+    ahead = queue.order[first : first + DRAWN]
     window = list(ahead if client else ahead[:AT_FIRST])
     _read(opened, window)
     st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
         for place in range(DRAWN):
             _slot(opened, _in_slot(window, first, place))
-        with st.container(key="review-slot-end" if ledger.current == "" else None):
-            if ledger.current == "":
+        with st.container(key="review-slot-end" if queue.current == "" else None):
+            if queue.current == "":
                 _end(opened)
     with st.container(key="review-keys"):
         _component()(
@@ -105,22 +105,22 @@ def decide(choice: Choice) -> None:
                 "first": first,
                 "items": window,
                 "more": len(window) < len(ahead),
-                "total": len(ledger.order),
-                "at": ledger.at,
-                "heard": ledger.heard,
-                "refused": ledger.refused,
-                "marks": {id: ledger.marks[id] for id in window if id in ledger.marks},
-                "writes": ledger.keys is DECIDING,
+                "total": len(queue.order),
+                "at": queue.at,
+                "heard": queue.heard,
+                "refused": queue.refused,
+                "marks": {id: queue.marks[id] for id in window if id in queue.marks},
+                "writes": queue.keys is DECIDING,
                 "error": error,
                 "keys": [
                     {"letter": key.letter, "label": key.label, "act": key.act, "reason": key.reason}
-                    for key in ledger.keys
+                    for key in queue.keys
                 ],
             },
             on_keys_change=lambda: None,
         )
-    if ledger.keys is DECIDING and ledger.current in opened.items:
-        show_mending(choice, opened.items[ledger.current])
+    if queue.keys is DECIDING and queue.current in opened.items:
+        show_mending(choice, opened.items[queue.current])
 
 
 def _opened(choice: Choice) -> Opened:
@@ -130,8 +130,8 @@ def _opened(choice: Choice) -> Opened:
     with reading() as session:
         order, before = _read_queue(session, choice)
     keys = DECIDING if settings.current().review else LOOKING
-    ledger = Ledger(order, choice.reviewer, choice.audit_id, keys)
-    opened = Opened(choice, ledger, secrets.token_hex(8), before)
+    queue = Queue(order, choice.reviewer, choice.audit_id, keys)
+    opened = Opened(choice, queue, secrets.token_hex(8), before)
     st.session_state[_OPENED] = opened
     return opened
 
@@ -220,12 +220,12 @@ def _provenance(card: NeighborCard) -> None:
 
 
 def _progress(opened: Opened) -> str:
-    ledger, before = opened.ledger, opened.before
-    if ledger.keys is LOOKING:
-        return escaped(f"{len(ledger.order):,} candidates, in the order of a review")
-    accepted, rejected = ledger.count("accepted"), ledger.count("rejected")
-    decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {ledger.reviewer}"
-    now = f"now {accepted:,} accepted, {rejected:,} rejected, {ledger.count('skipped'):,} skipped"
+    queue, before = opened.queue, opened.before
+    if queue.keys is LOOKING:
+        return escaped(f"{len(queue.order):,} candidates, in the order of a review")
+    accepted, rejected = queue.count("accepted"), queue.count("rejected")
+    decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
+    now = f"now {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
     return escaped(f"{decided}; {now}")
 
 
@@ -246,18 +246,18 @@ def _nothing(opened: Opened) -> None:
 
 
 def _end(opened: Opened) -> None:
-    ledger = opened.ledger
-    skipped = ledger.count("skipped")
+    queue = opened.queue
+    skipped = queue.count("skipped")
     with st.container(border=True, gap="small"):
         st.markdown("**That was the last one.**")
-        if ledger.keys is DECIDING:
+        if queue.keys is DECIDING:
             st.markdown(
                 escaped(
-                    f"{ledger.count('accepted'):,} accepted, {ledger.count('rejected'):,} rejected, "
+                    f"{queue.count('accepted'):,} accepted, {queue.count('rejected'):,} rejected, "
                     f"{skipped:,} skipped. All decisions are stored."
                 )
             )
-        label = "Go through what was skipped" if skipped and ledger.keys is DECIDING else "Begin again"
+        label = "Go through what was skipped" if skipped and queue.keys is DECIDING else "Begin again"
         st.button(escaped(label), icon=":material/refresh:", on_click=again)
 
 

@@ -6,7 +6,7 @@ from ui.pages.review.choosing import Choice, choose_queue
 from ui.pages.review.deciding import decide
 from ui.pages.review.results import show_results
 from ui.pages.state import settings
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
 
@@ -25,9 +25,7 @@ def show_queue(choice: Choice) -> None:
     decide(choice)
 
 
-layout.title("Review", "Is the neighbor the same problem as the question? Decide by keyboard.")
-with reading():
-    pass  # says what to do where there is no database
+begin_page("Review", "Is the neighbor the same problem as the question? Decide by keyboard.")
 choice = choose_queue()
 if choice is not None:
     if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":

@@ -17,7 +17,7 @@ from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import charts, layout
-from ui.pages.widgets.choices import choose, choose_several
+from ui.pages.widgets.choices import choose, choose_several, note_absent
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.tables import Column, page_table
 
@@ -107,6 +107,8 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
         flags = choose_several(
             st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
         )
+    note_absent("step", [ALL, *numbers], "step", "all steps")
+    note_absent("kind", list(KINDS), "group that is", "groups of all kinds")
     return _filters(None if step == ALL else step, kind, flags)
 
 

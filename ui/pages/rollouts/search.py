@@ -6,7 +6,6 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
-from service.database.searching import TEXTS_READ
 from service.errors import InputError
 from trainer_adapter.record.browsing import (
     RolloutFilters,
@@ -18,8 +17,8 @@ from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
-from ui.pages.widgets.choices import choose
-from ui.pages.widgets.pager import pager
+from ui.pages.widgets.choices import choose, note_absent
+from ui.pages.widgets.pager import found_responses, pager
 from ui.pages.widgets.tables import Column, page_table
 
 PAGE = 25
@@ -55,16 +54,14 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
     if page.rollouts:
         page_table(
             [_row(header) for header in page.rollouts],
-            _COLUMNS,
+            COLUMNS,
             "found-rollouts",
             name="tagrpo-rollouts",
             on_choose=lambda place: _open(run_id, page.rollouts[place]),
             leads_away=True,
         )
     number = len(page.rollouts)
-    words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
-    if page.after is not None and len(page.rollouts) < PAGE:
-        words += f" among the {TEXTS_READ:,} read; Next goes on"
+    words = found_responses(number, stopped=page.after is not None and number < PAGE)
     pager(
         {"from": str(page.after)} if page.after else None,
         {"from": None} if links.text("from") else None,
@@ -93,6 +90,7 @@ def _filters(text: str, steps: list[int]) -> RolloutFilters:
             width=150,
             resets=PLACES,
         )
+    note_absent("step", [EVERY_STEP, *steps], "step", "all steps")
     return RolloutFilters(step=None if step == EVERY_STEP else step, grade=grade or None, text=text)
 
 
@@ -107,8 +105,8 @@ def _open(run_id: str, header: RolloutHeader) -> None:
     links.put(q=header.question_id, at=header.step, **chosen)
 
 
-_COLUMNS = (
-    Column("rollout", "rollout", "whole"),
+COLUMNS = (
+    Column("rollout", "rollout", "figure"),
     Column("step", "step", "whole"),
     Column("question", "question"),
     Column("prompt", "prompt"),

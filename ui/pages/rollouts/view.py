@@ -4,14 +4,12 @@ import streamlit as st
 
 from ui.pages.rollouts import group, overview, search
 from ui.pages.state import links, settings
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 
-layout.title("Rollouts", "What training drew, question by question and step by step.")
-with reading():
-    pass  # says what to do where there is no database
+begin_page("Rollouts", "What training drew, question by question and step by step.")
 runs = {run.name: run for run in train_runs() if run.rollouts}
 if not runs:
     layout.empty_state(

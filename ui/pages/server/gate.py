@@ -5,7 +5,7 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, parse_qsl, quote, urlencode
 
 from service.web.asgi import Asgi, Headers, Message, Receive, Scope, Send, header, send_whole
-from ui.pages.server.policy import name_of, same_origin
+from ui.pages.server.headers import name_of, same_origin
 from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, login_page, logout_page
 
 LOGIN, LOGOUT = "/login", "/logout"

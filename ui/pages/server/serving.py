@@ -18,7 +18,7 @@ from service.errors import InputError, PrerequisiteError, TagrpoError
 from service.web.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import TOKEN, Gate
-from ui.pages.server.policy import allowed_names, security_headers, streamlit_scripts
+from ui.pages.server.headers import allowed_names, security_headers, streamlit_scripts
 from ui.pages.server.signing_in import MIN_LENGTH, Password
 
 SCRIPT = Path(__file__).parent.parent / "app.py"

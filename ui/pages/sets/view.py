@@ -8,16 +8,14 @@ from ui.pages.sets.changes import show_changes
 from ui.pages.sets.statistics import show_statistics
 from ui.pages.sets.using import show_using
 from ui.pages.state import settings
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose
 
 VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
 
-layout.title("Sets", "Published neighbor sets: what is in them, and what changed.")
-with reading():
-    pass
+begin_page("Sets", "Published neighbor sets: what is in them, and what changed.")
 headers = choosing.read_versions()
 if not headers and not (runs := neighbor_runs()):
     no_neighbors("There is no neighbor set yet, and no neighbors to make one of.")

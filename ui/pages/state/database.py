@@ -48,6 +48,13 @@ def reading() -> Iterator[Session]:
         raise
 
 
+def begin_page(heading: str, words: str) -> None:
+    """Begin a page with its title; where no database can be read, say what to do, and end there."""
+    layout.title(heading, words)
+    with reading():
+        pass
+
+
 def stamp() -> str:
     """Return a text that is another one whenever the database has changed since the last call.
 

@@ -72,7 +72,9 @@ def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
     lines = [_line(_name(given), (given.original, given.candidate), sides, palette) for given in frequent]
     if others:
         counts = sum(given.original for given in others), sum(given.candidate for given in others)
-        lines.append(_line(f"<span>{len(others)} other answers</span>", counts, sides, palette))
+        lines.append(
+            _line(f"<span>{len(others)} other answer{'s' * (len(others) > 1)}</span>", counts, sides, palette)
+        )
     lines += [
         _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
         for what, original, neighbor in rest

@@ -17,6 +17,7 @@ from ui.pages.training_signal import sources
 from ui.pages.training_signal.runs import Run
 from ui.pages.training_signal.sources import Responses
 from ui.pages.widgets import charts, layout
+from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.tables import Column, page_table, pick_row
 
 LAST_STEPS = 20
@@ -221,17 +222,19 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
-    resets = ["from", "to", *FOUND]
     name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
     with name_place:
-        name = st.selectbox(
+        name = choose(
+            st.selectbox,
             "Responses of",
+            "of",
             options,
-            format_func=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
-            **links.bound("of", lambda: links.choice("of", options, usual), resets=resets),
+            usual,
+            words=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
+            resets=["from", "to", *FOUND],
+            pinned=True,
         )
-    if asked := links.unknown("of", options):
-        layout.note(f"There are no responses of {asked} in this database; these are those of {name}.")
+    note_absent("of", options, "run with responses", name)
     if name not in trained:
         return Responses(name)
     low, high = trained[name].first_step or 0, trained[name].last_step or 0

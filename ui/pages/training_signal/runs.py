@@ -11,10 +11,8 @@ from trainer_adapter.record import browsing
 from trainer_adapter.record.joint_groups import page_groups, question_history
 from trainer_adapter.record.series import seed_groups
 from ui.charts.training_steps import method_colours
-from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.widgets import layout
-from ui.pages.widgets.choices import switch
+from ui.pages.widgets import choices
 from ui.pages.widgets.methods import method_of
 
 MOST_RUNS = 8
@@ -95,31 +93,31 @@ def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Cho
     names = [run.name for run in runs]
     usual = [run.name for run in reversed(runs) if run.first_step is not None][:FIRST_SHOWN][::-1]
 
-    def read() -> list[str]:
-        return list(links.many("run", names)[:MOST_RUNS]) or usual
-
-    places = st.columns([4, 2, 1] if beside else [6, 1], vertical_alignment="bottom")
+    places = st.columns([5, 3, 2] if beside else [5, 1], vertical_alignment="bottom")
     if beside:
         with places[1]:
             beside()
     with places[0]:
-        picked = st.multiselect(
+        picked = choices.choose_several(
+            st.multiselect,
             "Training runs",
+            "run",
             names,
-            max_selections=MOST_RUNS,
+            usual,
+            most=MOST_RUNS,
             placeholder="Choose runs to compare",
-            **links.bound("run", read, pinned=True),
+            pinned=True,
         )
     with places[-1]:
-        window = st.selectbox(
+        window = choices.choose(
+            st.selectbox,
             "A point is",
+            "mean",
             WINDOWS,
-            format_func=lambda steps: f"{steps} steps" if steps else "a step",
+            words=lambda steps: f"{steps} steps" if steps else "a step",
             help="The mean of so many steps. Beyond 200 points a line is averaged in any case.",
-            **links.bound("mean", lambda: links.choice("mean", WINDOWS, 0), lambda value: value or None),
         )
-    if asked := links.unknown("run", names):
-        layout.note(f"There is no training run {asked} in this database; the runs above are shown.")
+    choices.note_absent("run", names, "training run", "the runs above")
     chosen = tuple(run for run in runs if run.name in picked)
     methods = {run.name: run.method for run in chosen}
     colours = method_colours(methods, [run.method for run in runs])
@@ -137,7 +135,7 @@ def join_seeds(chosen: Chosen) -> Chosen:
     groups = _seeds(chosen.ids)
     if all(len(group) == 1 for group in groups):
         return chosen
-    joined = switch(
+    joined = choices.switch(
         "Seeds as one line",
         "seeds",
         help="Runs whose settings differ in the seed alone: their mean at the steps that all of them have "

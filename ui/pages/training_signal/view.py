@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui.pages.state import settings
-from ui.pages.state.database import reading
+from ui.pages.state.database import begin_page
 from ui.pages.training_signal import diagnosis, policy, zero
 from ui.pages.training_signal.runs import train_runs
 from ui.pages.widgets import layout
@@ -26,9 +26,7 @@ OF_TRAINING = {
     "covariance": policy.show_covariance,
 }
 
-layout.title("Training signal", "How much of what is sampled teaches anything.")
-with reading():
-    pass  # says what to do where there is no database
+begin_page("Training signal", "How much of what is sampled teaches anything.")
 runs = train_runs()
 view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__, resets=["made"])
 if view == "difficulty":

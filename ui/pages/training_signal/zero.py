@@ -145,17 +145,14 @@ def _choose_pilot(runs: Sequence[Run]) -> Responses | None:
         if start := sources.beginning(run, PILOT_STEPS):
             pilots.setdefault(run.name, start)
     options = [NO_PILOT, *pilots]
-    chosen = st.selectbox(
+    chosen = choices.choose(
+        st.selectbox,
         "Forecast from a pilot",
+        "pilot",
         options,
-        format_func=lambda name: name if name == NO_PILOT else pilots[name].words,
+        words=lambda name: name if name == NO_PILOT else pilots[name].words,
         help="A model of success rates is fitted to the pilot's responses, which takes some seconds; "
         "it predicts the shares for the G and N of the training.",
-        **links.bound(
-            "pilot",
-            lambda: links.choice("pilot", options, NO_PILOT),
-            lambda name: None if name == NO_PILOT else name,
-        ),
     )
     return pilots.get(chosen)
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
+from service.database.searching import TEXTS_READ
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
 
@@ -42,3 +43,9 @@ def pager(
             )
         if words:
             st.caption(escaped(words))
+
+
+def found_responses(number: int, *, stopped: bool) -> str:
+    """Say how many responses a page of a search holds; `stopped` where it read as many texts as it may."""
+    words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
+    return words + f" among the {TEXTS_READ:,} read; Next goes on" * stopped

@@ -1,118 +1,118 @@
-"""The ledger of the review queue: which decisions keys become, and what is refused."""
+"""The queue of the page Review: which decisions keys become, and what is refused."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review.ledger import CLIENTS_KEPT, DECIDING, LOOKING, Event, Ledger, read_events
+from ui.pages.review.keys import CLIENTS_KEPT, DECIDING, LOOKING, Event, Queue, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
 
 
 def make(order=ORDER, keys=DECIDING, audit_id=None):
-    return Ledger(list(order), "ada", audit_id, keys)
+    return Queue(list(order), "ada", audit_id, keys)
 
 
 def test_keys_become_decisions_in_order():
-    ledger, stored = make(audit_id=4), []
-    ledger.hear("tab", [Event(1, "c_1", "A"), Event(2, "c_2", "M"), Event(3, "c_3", "S")], stored.extend)
+    queue, stored = make(audit_id=4), []
+    queue.hear("tab", [Event(1, "c_1", "A"), Event(2, "c_2", "M"), Event(3, "c_3", "S")], stored.extend)
     assert stored == [
         Decision("c_1", "accepted", "", "ada", 4),
         Decision("c_2", "rejected", "a condition of the question is missing", "ada", 4),
     ]
-    assert ledger.marks == {"c_1": "accepted", "c_2": "rejected", "c_3": "skipped"}
-    assert (ledger.at, ledger.current, ledger.refused) == (3, "", 0)
+    assert queue.marks == {"c_1": "accepted", "c_2": "rejected", "c_3": "skipped"}
+    assert (queue.at, queue.current, queue.refused) == (3, "", 0)
 
 
 def test_an_acceptance_may_have_a_comment():
-    ledger, stored = make(), []
-    ledger.hear("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
+    queue, stored = make(), []
+    queue.hear("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
     assert stored == [
         Decision("c_1", "accepted", "nice wording", "ada"),
         Decision("c_2", "accepted", "", "ada"),
     ]
-    assert ledger.marks == {"c_1": "accepted", "c_2": "accepted"}
+    assert queue.marks == {"c_1": "accepted", "c_2": "accepted"}
 
 
 def test_what_is_sent_again_counts_once_and_in_its_order():
-    ledger, stored = make(), []
-    ledger.hear("tab", [Event(1, "c_1", "A")], stored.extend)
-    ledger.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
-    ledger.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
+    queue, stored = make(), []
+    queue.hear("tab", [Event(1, "c_1", "A")], stored.extend)
+    queue.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
+    queue.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
     assert [one.candidate_id for one in stored] == ["c_1", "c_2"]
-    assert ledger.heard == {"tab": 2}
+    assert queue.heard == {"tab": 2}
 
 
 def test_a_key_on_another_item_is_refused_with_all_behind_it():
-    ledger, stored = make(), []
-    ledger.hear("tab", [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")], stored.extend)
-    assert (stored, ledger.at, ledger.refused, ledger.heard) == ([], 0, 3, {"tab": 3})
-    ledger.hear("tab", [Event(4, "c_1", "Q"), Event(5, "c_1", "A")], stored.extend)
-    assert (stored, ledger.refused) == ([], 5)
-    ledger.hear("tab", [Event(6, "c_1", "A")], stored.extend)
+    queue, stored = make(), []
+    queue.hear("tab", [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")], stored.extend)
+    assert (stored, queue.at, queue.refused, queue.heard) == ([], 0, 3, {"tab": 3})
+    queue.hear("tab", [Event(4, "c_1", "Q"), Event(5, "c_1", "A")], stored.extend)
+    assert (stored, queue.refused) == ([], 5)
+    queue.hear("tab", [Event(6, "c_1", "A")], stored.extend)
     assert [one.decision for one in stored] == ["accepted"]
 
 
 def test_undo_shows_the_item_again_and_withdraws_its_decision():
-    ledger, stored = make(), []
-    ledger.hear("tab", [Event(1, "", "U")], stored.extend)
-    assert ledger.refused == 1  # behind the last item there is nothing on the screen, and this is the first
-    ledger.hear("tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend)
-    assert ledger.current == "c_1"
-    assert ledger.marks == {}
+    queue, stored = make(), []
+    queue.hear("tab", [Event(1, "", "U")], stored.extend)
+    assert queue.refused == 1  # behind the last item there is nothing on the screen, and this is the first
+    queue.hear("tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend)
+    assert queue.current == "c_1"
+    assert queue.marks == {}
     taken = Withdrawal("c_1", "ada", None)
     assert stored == [Decision("c_1", "accepted", "", "ada"), taken]
-    ledger.hear("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
-    assert (ledger.marks, len(stored)) == ({}, 2)  # what was skipped has nothing to withdraw
-    ledger.hear("tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend)
-    assert ledger.marks == {"c_1": "accepted"}
+    queue.hear("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
+    assert (queue.marks, len(stored)) == ({}, 2)  # what was skipped has nothing to withdraw
+    queue.hear("tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend)
+    assert queue.marks == {"c_1": "accepted"}
     assert [type(one) for one in stored[2:]] == [Decision, Withdrawal, Decision]
 
 
 def test_behind_the_last_item_only_undo_counts():
-    ledger, stored = make(["c_1"]), []
-    ledger.hear("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
-    assert (ledger.at, len(stored), ledger.refused) == (1, 3, 0)
-    ledger.hear("tab", [Event(4, "", "A")], stored.extend)
-    assert (ledger.at, len(stored), ledger.refused) == (1, 3, 1)
+    queue, stored = make(["c_1"]), []
+    queue.hear("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
+    assert (queue.at, len(stored), queue.refused) == (1, 3, 0)
+    queue.hear("tab", [Event(4, "", "A")], stored.extend)
+    assert (queue.at, len(stored), queue.refused) == (1, 3, 1)
 
 
 def test_reasons_in_words_are_one_line_and_never_empty():
-    ledger, stored = make(), []
+    queue, stored = make(), []
     events = [
         Event(1, "c_1", "W", " two\n lines "),
         Event(2, "c_2", "W", " "),
         Event(3, "c_3", "W", "x" * 900),
     ]
-    ledger.hear("tab", events, stored.extend)
+    queue.hear("tab", events, stored.extend)
     assert [one.reason for one in stored] == ["two lines", "no reason given", "x" * 500]
 
 
 def test_a_failed_write_leaves_everything_to_be_heard_again():
-    ledger, stored = make(), []
+    queue, stored = make(), []
 
     def fail(_decisions):
         raise OSError("disk full")
 
     with pytest.raises(OSError):
-        ledger.hear("tab", [Event(1, "c_1", "A")], fail)
-    assert (ledger.at, ledger.marks, ledger.heard) == (0, {}, {})
-    ledger.hear("tab", [Event(1, "c_1", "A")], stored.extend)
+        queue.hear("tab", [Event(1, "c_1", "A")], fail)
+    assert (queue.at, queue.marks, queue.heard) == (0, {}, {})
+    queue.hear("tab", [Event(1, "c_1", "A")], stored.extend)
     assert len(stored) == 1
 
 
 def test_without_review_keys_move_and_decide_nothing():
-    ledger, stored = make(keys=LOOKING), []
-    ledger.hear("tab", [Event(1, "c_1", "S"), Event(2, "c_2", "A")], stored.extend)
-    assert (stored, ledger.at, ledger.refused) == ([], 1, 1)
+    queue, stored = make(keys=LOOKING), []
+    queue.hear("tab", [Event(1, "c_1", "S"), Event(2, "c_2", "A")], stored.extend)
+    assert (stored, queue.at, queue.refused) == ([], 1, 1)
 
 
 def test_tabs_are_numbered_apart_and_forgotten_in_turn():
-    ledger = make()
+    queue = make()
     for number in range(CLIENTS_KEPT + 3):
-        ledger.hear(f"tab{number}", [Event(1, "none", "A")], lambda _: None)
-    assert list(ledger.heard) == [f"tab{number}" for number in range(3, CLIENTS_KEPT + 3)]
+        queue.hear(f"tab{number}", [Event(1, "none", "A")], lambda _: None)
+    assert list(queue.heard) == [f"tab{number}" for number in range(3, CLIENTS_KEPT + 3)]
 
 
 def test_what_a_browser_sends_is_read_with_care():
@@ -132,7 +132,7 @@ def test_what_a_browser_sends_is_read_with_care():
     cuts=st.lists(st.integers(0, 30), max_size=6),
 )
 def test_however_keys_are_bundled_and_repeated_the_result_is_the_same(pressed, cuts):
-    """A browser plays keys on its own place; the ledger gets them in bundles, some sent again."""
+    """A browser plays keys on its own place; the queue gets them in bundles, some sent again."""
     order = [f"c_{n}" for n in range(12)]
     at, events = 0, []
     for letter in pressed:

@@ -1,4 +1,4 @@
-"""Who may ask the server under which name, and the headers of every response: what a page may load."""
+"""HTTP headers: which Host and Origin are let in, and what every response carries: what a page may load."""
 
 import base64
 import hashlib

@@ -1,7 +1,7 @@
 """The queue of one reviewer on one page: its keys, an order, a place in it, the keys heard so far. No I/O.
 
 The browser says which item was on the screen when a key was pressed. A key that was pressed on another item
-than the ledger's is refused, so no decision can reach the wrong item; the browser repeats keys until they are
+than the queue's is refused, so no decision can reach the wrong item; the browser repeats keys until they are
 acknowledged, and numbers them, so none is lost and none counts twice.
 
 Keys are letters only: C and R belong to Streamlit, others collide with text areas.
@@ -66,7 +66,7 @@ class Event:
 
 
 @dataclass
-class Ledger:
+class Queue:
     """Where a reviewer is.
 
     Attributes:
@@ -106,7 +106,7 @@ class Ledger:
         """Handle the keys that were not handled yet, in order; decisions are stored at once, all or none.
 
         Undo goes back to the item before and withdraws what was decided about it on this page. After a key
-        that is refused, those behind it are refused too: they were pressed on a screen that the ledger does
+        that is refused, those behind it are refused too: they were pressed on a screen that the queue does
         not know. An error of `store` leaves everything as it was, to be heard again.
         """
         known = {key.letter: key for key in self.keys}
