@@ -98,7 +98,7 @@ class OutsideResponse:
 def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
-    An empty name for the column of images leaves these out.
+    An empty name leaves a part out, as `score=` of a file whose scores are points.
 
     Raises:
         InputError: there is no such part or column, or none for the responses or for what they answer.
@@ -107,7 +107,7 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     for part, column in named.items():
         if part not in COLUMNS:
             raise InputError(f"--column {part}={column}: no such part; there are: {', '.join(COLUMNS)}.")
-        if not {column, column.split(".")[0]} & {*present} and (part, column) != ("images", ""):
+        if not {column, column.split(".")[0]} & {*present} and column:
             raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
     chosen = dict(named)
     foreign = () if {*present} >= _EXPORTED else _OF_EXPORTS
@@ -117,8 +117,7 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
         usual = usual_column(names, [name for name in present if name not in chosen.values()])
         if part not in chosen and usual is not None:
             chosen[part] = usual
-    if not chosen.get("images"):
-        chosen.pop("images", None)
+    chosen = {part: column for part, column in chosen.items() if column}
     if "response" not in chosen:
         raise InputError(
             f"{source}: no column looks like the response; name it with --column response=NAME, of: {there}."

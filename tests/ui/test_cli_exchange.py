@@ -62,6 +62,15 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "unknown" in basis.splitlines()[3]
 
 
+def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
+    """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
+    write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
+    told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
+    assert "no score of the other tool is right or wrong; if they are points" in told.out
+    alone = cli("import", "points.jsonl", "--model", "m", "--name", "alone", "--column", "score=", "--json")
+    assert json.loads(alone.out)["agreement"] is None
+
+
 def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]

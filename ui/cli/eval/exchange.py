@@ -83,6 +83,11 @@ def print_agreement(agrees: "Agreement") -> None:
             for theirs in GradeValue
         ],
     )
+    if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
+        output.say(
+            "no score of the other tool is right or wrong; if they are points, `tagrpo eval import` with "
+            "--column score= leaves them out"
+        )
     for label in ("correct", "wrong"):
         alike, trials, interval = agrees.share(label)
         if interval is not None:

@@ -59,7 +59,7 @@ class Columns:
         """Return the columns by part."""
         pairs = [pair.partition("=") for pair in self.column]
         for part, equals, name in pairs:
-            if not (part and equals and (name or part == "images")):
+            if not (part and equals):
                 raise typer.BadParameter(f"--column {part}{equals}{name}: give PART=NAME, as response=text")
         return {part: name for part, _, name in pairs}
 
