@@ -241,7 +241,7 @@ class OfflineFilling:
     def _lease(self, limit: int) -> bool:
         orders: list[Order] = []
         for leased in self._cells.lease(limit):
-            planned = self._prompts.by_problem[leased.problem.id]
+            planned = self._prompts.of(leased.problem)
             seeds = leased.seeds[:1] if self._is_greedy else leased.seeds
             prompt = planned.prompt
             order = Order(leased.cell.id, prompt.token_ids, seeds, planned.max_tokens, prompt.pictures)
@@ -272,7 +272,7 @@ class OfflineFilling:
 
     def _drawn(self, asked: _InFlight, ended: FinishedOrder) -> DrawnCell:
         leased, responses, seeds = asked.leased, ended.responses, ended.seeds or asked.leased.seeds
-        if self._prompts.by_problem[leased.problem.id].prompt.opens_thought:
+        if self._prompts.of(leased.problem).prompt.opens_thought:
             responses = tuple(replace(each, text=with_thought_opened(each.text)) for each in responses)
         tokens = sum(response.completion_tokens or 0 for response in responses)
         self._speed.add(len(responses), tokens)

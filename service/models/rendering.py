@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
+from functools import partial
 from typing import Any
 
 from service.errors import InputError
@@ -197,10 +198,21 @@ class Renderer:
 
 @dataclass(frozen=True)
 class PlannedPrompts:
-    """The prompts of a run by its problems' ids, and what there is to say about them."""
+    """The prompts of a run by its problems' ids, what is to be said about them, how others are planned."""
 
-    by_problem: Mapping[int, PlannedPrompt]
-    notices: list[str] = field(default_factory=list)
+    by_problem: dict[int, PlannedPrompt]
+    notices: list[str]
+    plan: Callable[[Iterable[ProblemToDraw]], "PlannedPrompts"]
+
+    def of(self, problem: ProblemToDraw) -> PlannedPrompt:
+        """Return a problem's prompt, planned now where another process has added the problem to the run.
+
+        Raises:
+            InputError: see `plan_prompts`.
+        """
+        if problem.id not in self.by_problem:
+            self.by_problem.update(self.plan([problem]).by_problem)
+        return self.by_problem[problem.id]
 
 
 def plan_prompts(
@@ -255,7 +267,8 @@ def plan_prompts(
             f"{len(capped)} of {len(rooms)} prompts leave less than {max_tokens} tokens in the context of "
             f"{context}: their responses are cut earlier, the shortest after {min(capped)} tokens."
         )
-    return PlannedPrompts(planned, notices)
+    plan = partial(plan_prompts, renderer, prompt_of, max_tokens=max_tokens, context=context, files=files)
+    return PlannedPrompts(planned, notices, plan)
 
 
 def _chat_template(tokenizer: Any) -> str | None:

@@ -6,6 +6,7 @@ import shutil
 import signal
 import threading
 import weakref
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,14 @@ def sampler(model: str, **options: Any) -> LocalSampler:
 
 def ignore(_count: int, _words: str) -> None:
     pass
+
+
+def test_problems_that_another_process_adds_are_drawn_too(db: Database, model: str) -> None:
+    cells = plan_run(db, 10, max_tokens=12, seed=3)
+    first = next(iter(cells.problems))
+    known = replace(cells, problems={first: cells.problems[first]})
+    assert sampler(model).fill(known, ignore).answered == 6
+    assert len(stored_samples(cells)) == 30
 
 
 def test_a_run_is_drawn_with_its_seeds_counts_and_stop_reasons(db: Database, model: str) -> None:
