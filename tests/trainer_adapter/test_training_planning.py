@@ -16,6 +16,7 @@ from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, kno
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
+ACTOR = "actor_rollout_ref.actor"
 
 
 def composed(recipe: str, machine: Machine, *changes: str) -> Composition:
@@ -165,10 +166,15 @@ def test_passes_over_a_batch_are_updates_and_take_time() -> None:
     speed = Speed(training_tflops=1.0)
     once, thrice = (
         plan_compute(composed("grpo", Machine(1), *texts), SMALL, 512, speed)[0]
-        for texts in ([], ["actor_rollout_ref.actor.ppo_epochs=3"])
+        for texts in ([], [f"{ACTOR}.ppo_epochs=3"])
     )
     assert thrice.updates == 3 * once.updates
     assert thrice.training_hours == pytest.approx((once.training_hours or 0) * (4 + 3 * 8) / (4 + 8))
+
+
+def test_updates_that_do_not_divide_a_batch_are_refused_as_a_training_refuses_them() -> None:
+    with pytest.raises(InputError, match=r"updates of 300 questions do not divide a batch of \d+"):
+        plan_compute(composed("grpo", Machine(1), f"{ACTOR}.ppo_mini_batch_size=300"), SMALL, 512, Speed())
 
 
 def test_a_rescue_asks_neighbors_for_half_at_most() -> None:
@@ -301,7 +307,7 @@ def test_one_gpu_offloads_and_a_recipe_without_kl_holds_no_reference() -> None:
     assert [part.what for part in one.parts if part.phase == "rollout"] == ["vLLM: weights and cache"]
     assert one.host_gib == pytest.approx(16 * SMALL.parameters / GIB)
     assert plan_memory(composed("dapo", Machine(4)), SMALL, 80.0).host_gib == 0
-    whole = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
+    whole = f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
     saved = plan_memory(composed("dapo", Machine(4), whole), SMALL, 80.0)
     assert saved.checkpoint_gib == pytest.approx(16 * SMALL.parameters / GIB)
 
@@ -329,7 +335,7 @@ def test_memory_of_an_adapter_by_hand() -> None:
 
 
 def test_a_checkpoint_holds_what_is_saved() -> None:
-    key, adapter = "actor_rollout_ref.actor.checkpoint", 256
+    key, adapter = f"{ACTOR}.checkpoint", 256
     alone = composed("ta_grpo", Machine(4), LORA, f"+{key}.save_lora_only=true")
     assert plan_memory(alone, SMALL, 80.0).checkpoint_gib == pytest.approx(12 * adapter / GIB)
     whole = composed("ta_grpo", Machine(4), f"+{key}.save_lora_only=true")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.runs.assignments import updates_of_a_batch
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import ModelShape
 
@@ -217,13 +218,13 @@ def _plan(
             operations += 2 * shape.parameters * of_neighbors
         operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
         training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
-    mini_batch = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
+    update = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     return ComputePlan(
         method,
         recipe.rollouts,
         epochs,
         steps,
-        steps * max(1, batch // mini_batch) * passes,
+        steps * updates_of_a_batch(batch, update) * passes,
         responses,
         tokens,
         speed.mean_tokens is None,

@@ -323,6 +323,20 @@ def _check_reward_model(values: Mapping[str, Any], recipe: Recipe) -> None:
         )
 
 
+def updates_of_a_batch(batch: int, update: int) -> int:
+    """Return by how many updates of so many questions a batch of questions is learnt from, once.
+
+    Raises:
+        InputError: they do not divide it.
+    """
+    if update > batch or batch % update:
+        raise InputError(
+            f"updates of {update} questions do not divide a batch of {batch}; pass another "
+            f"{_ACTOR}.ppo_mini_batch_size."
+        )
+    return batch // update
+
+
 def rewards_by_another(overrides: Sequence[Override]) -> bool:
     """Return whether the user names a reward function of their own."""
     return any(override.name == _REWARD_PATH for override in overrides)

@@ -13,7 +13,7 @@ from service.errors import InputError, PrerequisiteError
 from service.own_code import is_own
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.methods.registry import find_formula
-from trainer_adapter.runs.assignments import Override
+from trainer_adapter.runs.assignments import Override, updates_of_a_batch
 from trainer_adapter.runs.composing import Composition, Machine, external_modules
 from trainer_adapter.runs.data import TrainingData, check_parquet
 from trainer_adapter.runs.presets import DEFAULT
@@ -163,18 +163,13 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"{recipe.neighbors}; publish a set with neighbors, or train grpo or grpo_matched."
         )
     batch = int(composition.value("data.train_batch_size"))
-    update = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
     rows = composition.rows_of(data)
     if batch > rows:
         raise InputError(
             f"a batch has {batch:,} questions, the training file {rows:,}; pass data.train_batch_size={rows} "
             "or less, and actor_rollout_ref.actor.ppo_mini_batch_size no larger."
         )
-    if update > batch or batch % update:
-        raise InputError(
-            f"updates of {update} questions do not divide a batch of {batch}; pass another "
-            "actor_rollout_ref.actor.ppo_mini_batch_size."
-        )
+    updates_of_a_batch(batch, int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size")))
     if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
         for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
