@@ -50,8 +50,8 @@ _LABEL = rf"(?:{_REWRITE}|candidate|option|alternative)"
 # A line of its own, marked as a heading: "**Option 1**" or the bare line "Version 1" may be a problem's own.
 _HEADING = (
     r"[ \t]*+(?:#{1,6}[ \t]*+[*_]{0,3}|[*_]{2,3})"
-    + rf"(?:{_REWRITE})"
-    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*+#?\d*+[*_]{0,3}[ \t]*+\n\s*+"
+    rf"(?:{_REWRITE})"
+    r"(?:[ \t]+(?:question|problem|version))?[ \t]*+#?\d*+[*_]{0,3}[ \t]*+\n\s*+"
 )
 _ITEM = re.compile(
     rf"^(?:{_HEADING}|[ \t>*#_]*(?:"
