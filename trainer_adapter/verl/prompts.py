@@ -155,8 +155,9 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise PrerequisiteError(
-            f"tokenizer {name}: could not be loaded ({first_line(error)}); name a local folder or a repository of "
-            "the Hub that this machine reaches (`tagrpo sets export` without --tokenizer estimates lengths)."
+            f"tokenizer {name}: could not be loaded ({first_line(error)}); name a local folder or a "
+            "repository of the Hub that this machine reaches (`tagrpo sets export` without --tokenizer "
+            "estimates lengths)."
         ) from error
     if chat_template is not None:
         tokenizer.chat_template = chat_template
