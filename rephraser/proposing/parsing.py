@@ -43,15 +43,15 @@ _SECOND = re.compile(r"(?:^|\s)[*_]{0,2}\(?2[.):][*_]{0,2}\s")
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 # What stands between two tags where an echo or a model thinking aloud repeats the request's words.
 _MENTION = frozenset({"", "and", "or", "to", "...", "…"})
-_LABEL = (
-    r"(?:re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
-    r"|candidate|option|alternative)"
+_REWRITE = (
+    r"re-?phras(?:ing|e|ed)|re-?writ(?:e|ten|ing)|paraphras(?:e|ed|ing)|renamed|reformatted|version|variant"
 )
-# A line of its own, marked as a heading: a problem may hold the bare line "Option 1".
+_LABEL = rf"(?:{_REWRITE}|candidate|option|alternative)"
+# A line of its own, marked as a heading: "**Option 1**" or the bare line "Version 1" may be a problem's own.
 _HEADING = (
     r"[ \t]*+(?:#{1,6}[ \t]*+[*_]{0,3}|[*_]{2,3})"
-    + _LABEL
-    + r"(?:[ \t]+(?:question|problem|version))?[ \t]*+#?\d*+[*_]{0,3}[ \t]*+\n\s*+"
+    rf"(?:{_REWRITE})"
+    r"(?:[ \t]+(?:question|problem|version))?[ \t]*+#?\d*+[*_]{0,3}[ \t]*+\n\s*+"
 )
 _ITEM = re.compile(
     rf"^(?:{_HEADING}|[ \t>*#_]*(?:"

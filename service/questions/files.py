@@ -29,7 +29,7 @@ BELONGS_TO_A_QUESTION = (
     *("options", "choices"),
 )
 """Columns that a question may not make sense without, where its own column is another."""
-_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]ption|[Cc]hoice)[ _]?([A-Ja-j1-9])")
+_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]ption|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
 
 
 class JsonNumber(str):
@@ -325,11 +325,12 @@ def _batch_rows(batch: Any, start: int, name: str) -> Rows:
 def option_letters(names: Iterable[str]) -> dict[str, str]:
     """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
 
-    None where the first two of them are not there.
+    Numbers count from 0 where there is one. None where the first two of them are not there.
     """
     marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
+    first = 0 if "0" in marks.values() else 1
     letters = {
-        name: letter(int(mark) - 1) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
+        name: letter(int(mark) - first) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
     }
     return letters if {"A", "B"} <= {*letters.values()} else {}
 

@@ -102,6 +102,15 @@ def test_markup_is_no_part_of_a_candidate(text: str) -> None:
     assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
 
 
+@pytest.mark.parametrize("mark", ["**", "### "])
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_headings_of_options_are_a_problems_own(mark: str, wrapped: bool) -> None:
+    end = mark.strip("# ")
+    offers = [f"{mark}Option {number}{end}\nPay $x + {number}$." for number in (1, 2)]
+    text = "\n\n".join([*offers, "For which $x$ are both the same?"])
+    assert parse(tagged(text) if wrapped else text) == ((text,), Outcome.OK)
+
+
 def test_a_tag_that_nothing_ends_holds_no_whole_candidate() -> None:
     assert parse(f"<rephrasing>{ONE}") == ((), Outcome.MALFORMED)
 

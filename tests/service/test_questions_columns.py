@@ -7,7 +7,7 @@ import pytest
 from service.errors import InputError
 from service.questions import Columns, RowLimits
 from service.questions.columns import RowProblem, counts_options, read_question, resolve
-from service.questions.files import JsonNumber
+from service.questions.files import JsonNumber, option_letters
 
 
 def answer(value: Any, column: str = "answer") -> str:
@@ -80,6 +80,13 @@ def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
     values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
     with pytest.raises(RowProblem, match=r"--question-column choices\.NAME"):
         read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_numbered_columns_of_options_get_their_letters_from_the_first_on(first: int) -> None:
+    names = [f"option_{number}" for number in range(first, first + 11)]
+    letters = option_letters(["question", *names])
+    assert [letters[name] for name in names] == [*"ABCDEFGHIJK"]
 
 
 @pytest.mark.parametrize(
