@@ -148,7 +148,7 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, out, err = cli("import", str(mine))
     assert code == 3
-    assert '"A", "B", "C" were not read; in 2 rows that is what the question does not say' in out
+    assert '"A", "B", "C" were not read; in 2 rows they hold what the question does not say' in out
     named = "--question-column question --question-column A --question-column B --question-column C"
     assert named in out
     assert "questions may lack what stands in A, B, C" in err
@@ -160,6 +160,14 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
         "Which is prime?\n(A) 4\n(B) 5",
         "Which is a pet?\n(A) a cat\n(B) a rock\n(C) a cloud",
     ]
+
+
+def test_columns_to_name_stand_with_those_that_are_named_and_in_quotes(cli: CommandLine, mine: Path) -> None:
+    row = {"question": "Which is prime?", "Option A": "4", "Option B": "5", "Option C": "6", "answer": "B"}
+    mine.write_text(json.dumps(row) + "\n")
+    out = cli("import", str(mine), "--question-column", "question", "--question-column", "Option A")[1]
+    assert "--question-column question --question-column 'Option A' --question-column 'Option B'" in out
+    assert '"Option B", "Option C" were not read; in 1 row they hold what' in out
 
 
 def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Path) -> None:

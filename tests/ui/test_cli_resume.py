@@ -42,6 +42,15 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
     assert (unnamed.code, "name the run first" in " ".join(unnamed.err.split())) == (2, True)
 
 
+def test_a_run_goes_on_whose_settings_file_had_an_empty_list(command_line: CommandLine, server: str) -> None:
+    Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(2))))
+    Path("tagrpo.toml").write_text("[eval.run]\nprice = []\n")
+    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", server, "--n", 1]
+    assert command_line(*asked, "--name", "r", "--max-requests", 1).code == 3
+    more = command_line("resume", "r.sums")
+    assert more.code == 0, more.err
+
+
 def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: Path) -> None:
     with open_empty(tmp_path / "t.db") as database:
         add_eval_run(database, "base.sums", [(4, 3, 0)])

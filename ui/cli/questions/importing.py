@@ -1,5 +1,6 @@
 """`tagrpo questions import` and `mix`: new sets, and what was odd about them."""
 
+import shlex
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, Option
@@ -209,12 +210,13 @@ def print_report(report: "ImportReport") -> None:
         )
     if report.left_out:
         names = ", ".join(f'"{column}"' for column in report.left_out)
-        columns = (report.columns.question, *report.left_out)
+        columns = (report.columns.question, *report.columns.further, *report.left_out)
+        were, they = ("was", "it holds") if len(report.left_out) == 1 else ("were", "they hold")
         output.say(
-            f"{names} {'was' if len(columns) == 2 else 'were'} not read; in "
-            f"{plural(max(report.left_out.values()), 'row')} that is what the question does not say. Where "
-            "questions need it, import under another --name, and name the question's columns in their order: "
-            + " ".join(f"--question-column {column}" for column in columns)
+            f"{names} {were} not read; in {plural(max(report.left_out.values()), 'row')} {they} what the "
+            "question does not say. Where questions need it, import under another --name, and name the "
+            "question's columns in their order: "
+            + " ".join(f"--question-column {shlex.quote(column)}" for column in columns)
         )
     if report.counting:
         output.say(

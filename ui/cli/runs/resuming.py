@@ -179,7 +179,7 @@ def _run(
     changed = {_key(word) for word in given if "=" in word and not word.startswith("-")}
     words: list[str] = []
     for parameter_name, each in kept.items():
-        if each[0].startswith("-"):
+        if each and each[0].startswith("-"):
             words += each if each[0] in taken else []
         elif parameter_name in taken:
             words += [word for word in each if parameter_name != "changes" or _key(word) not in changed]
