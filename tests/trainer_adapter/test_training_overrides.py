@@ -164,6 +164,13 @@ def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
     assert composition.value("trainer.total_training_steps") is None
 
 
+def test_numbers_that_only_verl_reads_may_be_looked_up_by_it() -> None:
+    text = f"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=${{{ACTOR}.ppo_max_token_len_per_gpu}}"
+    texts = [text, "trainer.save_freq=${trainer.test_freq}"]
+    overrides = assign(RECIPES["ta_grpo"], texts).overrides
+    assert compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides).user == overrides
+
+
 def test_a_whole_model_of_an_adapter_is_not_saved_as_nothing_could_read_it() -> None:
     """verl 0.9.1 writes it under peft's names; `from_pretrained` would take random weights instead."""
     overrides = ["actor_rollout_ref.model.lora_rank=8", SAVES]

@@ -204,7 +204,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     (lambda r: not 0 < r.alpha < math.inf, "alpha is a number above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
-        "the clip range is 0 to 1 below and 0 or more above",
+        "the clip range is 0 to 1 below and a number, 0 or more, above",
     ),
     (
         lambda r: r.loss.dual_clip is not None and not 1 < r.loss.dual_clip < math.inf,

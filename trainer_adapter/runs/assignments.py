@@ -94,10 +94,19 @@ _ABOVE_0 = {
     f"{_ROLLOUT}.tensor_model_parallel_size": int,
     f"{_ROLLOUT}.gpu_memory_utilization": float,
 }
-"""What plans count with, what decides how fast is trained, and what log-probs are divided by.
+"""What plans count with, what decides how fast is trained, and what log-probs are divided by."""
 
-They are written out: what verl would look up (`${...}`) cannot be counted with here.
-"""
+_LOOKED_UP = {
+    "actor_rollout_ref.ref.log_prob_max_token_len_per_gpu",
+    f"{_ROLLOUT}.log_prob_max_token_len_per_gpu",
+    f"{_ROLLOUT}.max_model_len",
+    f"{_ACTOR}.optim.lr",
+    f"{_ROLLOUT}.val_kwargs.n",
+    f"{_ROLLOUT}.temperature",
+    "trainer.save_freq",
+    "trainer.test_freq",
+}
+"""Which verl may look up (`${...}`); the others are counted with here."""
 
 _OR_NULL = ("trainer.total_training_steps", f"{_ROLLOUT}.max_model_len")
 
@@ -277,6 +286,8 @@ def check_overrides(
 
 def _check_number(override: Override) -> None:
     name, value = override.name, override.value
+    if name in _LOOKED_UP and isinstance(value, str) and "${" in value:
+        return
     if name in _ABOVE_0 and not (value is None and name in _OR_NULL):
         whole = _ABOVE_0[name] is int
         fits = type(value) in ((int,) if whole else (int, float))
