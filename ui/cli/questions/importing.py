@@ -210,7 +210,7 @@ def print_report(report: "ImportReport") -> None:
         )
     if report.left_out:
         names = ", ".join(f'"{column}"' for column in report.left_out)
-        columns = (report.columns.question, *report.columns.further, *report.left_out)
+        columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
         were, they = ("was", "it holds") if len(report.left_out) == 1 else ("were", "they hold")
         output.say(
             f"{names} {were} not read; in {plural(max(report.left_out.values()), 'row')} {they} what the "
