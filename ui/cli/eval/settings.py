@@ -61,11 +61,7 @@ OwnGrader = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    Option(
-        "--workers",
-        min=1,
-        help="Grading processes (of each node); default: one per CPU, at most 8.",
-    ),
+    Option("--workers", min=1, help="Grading processes on a machine; default: one per CPU, at most 8."),
 ]
 
 

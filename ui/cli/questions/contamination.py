@@ -56,7 +56,8 @@ def contamination(
 
     exact: the same words, whatever the formatting. fuzzy: nearly the same words. n-gram: long stretches of
     the problem stand in the text. variant: worded alike, with other numbers, another answer or other images;
-    counted apart, since such a pair is two problems as a rule. Rows count from 0; no texts are printed.
+    counted apart, since such a pair is two problems as a rule. Rows count from 0; no texts are printed
+    or written.
 
     Exit code 3: problems are repeated (variants do not count).
 
