@@ -7,7 +7,7 @@ import pytest
 from service.errors import InputError
 from service.questions import Columns, RowLimits
 from service.questions.columns import RowProblem, counts_options, read_question, resolve
-from service.questions.files import JsonNumber
+from service.questions.files import JsonNumber, option_letters
 
 
 def answer(value: Any, column: str = "answer") -> str:
@@ -33,6 +33,13 @@ def answer(value: Any, column: str = "answer") -> str:
 )
 def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -> None:
     assert resolve(Columns(), present, "s").as_dict() == expected
+
+
+@pytest.mark.parametrize(
+    "names", [["A", "B"], ["option_a", "option_b"], ["Choice1", "Choice2"], ["opa", "opb"]]
+)
+def test_options_in_a_column_each_have_letters(names: list[str]) -> None:
+    assert option_letters(["question", *names, "op", "answer"]) == dict(zip(names, "AB", strict=True))
 
 
 def test_a_named_solution_column_goes_before_an_answer_column_that_is_not_named() -> None:
