@@ -175,15 +175,15 @@ _MARKER = re.compile(
     r"|\banswer(?:\*\*)?[ \t]?(?::|(?=\$|\\\(|\\\[))"
     r"|\bfinal[ \t]answer\b(?=[*_#]{0,4}[ \t]{0,4}\n)"
     r"|(?:答案|答え|정답|คำตอบ|\bответ)[*_]{0,4}[ \t]?(?:(?:应该?)?[是为為选選]|は|은|คือ)?[*_]{0,4}[ \t]?"
-    r"(?:(?<=[是为為选選は은])|(?<=คือ)|:)|故[选選]|【答案】[ \t]?:?",
+    r"(?:(?<=[是为為选選は은])|(?<=คือ)|:)|故[选選]"
+    r"|(?<!例如)(?<!例如:)(?<!例如: )(?<!写在)[【\[](?:正确|参考|标准|最终)?答案[】\]][*_]{0,4}[ \t]?:?",
     re.IGNORECASE,
 )
+_NEXT_HEADING = re.compile(r"(?<=[^ \t])[ \t]*(?:[【\[][\u3400-\u9fff]{2,8}[】\]]|【[\u3400-\u9fff]{0,8}\Z)")
 _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
-_BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
-_MOST_WORDS = 30
-_LONGEST_TAIL = 2_000
-_SHORTEST_WORKING = 60  # characters
+_BEFORE_WORD, _AFTER_WORD, _MOST_WORDS = 40, 100, 30  # no marker reaches further; so many words are tried
+_LONGEST_TAIL, _SHORTEST_WORKING = 2_000, 60  # characters
 _MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12
 """A longer sentence without a number, a formula or a conclusion states no answer."""
@@ -246,7 +246,7 @@ def final_statement(text: str) -> Statement | None:
         end = last_marker(text[:end])
         if end is None:
             break
-        answer = _first_line(text[end : end + _LONGEST_TAIL])
+        answer = _first_line(_NEXT_HEADING.split(text[end : end + _LONGEST_TAIL], maxsplit=1)[0])
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
             counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
             if counted is not None:

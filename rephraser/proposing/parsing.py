@@ -269,14 +269,17 @@ def _strings(value: Any) -> list[str] | None:
 def _from_text(body: str, count: int) -> list[str]:
     body = _strip_fences(_without_opening(body)).strip()
     starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
-    if count > 1 and len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_"):
+    leads = len(starts) >= 2 and not body[: starts[0].start()].strip(
+        " \t\n*#_"
+    )  # a problem's own options do not
+    if count > 1 and leads:
         ends = [match.start() for match in starts[1:]] + [len(body)]
         return [body[match.end() : end] for match, end in zip(starts, ends, strict=True)]
     if count > 1:
         paragraphs = [part for part in re.split(r"\n[ \t]*(?:-{3,}[ \t]*)?\n", body) if part.strip(" \t\n-*")]
         if len(paragraphs) == count:
             return paragraphs
-    if count == 1 and len(starts) >= 2 and all(_PREFIX.match(match.group()) for match in starts):
+    if count == 1 and leads and all(_PREFIX.match(match.group()) for match in starts):
         return [body[starts[0].end() : starts[1].start()]]
     return [body]
 

@@ -29,7 +29,7 @@ BELONGS_TO_A_QUESTION = (
     *("options", "choices"),
 )
 """Columns that a question may not make sense without, where its own column is another."""
-_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]ption|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
+_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
 
 
 class JsonNumber(str):

@@ -240,6 +240,13 @@ def test_latex_survives_json(written: str, read: str) -> None:
     assert json.loads(double_latex_backslashes(written), strict=False) == read
 
 
+@pytest.mark.parametrize("label", ["**Option 1**\n{}\n\n**Option 2**\n{}", "Option 1: {}\nOption 2: {}"])
+def test_options_inside_of_a_problem_are_no_rewrites(label: str) -> None:
+    plans = label.format("5 coins a day.", "9 coins a day.")
+    text = f"A boat is let in two ways.\n\n{plans}\n\nHow much more is the second for 3 days?"
+    assert parse(text) == ((text,), Outcome.OK)
+
+
 @given(st.text(max_size=300), st.integers(1, 4), st.booleans())
 def test_no_text_breaks_the_parser(text: str, count: int, truncated: bool) -> None:
     candidates, outcome = parse(text, count, truncated=truncated)

@@ -35,6 +35,13 @@ def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -
     assert resolve(Columns(), present, "s").as_dict() == expected
 
 
+@pytest.mark.parametrize(
+    "names", [["A", "B"], ["option_a", "option_b"], ["Choice1", "Choice2"], ["opa", "opb"]]
+)
+def test_options_in_a_column_each_have_letters(names: list[str]) -> None:
+    assert option_letters(["question", *names, "op", "answer"]) == dict(zip(names, "AB", strict=True))
+
+
 def test_a_named_solution_column_goes_before_an_answer_column_that_is_not_named() -> None:
     chosen = resolve(Columns(solution="solution"), ["question", "answer", "solution"], "s")
     assert chosen.as_dict() == {"question": "question", "solution": "solution"}
