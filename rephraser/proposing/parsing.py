@@ -269,9 +269,8 @@ def _strings(value: Any) -> list[str] | None:
 def _from_text(body: str, count: int) -> list[str]:
     body = _strip_fences(_without_opening(body)).strip()
     starts = [match for match in _ITEM.finditer(body) if _starts_item(body, match)]
-    leads = len(starts) >= 2 and not body[: starts[0].start()].strip(
-        " \t\n*#_"
-    )  # a problem's own options do not
+    # The options of a problem itself stand behind its first words.
+    leads = len(starts) >= 2 and not body[: starts[0].start()].strip(" \t\n*#_")
     if count > 1 and leads:
         ends = [match.start() for match in starts[1:]] + [len(body)]
         return [body[match.end() : end] for match, end in zip(starts, ends, strict=True)]
