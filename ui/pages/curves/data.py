@@ -48,10 +48,23 @@ def reported(
     metric: str,
     interval: str,
     palette: tuple[tuple[str, str], ...],
-    k: int | None = None,
 ) -> Reported:
-    """Return the report of methods at k, or at the usual ones, with its charts drawn."""
-    return make_report(session, references, metric, interval, palette, ks=None if k is None else (k,))
+    """Return the report of methods at the usual k, with its charts drawn."""
+    return make_report(session, references, metric, interval, palette)
+
+
+@cached
+def tabled(
+    session: Session, references: tuple[str, ...], metric: str, interval: str, k: int
+) -> tuple[Document, tuple[dict[str, Any], ...]]:
+    """Return the report of methods at one k as a document, and its records.
+
+    Raises:
+        TagrpoError: as `build_report`.
+    """
+    methods = load_methods(session, references)
+    report = build_report(methods, ks=(k,), metric=Metric(metric), interval=INTERVALS[interval])
+    return report_document(report, contamination_notes(session, methods)), tuple(records(report))
 
 
 def make_report(

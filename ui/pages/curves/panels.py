@@ -6,7 +6,7 @@ import streamlit as st
 
 from ui.charts.eval_curves import MEANINGS, POINT
 from ui.pages.curves.choosing import OF_A_POINT, Choice
-from ui.pages.curves.data import Reported, reported
+from ui.pages.curves.data import Reported, tabled
 from ui.pages.state import links
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
@@ -61,25 +61,23 @@ def picked(state: Any) -> tuple[str, int] | None:
 
 def show_report(choice: Choice, report: Reported) -> None:
     """Show the report at a k that is chosen as a document, and a link to its values at full precision."""
-    at_k = report if choice.metric == "maj@k" else _at_k(choice, report)
-    if at_k.document is None:
+    if report.document is None:
         return
-    show_document(at_k.document, "report")
-    download("report", list(at_k.records), key="report-csv", label="CSV, full precision")
+    document, rows = report.document, report.records
+    if choice.metric != "maj@k" and (k := _chosen_k(report)) != report.k:
+        document, rows = tabled(choice.references, choice.metric, choice.interval, k)
+    show_document(document, "report")
+    download("report", list(rows), key="report-csv", label="CSV, full precision")
 
 
-def _at_k(choice: Choice, report: Reported) -> Reported:
+def _chosen_k(report: Reported) -> int:
     curves: dict[tuple[str, str], set[int]] = {}
     for row in report.curves:
         curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
     ks = sorted(set.intersection(*curves.values()))
-    k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
+    k: int = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
     note_absent("k", ks, "table at k =", f"k = {k}")
-    return (
-        report
-        if k == report.k
-        else reported(choice.references, choice.metric, choice.interval, choice.palette, k)
-    )
+    return k
 
 
 def show_sources(report: Reported) -> None:
