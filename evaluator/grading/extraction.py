@@ -28,7 +28,7 @@ _LETTER = re.compile(
     r"(?:option|choice|answer)s?(?:[ \t]is)?:?[ \t]*[(*]{0,4}([A-J])\b|\(([A-J])\)"
     r"|(?:^|\n)[ \t*]{0,6}([A-J])[.)]?[ \t*]{0,6}(?:\n|$)"
 )
-_LONGEST_END = 2_000
+_LONGEST_END = 2_000  # characters at the end of a response, or behind a marker
 _UNESCAPED = re.compile(r"[\x08\x0c](?=[a-z])")  # what JSON makes of the beginning of \boxed and \frac
 
 
@@ -182,11 +182,11 @@ _MARKER = re.compile(
 _NEXT_HEADING = re.compile(r"(?<=[^ \t])[ \t]*(?:[【\[][\u3400-\u9fff]{2,8}[】\]]|【[\u3400-\u9fff]{0,8}\Z)")
 _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
-_BEFORE_WORD, _AFTER_WORD, _MOST_WORDS = 40, 100, 30  # no marker reaches further; so many words are tried
-_LONGEST_TAIL, _SHORTEST_WORKING = 2_000, 60  # characters
+_BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
+_MOST_WORDS = 30
+_SHORTEST_WORKING = 60  # characters
 _MOST_SENTENCES = 8
-_MOST_WORDS_STATED = 12
-"""A longer sentence without a number, a formula or a conclusion states no answer."""
+_MOST_WORDS_STATED = 12  # a longer sentence without a number, a formula or a conclusion states no answer
 
 _JSON_ANSWER = re.compile(
     r'"(?:final[ _]?)?answer"[ \t]*:\s*'
@@ -246,7 +246,7 @@ def final_statement(text: str) -> Statement | None:
         end = last_marker(text[:end])
         if end is None:
             break
-        answer = _first_line(_NEXT_HEADING.split(text[end : end + _LONGEST_TAIL], maxsplit=1)[0])
+        answer = _first_line(_NEXT_HEADING.split(text[end : end + _LONGEST_END], maxsplit=1)[0])
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
             counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
             if counted is not None:
@@ -293,13 +293,13 @@ def _concluded(text: str, end: int) -> Statement | None:
     after = text[end:].strip().partition("\n")[2]
     if len(after) < _SHORTEST_WORKING:
         return None
-    sentence = last_sentence(after[-_LONGEST_TAIL:])
+    sentence = last_sentence(after[-_LONGEST_END:])
     return Statement(sentence, text, False) if sentence is not None and _CONCLUSION.match(sentence) else None
 
 
 def _last(text: str) -> Statement | None:
-    tail = text[-_LONGEST_TAIL:]
-    if len(tail) == _LONGEST_TAIL and len(tail.split(None, 1)) == 1:
+    tail = text[-_LONGEST_END:]
+    if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
         return Statement(text, "", False)  # no sentence, and too long to be read
     sentence = last_sentence(tail)
     return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
