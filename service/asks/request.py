@@ -1,0 +1,218 @@
+"""A request to a model, its reply, and what a failed attempt means."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from service.hashing import canonical_json, whole_characters
+
+if TYPE_CHECKING:
+    from service.questions.images import Image
+
+RATE_LIMITED = "rate limited"
+TIME_OUT = "time-out"
+SERVER_ERROR = "server error"
+CONNECTION = "connection"
+INVALID_ANSWER = "invalid answer"
+BAD_REQUEST = "bad request"
+CONTEXT_LENGTH = "context length"
+CONTENT_FILTER = "content filter"
+AUTHENTICATION = "authentication"
+UNKNOWN_MODEL = "unknown model"
+QUOTA = "quota"
+SETTINGS = "settings"
+
+RETRIED = frozenset({RATE_LIMITED, TIME_OUT, SERVER_ERROR, CONNECTION, INVALID_ANSWER})
+"""Faults after which the same request is worth another attempt."""
+FATAL = frozenset({AUTHENTICATION, UNKNOWN_MODEL, QUOTA, SETTINGS})
+"""Faults that every further request to the endpoint would meet too: the run stops."""
+FINAL = frozenset({CONTEXT_LENGTH, CONTENT_FILTER})
+"""Faults that the same request meets again whenever it is sent."""
+
+_CUT_SHORT = frozenset({"abort", "error"})
+"""Finish reasons of a server that gave up: vLLM and SGLang at shutdown, OpenRouter."""
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chat message; `role` is system, user or assistant.
+
+    `parts` replace `content` where the message has images: its text in pieces, the images between them.
+    """
+
+    role: str
+    content: str
+    parts: "tuple[str | Image, ...]" = ()
+
+    @property
+    def images(self) -> "tuple[Image, ...]":
+        return tuple(part for part in self.parts if not isinstance(part, str))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a model is asked: `n` responses to messages, or continuations of the raw text `prompt`.
+
+    `model` identifies what answers: a provider's model name, or the weights, engine and device of a model on
+    this machine. `sampling` maps every decoding setting to its value (`max_tokens`, `temperature`, ...).
+    `extra` holds fields of one kind of server, such as vLLM's `chat_template_kwargs`. Runs with the same
+    `scope` share answers: "" shares with all runs, a run's id keeps them private. `draw` tells equal requests
+    apart where the provider takes no seed. `kind` and `about` (a content id) serve reports; neither they nor
+    the server's address are part of the key.
+    """
+
+    model: str
+    messages: tuple[Message, ...] = ()
+    prompt: str | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
+    seed: int | None = None
+    n: int = 1
+    draw: int = 0
+    response_schema: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    scope: str = ""
+    kind: str = "answer"
+    about: str = ""
+
+    def __post_init__(self) -> None:
+        if bool(self.messages) == (self.prompt is not None):
+            raise ValueError("a request has either messages or a prompt of raw text")
+
+    @property
+    def max_tokens(self) -> int:
+        return int(self.sampling["max_tokens"])
+
+    @cached_property
+    def key(self) -> bytes:
+        """Hash of everything that can change the answer, 16 bytes."""
+        asked = {
+            "scope": self.scope,
+            "model": self.model,
+            "messages": [[each.role, each.content, [_part(part) for part in each.parts]] for each in self.messages],
+            "prompt": self.prompt,
+            "sampling": dict(self.sampling),
+            "seed": self.seed,
+            "n": self.n,
+            "draw": self.draw,
+            "response_schema": self.response_schema,
+            "extra": dict(self.extra),
+        }
+        return hashlib.blake2b(canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _part(part: "str | Image") -> str:
+    return part if isinstance(part, str) else part.id
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One response. `finish_reason` is the server's word: stop, length, content_filter, ...
+
+    `reasoning` is what a server's reasoning parser took out of the text; None where it took nothing.
+    """
+
+    text: str
+    finish_reason: str
+    reasoning: str | None = None
+
+    @property
+    def full_text(self) -> str:
+        """The text with its thought in front, as a server without a reasoning parser sends it.
+
+        A thought without an answer stays open: the server cut it off.
+        """
+        if self.reasoning is None:
+            return self.text
+        head = f"<think>\n{self.reasoning.strip()}\n"
+        return f"{head}</think>\n\n{self.text}" if self.text else head
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A stored reply. `ask_id` is its row; token counts are 0 where the server sent none.
+
+    `choices` can be fewer than the request's `n` where a provider does not know `n`. `seeded` is False where
+    the server took no seed, so that the same request would draw another response.
+    """
+
+    ask_id: int
+    choices: tuple[Choice, ...]
+    model: str
+    prompt_tokens: int
+    completion_tokens: int
+    seeded: bool = True
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a server sent for one attempt: the body as JSON text, without secrets."""
+
+    body: str
+    seeded: bool = True
+
+
+class Fault(Exception):
+    """A failed attempt.
+
+    `billed`: the provider may have charged for it. `retry_after_s` is the pause the server asked for, None
+    where it named none; `status` is the HTTP status, None where no answer came.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        message: str,
+        *,
+        billed: bool = False,
+        retry_after_s: float | None = None,
+        status: int | None = None,
+    ) -> None:
+        super().__init__(f"{kind}: {message}")
+        self.kind, self.message, self.billed = kind, message, billed
+        self.retry_after_s, self.status = retry_after_s, status
+
+
+def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
+    """Return the choices, (prompt, completion) tokens and model of a completion's JSON body.
+
+    Half characters, where a server cut a reply inside of one, become U+FFFD.
+
+    Raises:
+        Fault: the body holds no choice, is no completion, or the server broke the answer off.
+    """
+    try:
+        parsed = json.loads(body)
+        usage = parsed.get("usage") or {}
+        tokens = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+        choices = tuple(_choice(choice) for choice in parsed.get("choices") or ())
+    except (ValueError, AttributeError, KeyError, TypeError) as error:
+        raise Fault(INVALID_ANSWER, f"the reply is not a completion: {error!r}", billed=True) from error
+    if not choices:
+        raise Fault(INVALID_ANSWER, "the reply holds no choice", billed=True)
+    if broken := {choice.finish_reason for choice in choices} & _CUT_SHORT:
+        raise Fault(INVALID_ANSWER, f"the server broke the answer off ({broken.pop()})", billed=True)
+    return choices, tokens, str(parsed.get("model") or "")
+
+
+def _choice(choice: Mapping[str, Any]) -> Choice:
+    reason = str(choice.get("finish_reason") or "unknown")
+    # litellm reports finish reasons that it does not know as "stop".
+    native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
+    reason = native if native in _CUT_SHORT else reason
+    if "message" not in choice:
+        return Choice(whole_characters(str(choice["text"] or "")), reason)
+    message = choice["message"]
+    content = message.get("content")
+    extra = message.get("provider_specific_fields") or {}
+    refusal = message.get("refusal") or extra.get("refusal")
+    if not content and refusal:
+        return Choice(str(refusal), "refusal")
+    thought = message.get("reasoning_content") or message.get("reasoning") or extra.get("reasoning_content")
+    return Choice(
+        whole_characters(content) if isinstance(content, str) else "",
+        reason,
+        whole_characters(thought) if isinstance(thought, str) and thought else None,
+    )
