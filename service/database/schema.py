@@ -20,6 +20,7 @@ TABLES = (
     "service.questions.searching",
     "service.questions.contamination.store",
     "service.runs.tables",
+    "service.asks.tables",
     "evaluator.grading.versions",
     "evaluator.evals.tables",
     "rephraser.tables",

@@ -20,6 +20,8 @@ class CapRow(Base):
     __tablename__ = "caps"
     id: Mapped[int] = mapped_column(primary_key=True)
     max_usd: Mapped[float]
+    max_pico: Mapped[int] = mapped_column(default=0)  # 1e-12 USD
+    committed_pico: Mapped[int] = mapped_column(default=0)  # costs of asks, at their worst until they are known
 
 
 class RunRow(Base):

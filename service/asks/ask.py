@@ -1,0 +1,398 @@
+"""`await asker.ask(request)`: every answer is paid once, stored before it is used, and kept."""
+
+import asyncio
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import zstandard
+
+from service.asks import store as rows
+from service.asks.backend import Endpoint
+from service.asks.money import cost_pico, worst_pico
+from service.asks.request import (
+    CONTENT_FILTER,
+    CONTEXT_LENGTH,
+    FATAL,
+    FINAL,
+    RETRIED,
+    TIME_OUT,
+    Answer,
+    Fault,
+    Reply,
+    Request,
+    read_reply,
+)
+from service.asks.store import ELSEWHERE, NO_ROOM, Attempt, Ended, Store
+from service.asks.tables import ANSWERED, FAILED
+from service.asks.tables import FINAL as FINAL_STATE
+
+BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
+"""Why a run stops before its tasks are done, next to the kinds of fatal faults."""
+
+ELSEWHERE_POLL_S = 0.5
+# A small window: the compressor clears its tables for each reply.
+_PACKER = zstandard.ZstdCompressor(
+    compression_params=zstandard.ZstdCompressionParameters.from_level(3, source_size=16_384)
+)
+_UNPACKER = zstandard.ZstdDecompressor()
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """Exponential pauses with jitter between the attempts of one request.
+
+    Attempt k is followed by a pause from [half, 1] of `base_s * 2**(k-1)` seconds, at most `longest_s`. A
+    server's Retry-After is a lower bound; a server that asks for more than `longest_retry_after_s` is given
+    up. A request that ran out of time `time_outs` times has failed for good. `halt_after` requests that
+    failed in a row stop the run.
+    """
+
+    attempts: int = 6
+    base_s: float = 1.0
+    longest_s: float = 60.0
+    longest_retry_after_s: float = 300.0
+    time_outs: int = 2
+    halt_after: int = 20
+
+    def pause_s(self, fault: Fault, attempt: int) -> float | None:
+        """Return the seconds before the next attempt; None: give up."""
+        asked = fault.retry_after_s
+        if fault.kind not in RETRIED or attempt >= self.attempts:
+            return None
+        if asked is not None and asked > self.longest_retry_after_s:
+            return None
+        pause = min(self.longest_s, self.base_s * 2.0 ** min(attempt - 1, 60)) * random.uniform(0.5, 1.0)
+        # The jitter on top keeps requests that were refused together from returning together.
+        return pause if asked is None else asked + pause * 0.1
+
+
+class Stopped(Exception):
+    """Nothing more is sent: `kind` says why in a word, the message in a sentence."""
+
+    def __init__(self, kind: str, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class NotStored(Exception):
+    """A replay met a request that was never answered."""
+
+
+class Failed(Exception):
+    """A request without an answer. A final one fails in the same way whenever it is sent."""
+
+    def __init__(self, kind: str, message: str, *, final: bool) -> None:
+        super().__init__(message)
+        self.kind, self.final = kind, final
+
+
+class Backend(Protocol):
+    """Answers requests that the store does not know, in another way than by single attempts."""
+
+    async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
+
+
+@dataclass
+class Totals:
+    """What this process sent and received."""
+
+    sent: int = 0
+    answered: int = 0
+    failures: Counter[str] = field(default_factory=Counter)
+    completion_tokens: int = 0
+    pico_usd: int = 0
+
+
+class Asker:
+    """Asks models for one run in this process.
+
+    With `endpoints` empty and no backends it only replays: `ask` returns stored answers and raises
+    `NotStored` for others.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        worker: int,
+        endpoints: Mapping[str, Endpoint],
+        backends: Mapping[str, Backend] | None = None,
+        *,
+        retries: RetryPolicy | None = None,
+        max_requests: int | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            store: Where asks are kept.
+            run_id: The run that pays.
+            worker: This process, as `store.enter` numbered it.
+            endpoints: By `Request.model`.
+            backends: By `Request.model`; a backend is asked before an endpoint.
+            retries: When and how often to try again.
+            max_requests: How many attempts this process may send.
+        """
+        self.store, self.run_id, self.worker = store, run_id, worker
+        self.endpoints, self.backends = endpoints, backends or {}
+        self.retries, self.max_requests = retries or RetryPolicy(), max_requests
+        self.stopping = asyncio.Event()
+        self.stopped: Stopped | None = None
+        self.totals = Totals()
+        self.last_answer_s = time.monotonic()
+        self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
+        self._in_flight: set[int] = set()
+        self._settlements = self._failed_in_a_row = 0
+        self._settled, self._at_cap = asyncio.Event(), asyncio.Lock()
+
+    @property
+    def in_flight(self) -> int:
+        """How many attempts wait for their reply."""
+        return len(self._in_flight)
+
+    async def ask(self, request: Request) -> Answer:
+        """Return the answer, from the store if it is there.
+
+        An ask goes on if its caller is cancelled: what was sent is paid, and so it is stored.
+
+        Raises:
+            Failed: the request has no answer.
+            Stopped: nothing more is sent.
+            NotStored: a replay lacks the answer.
+        """
+        task = self._under_way.get(request.key)
+        if task is None:
+            task = asyncio.create_task(self._ask(request))
+            self._under_way[request.key] = task
+            task.add_done_callback(lambda done: self._forget(request.key, done))
+        return await asyncio.shield(task)
+
+    async def once(self, name: str, compute: Callable[[], Awaitable[Any]]) -> Any:
+        """Return what `compute()` gave when the run first met this name; the value must fit into JSON.
+
+        Whatever can differ at a replay goes through here, so that a replay sends the same requests.
+        """
+        kept = await self.store.read(rows.read_notes, (self.run_id, name))
+        if kept is not None:
+            return kept
+        return await self.store.write(rows.note, (self.run_id, name, await compute()))
+
+    def stop(self, kind: str, message: str) -> None:
+        """Send nothing more; requests in flight finish, pauses between attempts end at once."""
+        self.stopped = self.stopped or Stopped(kind, message)
+        self.stopping.set()
+        for endpoint in self.endpoints.values():
+            endpoint.wake()
+
+    async def finish(self) -> None:
+        """Wait for everything in flight."""
+        while self._under_way:
+            await asyncio.wait(self._under_way.values())
+
+    def cancel(self) -> None:
+        """Drop what is in flight; its cost is counted at its worst case."""
+        for task in self._under_way.values():
+            task.cancel()
+
+    async def find(self, request: Request) -> Answer | None:
+        """Return the stored answer, None if there is none.
+
+        Raises:
+            Failed: the request failed for good.
+        """
+        row = await self.store.read(rows.find, request.key)
+        if row is None:
+            return None
+        if row.state == FINAL_STATE:
+            kind, _, message = row.error.partition(": ")
+            raise Failed(kind, message, final=True)
+        return read_answer(row.id, row.reply, seeded=row.seeded)
+
+    def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
+        del self._under_way[key]
+        if not done.cancelled():
+            done.exception()  # the callers have it
+
+    async def _ask(self, request: Request) -> Answer:
+        if (stored := await self.find(request)) is not None:
+            return stored
+        if (backend := self.backends.get(request.model)) is not None:
+            return await backend.obtain(request, self)
+        endpoint = self.endpoints.get(request.model)
+        if endpoint is None:
+            raise NotStored(f"{request.model} was never asked for this {request.kind}")
+        return await self._send_until_answered(request, endpoint)
+
+    async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
+        attempts = time_outs = 0
+        while True:
+            result = await self._attempt(request, endpoint)
+            if isinstance(result, Answer):
+                return result
+            if result is None:  # another process sends it, or has just been answered
+                if (stored := await self.find(request)) is not None:
+                    return stored
+                await self.pause(ELSEWHERE_POLL_S)
+                continue
+            ask_id, fault = result
+            attempts, time_outs = attempts + 1, time_outs + (fault.kind == TIME_OUT)
+            final = self.is_final(fault) or time_outs >= self.retries.time_outs
+            pause_s = None if final else self.retries.pause_s(fault, attempts)
+            await self.end_failed(ask_id, fault, final=final)
+            if pause_s is None or self.stopping.is_set():
+                self.count_failure(fault)
+                raise Failed(fault.kind, fault.message, final=final)
+            await self.pause(pause_s)
+
+    async def _attempt(self, request: Request, endpoint: Endpoint) -> Answer | tuple[int, Fault] | None:
+        """Reserve, send once, store; the slot is free again as soon as the reply has come."""
+        async with endpoint.slot(self.stopping) as server:
+            ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
+            if ask_id is None:
+                return None
+            self._in_flight.add(ask_id)
+            self.totals.sent += 1
+            began = time.monotonic()
+            try:
+                reply = await endpoint.send(request, server)
+            except Fault as fault:
+                return ask_id, fault
+        try:
+            return await self.keep(ask_id, reply, endpoint.price, time.monotonic() - began)
+        except Fault as fault:
+            return ask_id, fault
+
+    def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
+        """Return the row of an attempt that is about to be sent."""
+        body = {
+            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
+            "prompt": request.prompt,
+            "sampling": dict(request.sampling),
+            "seed": request.seed,
+            "n": request.n,
+        }
+        return Attempt(
+            request.key,
+            self.run_id,
+            request.scope,
+            request.kind,
+            request.about,
+            request.model,
+            self.worker,
+            worst,
+            pack(json.dumps(body)),
+            job,
+        )
+
+    async def _begin(self, attempt: Attempt) -> int | None:
+        """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
+        begun = await self._try(attempt)
+        if begun == NO_ROOM:
+            async with self._at_cap:  # one at a time tries again, the others queue for the lock
+                begun = await self._begin_at_cap(attempt)
+        return begun if isinstance(begun, int) else None
+
+    async def _begin_at_cap(self, attempt: Attempt) -> int | str:
+        while True:
+            seen, self._settled = self._settlements, asyncio.Event()
+            if (begun := await self._try(attempt)) != NO_ROOM:
+                return begun
+            if seen != self._settlements:
+                continue
+            if not self._in_flight:
+                raise Stopped(BUDGET, "the next request might cost more than is left under --max-usd")
+            await self._settled.wait()
+
+    async def _try(self, attempt: Attempt) -> int | str:
+        if self.stopped is not None:
+            raise self.stopped
+        if self.max_requests is not None and self.totals.sent + 1 > self.max_requests:
+            raise Stopped(REQUESTS, f"--max-requests {self.max_requests} is reached")
+        return await self.store.write(rows.begin, attempt)
+
+    async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
+        """Store a reply and its cost; only then does anyone get it.
+
+        Raises:
+            Fault: the reply cannot be used; nothing was stored.
+        """
+        choices, (prompt_tokens, completion_tokens), model = read_reply(reply.body)
+        cost = None if not prompt_tokens + completion_tokens else cost_pico(price, prompt_tokens, completion_tokens)
+        ended = Ended(
+            ask_id,
+            ANSWERED,
+            cost,
+            prompt_tokens,
+            completion_tokens,
+            seconds,
+            reply.seeded,
+            pack(reply.body),
+        )
+        await self.end(ended)
+        self.totals.answered += 1
+        self.totals.completion_tokens += completion_tokens
+        self.totals.pico_usd += cost or 0
+        self._failed_in_a_row, self.last_answer_s = 0, time.monotonic()
+        return Answer(ask_id, choices, model, prompt_tokens, completion_tokens, reply.seeded)
+
+    async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
+        """Store a failed attempt; what may have been billed counts at its worst case."""
+        state = FINAL_STATE if final else FAILED
+        await self.end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
+
+    async def end(self, ended: Ended) -> None:
+        """Store what became of an attempt."""
+        await self.store.write(rows.end, ended)
+        self._in_flight.discard(ended.ask_id)
+        self._settlements += 1
+        self._settled.set()
+
+    def is_final(self, fault: Fault) -> bool:
+        """Return whether the same request would fail again.
+
+        As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
+        """
+        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.totals.answered > 0)
+
+    def count_failure(self, fault: Fault) -> None:
+        """Count a request that is given up; stop if every other one would fail too."""
+        self.totals.failures[fault.kind] += 1
+        if fault.kind in FATAL:
+            self.stop(fault.kind, fault.message)
+        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.totals.answered):
+            self._failed_in_a_row += 1
+            if self._failed_in_a_row >= self.retries.halt_after:
+                self.stop(FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {fault.message}")
+
+    async def pause(self, seconds: float) -> None:
+        """Wait, unless the run stops meanwhile.
+
+        Raises:
+            Stopped: it does.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self.stopping.wait()
+        if self.stopped is not None:
+            raise self.stopped
+
+
+def pack(text: str) -> bytes:
+    """Compress JSON text as bodies are stored."""
+    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
+
+
+def unpack(data: bytes) -> str:
+    """Return the text of a stored body."""
+    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")
+
+
+def read_answer(ask_id: int, reply: bytes, *, seeded: bool = True) -> Answer:
+    """Return a stored reply as an answer."""
+    choices, (prompt_tokens, completion_tokens), model = read_reply(unpack(reply))
+    return Answer(ask_id, choices, model, prompt_tokens, completion_tokens, seeded)

@@ -1,0 +1,235 @@
+"""Works through a run's tasks: claims them, lets a coroutine do each, stops well on signals."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from service.asks import store as rows
+from service.asks.ask import INTERRUPTED, Asker, Backend, Failed, RetryPolicy, Stopped
+from service.asks.backend import Endpoint
+from service.asks.store import Claim, Finished, Store
+from service.asks.tables import DONE, FAILED_TASK, OPEN
+from service.models.stopping import GRACE_S, STALL_S, finish_on_signals
+
+BEAT_S = 30.0
+REPORT_S = 1.0
+OTHERS_POLL_S = 1.0
+_LOG = logging.getLogger("tagrpo.asks")
+
+Work = Callable[[Asker, str], Awaitable[None]]
+"""Does one task, given its item. Raises `Failed` or `Stopped` as `Asker.ask` does."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is: tasks of all processes; requests, tokens and dollars of this process."""
+
+    done: int
+    total: int
+    answered: int
+    failed: int
+    in_flight: int
+    requests_per_s: float
+    tokens_per_s: float
+    usd: float
+    seconds_left: float | None
+
+    @property
+    def words(self) -> str:
+        """Rate, cost and what is left, for a progress line."""
+        parts = [f"{self.requests_per_s:.1f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
+        if self.usd:
+            parts.append(f"${self.usd:.2f}")
+        if self.failed:
+            parts.append(f"{self.failed:,} requests failed")
+        if self.seconds_left is not None:
+            parts.append(f"about {_duration(self.seconds_left)} left")
+        return ", ".join(parts)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
+
+
+@dataclass
+class Outcome:
+    """What this process did. `stopped` says in a word why it ended before the run was done.
+
+    `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
+    """
+
+    done: int = 0
+    failed: int = 0
+    open: int = 0
+    sent: int = 0
+    stopped: str | None = None
+    message: str | None = None
+    failures: dict[str, int] = field(default_factory=dict)
+
+
+async def work_on(
+    store: Store,
+    run_id: str,
+    work: Work,
+    endpoints: Mapping[str, Endpoint],
+    *,
+    backends: Mapping[str, Backend] | None = None,
+    at_once: int = 256,
+    retries: RetryPolicy | None = None,
+    max_requests: int | None = None,
+    grace_s: float = GRACE_S,
+    stall_s: float = STALL_S,
+    report: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Do the open tasks of a run, `at_once` at a time, next to other processes.
+
+    The first SIGINT or SIGTERM stops sending and lets requests in flight finish (`grace_s` after SIGTERM); a
+    second one drops them. Endpoints must be open, and stay open.
+
+    Returns:
+        What was done, once no task is left that this process can do.
+    """
+    worker = await store.write(rows.enter, "")
+    asker = Asker(store, run_id, worker, endpoints, backends, retries=retries, max_requests=max_requests)
+    tasks = _Tasks(store, asker, work, at_once)
+    watching = [
+        asyncio.create_task(_beat(store, worker, asker, stall_s)),
+        asyncio.create_task(_report(store, asker, report)),
+    ]
+
+    def interrupt() -> bool:
+        asker.stop(INTERRUPTED, "interrupted")
+        return asker.in_flight > 0
+
+    try:
+        with finish_on_signals(interrupt, grace_s=grace_s):
+            await tasks.run()
+        await asker.finish()
+    except BaseException:
+        asker.cancel()
+        raise
+    finally:
+        for task in watching:
+            task.cancel()
+        await store.write(rows.leave, worker)
+    counts = await store.read(rows.count_tasks, run_id)
+    outcome = tasks.outcome
+    outcome.open, outcome.sent = counts.get(OPEN, 0), asker.totals.sent
+    outcome.failures = dict(asker.totals.failures)
+    if asker.stopped is not None and outcome.stopped is None:
+        outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
+    return outcome
+
+
+class _Tasks:
+    """The tasks that this process does at a time."""
+
+    def __init__(self, store: Store, asker: Asker, work: Work, at_once: int) -> None:
+        self.outcome = Outcome()
+        self._store, self._asker, self._work, self._at_once = store, asker, work, at_once
+        self._tried: set[int] = set()
+        self._running: set[asyncio.Task[None]] = set()
+        self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()  # asyncio.wait looks at all each time
+        self._error: BaseException | None = None
+
+    async def run(self) -> None:
+        """Claim and do tasks until none is left that was not tried; wait for those of other processes."""
+        while True:
+            if len(self._running) <= self._at_once * 3 // 4 and not self._must_end():
+                await self._claim()
+            if self._running:
+                await self._one_ends()
+            elif self._must_end() or not await self._others_work():
+                break
+        if self._error is not None:
+            await self._asker.finish()
+            raise self._error
+
+    def _must_end(self) -> bool:
+        return self.outcome.stopped is not None or self._asker.stopping.is_set()
+
+    async def _claim(self) -> None:
+        # Tasks that were tried and stay open are claimed again and let go of: look past them.
+        count = self._at_once - len(self._running) + len(self._tried) - self.outcome.done
+        wish = Claim(self._asker.run_id, self._asker.worker, count)
+        for position, item in await self._store.write(rows.claim, wish):
+            if position in self._tried:
+                continue
+            self._tried.add(position)
+            task = asyncio.create_task(self._do(position, item))
+            task.add_done_callback(self._ended.put_nowait)
+            self._running.add(task)
+
+    async def _one_ends(self) -> None:
+        task = await self._ended.get()
+        self._running.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._error = self._error or error
+            self._asker.stop("error", repr(error))  # the others finish first
+
+    async def _others_work(self) -> bool:
+        """Wait a moment if other processes hold tasks of the run; return whether they do."""
+        if not await self._store.read(_held_elsewhere, (self._asker.run_id, self._asker.worker)):
+            return False
+        await asyncio.sleep(OTHERS_POLL_S)
+        return True
+
+    async def _do(self, position: int, item: str) -> None:
+        state, error = OPEN, None
+        try:
+            await self._work(self._asker, item)
+            state = DONE
+            self.outcome.done += 1
+        except Stopped as stopped:
+            if self.outcome.stopped is None:
+                self.outcome.stopped, self.outcome.message = stopped.kind, str(stopped)
+        except Failed as failed:
+            if failed.final:
+                state, error = FAILED_TASK, f"{failed.kind}: {failed}"
+                self.outcome.failed += 1
+        finally:
+            ended = Finished(self._asker.run_id, position, self._asker.worker, state, error)
+            await self._store.write(rows.finish, ended)
+
+
+def _held_elsewhere(session, asked):  # type: ignore[no-untyped-def]
+    raise NotImplementedError
+
+
+async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None:
+    warned = 0.0
+    while True:
+        await asyncio.sleep(min(BEAT_S, stall_s))
+        await store.write(rows.beat, worker)
+        silent_s = time.monotonic() - asker.last_answer_s
+        if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
+            warned = asker.last_answer_s
+            waits = "; ".join(filter(None, (endpoint.waits_for for endpoint in asker.endpoints.values())))
+            _LOG.warning("no answer for %.0f s: %d requests in flight. %s", silent_s, asker.in_flight, waits)
+
+
+async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
+    began = time.monotonic()
+    while True:
+        counts = await store.read(rows.count_tasks, asker.run_id)
+        totals, seconds = asker.totals, max(1e-9, time.monotonic() - began)
+        done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
+        report(
+            Progress(
+                done,
+                total,
+                totals.answered,
+                sum(totals.failures.values()),
+                asker.in_flight,
+                totals.answered / seconds,
+                totals.completion_tokens / seconds,
+                totals.pico_usd / 1e12,
+                None,
+            )
+        )
+        await asyncio.sleep(REPORT_S)
