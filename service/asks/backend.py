@@ -6,7 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from service.asks.request import Reply, Request
-from service.models.remote.money import Price
+from service.asks.money import Price
 
 
 class Endpoint(Protocol):
@@ -50,6 +50,11 @@ class Endpoint(Protocol):
     @property
     def waits_for(self) -> str:
         """What is in flight, in words, for the warning after minutes without an answer."""
+        ...
+
+    @property
+    def generated_tokens(self) -> int | None:
+        """Tokens generated so far, those of unfinished responses included; None: nobody knows."""
         ...
 
     @property

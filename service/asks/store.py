@@ -87,11 +87,12 @@ class Ended:
 
 @dataclass(frozen=True)
 class Claim:
-    """A wish for up to `count` open tasks of a run."""
+    """A wish for up to `count` open tasks of a run, without those at the positions `skip`."""
 
     run_id: str
     worker: int
     count: int
+    skip: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -438,7 +439,7 @@ def claim(session: Session, claims: Sequence[Claim]) -> list[list[tuple[int, str
             )
         first = (
             select(TaskRow.position)
-            .where(*is_open, TaskRow.worker.is_(None))
+            .where(*is_open, TaskRow.worker.is_(None), TaskRow.position.not_in(wish.skip))
             .order_by(TaskRow.position)
             .limit(wish.count)
             .with_for_update(skip_locked=True)
@@ -451,6 +452,19 @@ def claim(session: Session, claims: Sequence[Claim]) -> list[list[tuple[int, str
         )
         claimed.append(sorted((position, item) for position, item in rows))
     return claimed
+
+
+def others_hold(session: Session, workers: Sequence[tuple[str, int]]) -> list[bool]:
+    """Return for each (run, worker) whether other workers are at open tasks of the run."""
+    return [
+        session.scalar(
+            select(TaskRow.position)
+            .where(TaskRow.run_id == run_id, TaskRow.state == OPEN, TaskRow.worker != worker)
+            .limit(1)
+        )
+        is not None
+        for run_id, worker in workers
+    ]
 
 
 def finish(session: Session, finished: Sequence[Finished]) -> list[None]:

@@ -11,10 +11,11 @@ from service.asks.ask import INTERRUPTED, Asker, Backend, Failed, RetryPolicy, S
 from service.asks.backend import Endpoint
 from service.asks.store import Claim, Finished, Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
+from service.asks.money import PICO_PER_USD
 from service.models.stopping import GRACE_S, STALL_S, finish_on_signals
 
 BEAT_S = 30.0
-REPORT_S = 1.0
+REPORT_S = 2.0
 OTHERS_POLL_S = 1.0
 _LOG = logging.getLogger("tagrpo.asks")
 
@@ -132,13 +133,13 @@ class _Tasks:
     def __init__(self, store: Store, asker: Asker, work: Work, at_once: int) -> None:
         self.outcome = Outcome()
         self._store, self._asker, self._work, self._at_once = store, asker, work, at_once
-        self._tried: set[int] = set()
+        self._left_open: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
         self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()  # asyncio.wait looks at all each time
         self._error: BaseException | None = None
 
     async def run(self) -> None:
-        """Claim and do tasks until none is left that was not tried; wait for those of other processes."""
+        """Do each open task once; at the end wait for those of other processes, which may die."""
         while True:
             if len(self._running) <= self._at_once * 3 // 4 and not self._must_end():
                 await self._claim()
@@ -154,13 +155,9 @@ class _Tasks:
         return self.outcome.stopped is not None or self._asker.stopping.is_set()
 
     async def _claim(self) -> None:
-        # Tasks that were tried and stay open are claimed again and let go of: look past them.
-        count = self._at_once - len(self._running) + len(self._tried) - self.outcome.done
-        wish = Claim(self._asker.run_id, self._asker.worker, count)
+        count = self._at_once - len(self._running)
+        wish = Claim(self._asker.run_id, self._asker.worker, count, frozenset(self._left_open))
         for position, item in await self._store.write(rows.claim, wish):
-            if position in self._tried:
-                continue
-            self._tried.add(position)
             task = asyncio.create_task(self._do(position, item))
             task.add_done_callback(self._ended.put_nowait)
             self._running.add(task)
@@ -174,7 +171,7 @@ class _Tasks:
 
     async def _others_work(self) -> bool:
         """Wait a moment if other processes hold tasks of the run; return whether they do."""
-        if not await self._store.read(_held_elsewhere, (self._asker.run_id, self._asker.worker)):
+        if not await self._store.read(rows.others_hold, (self._asker.run_id, self._asker.worker)):
             return False
         await asyncio.sleep(OTHERS_POLL_S)
         return True
@@ -193,12 +190,10 @@ class _Tasks:
                 state, error = FAILED_TASK, f"{failed.kind}: {failed}"
                 self.outcome.failed += 1
         finally:
+            if state == OPEN:
+                self._left_open.add(position)
             ended = Finished(self._asker.run_id, position, self._asker.worker, state, error)
             await self._store.write(rows.finish, ended)
-
-
-def _held_elsewhere(session, asked):  # type: ignore[no-untyped-def]
-    raise NotImplementedError
 
 
 async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None:
@@ -214,22 +209,25 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
 
 
 async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
-    began = time.monotonic()
+    began, done_before = time.monotonic(), None
     while True:
         counts = await store.read(rows.count_tasks, asker.run_id)
-        totals, seconds = asker.totals, max(1e-9, time.monotonic() - began)
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
+        done_before = done if done_before is None else done_before
+        seconds, totals = time.monotonic() - began, asker.totals
+        rate = (done - done_before) / seconds if seconds else 0.0
+        generated = sum(endpoint.generated_tokens or 0 for endpoint in asker.endpoints.values())
         report(
             Progress(
-                done,
-                total,
-                totals.answered,
-                sum(totals.failures.values()),
-                asker.in_flight,
-                totals.answered / seconds,
-                totals.completion_tokens / seconds,
-                totals.pico_usd / 1e12,
-                None,
+                done=done,
+                total=total,
+                answered=totals.answered,
+                failed=sum(totals.failures.values()),
+                in_flight=asker.in_flight,
+                requests_per_s=totals.answered / seconds if seconds else 0.0,
+                tokens_per_s=max(generated, totals.completion_tokens) / seconds if seconds else 0.0,
+                usd=totals.pico_usd / PICO_PER_USD,
+                seconds_left=(total - done) / rate if rate else None,
             )
         )
         await asyncio.sleep(REPORT_S)
