@@ -31,6 +31,7 @@ from service.asks.request import (
 from service.asks.store import ELSEWHERE, NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED
 from service.asks.tables import FINAL as FINAL_STATE
+from service.models.stopping import GRACE_S, STALL_S
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
@@ -98,6 +99,24 @@ class Backend(Protocol):
     async def obtain(self, request: Request, asker: "Asker") -> Answer: ...
 
 
+@dataclass(frozen=True)
+class Models:
+    """The open endpoints of a command, by `Request.model`, and how they are asked.
+
+    `backends` answer in another way than by single requests. `at_once` tasks are under way at a time. After
+    SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an answer a warning says
+    what the run waits for.
+    """
+
+    endpoints: Mapping[str, Endpoint]
+    backends: Mapping[str, Backend] = field(default_factory=dict)
+    retries: RetryPolicy = field(default_factory=RetryPolicy)
+    max_requests: int | None = None
+    at_once: int = 256
+    grace_s: float = GRACE_S
+    stall_s: float = STALL_S
+
+
 @dataclass
 class Totals:
     """What this process sent and received."""
@@ -112,35 +131,13 @@ class Totals:
 class Asker:
     """Asks models for one run in this process.
 
-    With `endpoints` empty and no backends it only replays: `ask` returns stored answers and raises
-    `NotStored` for others.
+    Without endpoints and backends it only replays: `ask` returns stored answers and raises `NotStored` for
+    others.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        run_id: str,
-        worker: int,
-        endpoints: Mapping[str, Endpoint],
-        backends: Mapping[str, Backend] | None = None,
-        *,
-        retries: RetryPolicy | None = None,
-        max_requests: int | None = None,
-    ) -> None:
-        """Set up.
-
-        Args:
-            store: Where asks are kept.
-            run_id: The run that pays.
-            worker: This process, as `store.enter` numbered it.
-            endpoints: By `Request.model`.
-            backends: By `Request.model`; a backend is asked before an endpoint.
-            retries: When and how often to try again.
-            max_requests: How many attempts this process may send.
-        """
-        self.store, self.run_id, self.worker = store, run_id, worker
-        self.endpoints, self.backends = endpoints, backends or {}
-        self.retries, self.max_requests = retries or RetryPolicy(), max_requests
+    def __init__(self, store: Store, run_id: str, worker: int, models: Models) -> None:
+        """Set up; `run_id` pays, `worker` is this process as `store.enter` numbered it."""
+        self.store, self.run_id, self.worker, self.models = store, run_id, worker, models
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
         self.totals = Totals()
@@ -186,7 +183,7 @@ class Asker:
         """Send nothing more; requests in flight finish, pauses between attempts end at once."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
-        for endpoint in self.endpoints.values():
+        for endpoint in self.models.endpoints.values():
             endpoint.wake()
 
     async def finish(self) -> None:
@@ -221,9 +218,9 @@ class Asker:
     async def _ask(self, request: Request) -> Answer:
         if (stored := await self.find(request)) is not None:
             return stored
-        if (backend := self.backends.get(request.model)) is not None:
+        if (backend := self.models.backends.get(request.model)) is not None:
             return await backend.obtain(request, self)
-        endpoint = self.endpoints.get(request.model)
+        endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} was never asked for this {request.kind}")
         return await self._send_until_answered(request, endpoint)
@@ -241,8 +238,8 @@ class Asker:
                 continue
             ask_id, fault = result
             attempts, time_outs = attempts + 1, time_outs + (fault.kind == TIME_OUT)
-            final = self.is_final(fault) or time_outs >= self.retries.time_outs
-            pause_s = None if final else self.retries.pause_s(fault, attempts)
+            final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
+            pause_s = None if final else self.models.retries.pause_s(fault, attempts)
             await self.end_failed(ask_id, fault, final=final)
             if pause_s is None or self.stopping.is_set():
                 self.count_failure(fault)
@@ -311,8 +308,8 @@ class Asker:
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
             raise self.stopped
-        if self.max_requests is not None and self.totals.sent + 1 > self.max_requests:
-            raise Stopped(REQUESTS, f"--max-requests {self.max_requests} is reached")
+        if self.models.max_requests is not None and self.totals.sent + 1 > self.models.max_requests:
+            raise Stopped(REQUESTS, f"--max-requests {self.models.max_requests} is reached")
         return await self.store.write(rows.begin, attempt)
 
     async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
@@ -322,7 +319,11 @@ class Asker:
             Fault: the reply cannot be used; nothing was stored.
         """
         choices, (prompt_tokens, completion_tokens), model = read_reply(reply.body)
-        cost = None if not prompt_tokens + completion_tokens else cost_pico(price, prompt_tokens, completion_tokens)
+        cost = (
+            None
+            if not prompt_tokens + completion_tokens
+            else cost_pico(price, prompt_tokens, completion_tokens)
+        )
         ended = Ended(
             ask_id,
             ANSWERED,
@@ -366,8 +367,10 @@ class Asker:
             self.stop(fault.kind, fault.message)
         elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.totals.answered):
             self._failed_in_a_row += 1
-            if self._failed_in_a_row >= self.retries.halt_after:
-                self.stop(FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {fault.message}")
+            if self._failed_in_a_row >= self.models.retries.halt_after:
+                self.stop(
+                    FAILING, f"{self._failed_in_a_row} requests in a row failed, the last: {fault.message}"
+                )
 
     async def pause(self, seconds: float) -> None:
         """Wait, unless the run stops meanwhile.

@@ -14,7 +14,11 @@ class Price:
 
 
 def cost_pico(price: Price | None, prompt_tokens: int, completion_tokens: int) -> int | None:
-    return None if price is None else round(1e6 * (price.prompt * prompt_tokens + price.completion * completion_tokens))
+    return (
+        None
+        if price is None
+        else round(1e6 * (price.prompt * prompt_tokens + price.completion * completion_tokens))
+    )
 
 
 def worst_pico(request: Request, price: Price | None) -> int | None:

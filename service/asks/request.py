@@ -91,7 +91,9 @@ class Request:
         asked = {
             "scope": self.scope,
             "model": self.model,
-            "messages": [[each.role, each.content, [_part(part) for part in each.parts]] for each in self.messages],
+            "messages": [
+                [each.role, each.content, [_part(part) for part in each.parts]] for each in self.messages
+            ],
             "prompt": self.prompt,
             "sampling": dict(self.sampling),
             "seed": self.seed,
@@ -100,7 +102,9 @@ class Request:
             "response_schema": self.response_schema,
             "extra": dict(self.extra),
         }
-        return hashlib.blake2b(canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        return hashlib.blake2b(
+            canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16
+        ).digest()
 
 
 def _part(part: "str | Image") -> str:

@@ -270,7 +270,11 @@ def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
     _commit_money(
         session,
-        ((ask.run_id, each.cost_pico - (ask.worst_pico or 0)) for ask, each in known if each.cost_pico is not None),
+        (
+            (ask.run_id, each.cost_pico - (ask.worst_pico or 0))
+            for ask, each in known
+            if each.cost_pico is not None
+        ),
     )
     names = ("state", "cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
     now = time.time()
@@ -538,4 +542,3 @@ def read_notes(session: Session, names: Sequence[tuple[str, str]]) -> list[Any]:
     )
     kept = {(run_id, name): value[""] for run_id, name, value in rows}
     return [kept.get(key) for key in names]
-

@@ -3,16 +3,15 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from service.asks import store as rows
-from service.asks.ask import INTERRUPTED, Asker, Backend, Failed, RetryPolicy, Stopped
-from service.asks.backend import Endpoint
+from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.store import Claim, Finished, Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.asks.money import PICO_PER_USD
-from service.models.stopping import GRACE_S, STALL_S, finish_on_signals
+from service.models.stopping import finish_on_signals
 
 BEAT_S = 30.0
 REPORT_S = 2.0
@@ -77,29 +76,21 @@ async def work_on(
     store: Store,
     run_id: str,
     work: Work,
-    endpoints: Mapping[str, Endpoint],
-    *,
-    backends: Mapping[str, Backend] | None = None,
-    at_once: int = 256,
-    retries: RetryPolicy | None = None,
-    max_requests: int | None = None,
-    grace_s: float = GRACE_S,
-    stall_s: float = STALL_S,
+    models: Models,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
-    """Do the open tasks of a run, `at_once` at a time, next to other processes.
+    """Do the open tasks of a run next to other processes.
 
-    The first SIGINT or SIGTERM stops sending and lets requests in flight finish (`grace_s` after SIGTERM); a
-    second one drops them. Endpoints must be open, and stay open.
+    The first SIGINT or SIGTERM stops sending and lets requests in flight finish; a second one drops them.
 
     Returns:
         What was done, once no task is left that this process can do.
     """
     worker = await store.write(rows.enter, "")
-    asker = Asker(store, run_id, worker, endpoints, backends, retries=retries, max_requests=max_requests)
-    tasks = _Tasks(store, asker, work, at_once)
+    asker = Asker(store, run_id, worker, models)
+    tasks = _Tasks(store, asker, work, models.at_once)
     watching = [
-        asyncio.create_task(_beat(store, worker, asker, stall_s)),
+        asyncio.create_task(_beat(store, worker, asker, models.stall_s)),
         asyncio.create_task(_report(store, asker, report)),
     ]
 
@@ -108,7 +99,7 @@ async def work_on(
         return asker.in_flight > 0
 
     try:
-        with finish_on_signals(interrupt, grace_s=grace_s):
+        with finish_on_signals(interrupt, grace_s=models.grace_s):
             await tasks.run()
         await asker.finish()
     except BaseException:
@@ -135,7 +126,9 @@ class _Tasks:
         self._store, self._asker, self._work, self._at_once = store, asker, work, at_once
         self._left_open: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
-        self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()  # asyncio.wait looks at all each time
+        self._ended: asyncio.Queue[asyncio.Task[None]] = (
+            asyncio.Queue()
+        )  # asyncio.wait looks at all each time
         self._error: BaseException | None = None
 
     async def run(self) -> None:
@@ -186,9 +179,8 @@ class _Tasks:
             if self.outcome.stopped is None:
                 self.outcome.stopped, self.outcome.message = stopped.kind, str(stopped)
         except Failed as failed:
-            if failed.final:
-                state, error = FAILED_TASK, f"{failed.kind}: {failed}"
-                self.outcome.failed += 1
+            state, error = (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
+            self.outcome.failed += failed.final
         finally:
             if state == OPEN:
                 self._left_open.add(position)
@@ -204,7 +196,9 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
         silent_s = time.monotonic() - asker.last_answer_s
         if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
-            waits = "; ".join(filter(None, (endpoint.waits_for for endpoint in asker.endpoints.values())))
+            waits = "; ".join(
+                filter(None, (endpoint.waits_for for endpoint in asker.models.endpoints.values()))
+            )
             _LOG.warning("no answer for %.0f s: %d requests in flight. %s", silent_s, asker.in_flight, waits)
 
 
@@ -216,7 +210,7 @@ async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]
         done_before = done if done_before is None else done_before
         seconds, totals = time.monotonic() - began, asker.totals
         rate = (done - done_before) / seconds if seconds else 0.0
-        generated = sum(endpoint.generated_tokens or 0 for endpoint in asker.endpoints.values())
+        generated = sum(endpoint.generated_tokens or 0 for endpoint in asker.models.endpoints.values())
         report(
             Progress(
                 done=done,
