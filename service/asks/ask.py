@@ -28,7 +28,7 @@ from service.asks.request import (
     Request,
     read_reply,
 )
-from service.asks.store import ELSEWHERE, NO_ROOM, Attempt, Ended, Store
+from service.asks.store import NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED
 from service.asks.tables import FINAL as FINAL_STATE
 from service.models.stopping import GRACE_S, STALL_S

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
-from service.asks.request import Reply, Request
 from service.asks.money import Price
+from service.asks.request import Reply, Request
 
 
 class Endpoint(Protocol):

@@ -13,12 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import LargeBinary, Table, bindparam, case, func, insert, or_, select, update
+from sqlalchemy import Table, bindparam, case, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.tables import (
     ANSWERED,
-    DONE,
     FAILED,
     FAILED_TASK,
     FINAL,

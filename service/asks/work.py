@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from service.asks import store as rows
 from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Stopped
+from service.asks.money import PICO_PER_USD
 from service.asks.store import Claim, Finished, Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
-from service.asks.money import PICO_PER_USD
 from service.models.stopping import finish_on_signals
 
 BEAT_S = 30.0
