@@ -73,7 +73,7 @@ def grade_run(
     parts = _parts(db, problems, grader_row, boxed_only=boxed_only)
     for part, grades in grader.grade_parts(parts):
         rows = [
-            _row(sample_id, problem.id, grader_row, grade)
+            grade_row(sample_id, problem.id, grader_row, grade)
             for (sample_id, problem), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
@@ -147,7 +147,8 @@ def _has_grade(grader_row: int) -> ColumnElement[bool]:
     return exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
 
 
-def _row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:
+def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:
+    """Return a row of the table of grades."""
     return {
         "sample_id": sample_id,
         "grader_id": grader_row,

@@ -1,17 +1,38 @@
-"""Samples that are not there: still to be drawn, asked for in vain, or lost for good."""
+"""Samples that are not there: still to be drawn, asked for in vain, or lost for good.
+
+The tasks of an eval run are blocks of samples; `block_item` and `read_block` write and read a task's item.
+"""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, and_, case, func, select
+from sqlalchemy import ColumnElement, func, or_, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import HumanMove
-from evaluator.evals.tables import SAMPLE, GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
+from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
 from evaluator.grading import GradeValue
-from service.runs.tables import EMPTY, FAILED, FINAL, CellRow
+from service.asks.tables import DONE, FAILED_TASK, TaskRow
 
-_KIND = func.coalesce(CellRow.kind, "")  # a value that no index holds, see `_in_state`
+
+@dataclass(frozen=True)
+class Block:
+    """`count` samples of a problem of a run, from ordinal `first` on."""
+
+    run_problem_id: int
+    first: int
+    count: int
+
+
+def block_item(block: Block) -> str:
+    """Return the item of the task that draws a block."""
+    return f"{block.run_problem_id}:{block.first}:{block.count}"
+
+
+def read_block(item: str) -> Block:
+    """Return the block that a task draws."""
+    return Block(*map(int, item.split(":")))
 
 
 def samples_missing(session: Session, run_id: str, n: int) -> int:
@@ -22,7 +43,7 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
 def missing_by_problem(session: Session, run_id: str, n: int) -> dict[int, int]:
     """Return by problem of a run, in order, how many of `n` samples are not there.
 
-    By the counts of samples. Only where a problem has samples beyond `n` are its rows counted.
+    Taken from the counts of samples; rows are counted only if a problem has samples beyond `n`.
     """
     last = select(func.max(SampleRow.ordinal)).where(SampleRow.run_problem_id == RunProblemRow.id)
     rows = session.execute(
@@ -41,73 +62,50 @@ def missing_by_problem(session: Session, run_id: str, n: int) -> dict[int, int]:
     return missing
 
 
-def promised_by_position(session: Session, run_id: str, n: int) -> dict[int, int]:
-    """Return by a problem's position how many of its first `n` samples unanswered requests stand for."""
-    return _unanswered(session, run_id, n, [EMPTY, FAILED, FINAL])
+def unfinished_blocks(session: Session, run_id: str) -> list[Block]:
+    """Return the blocks of a run that are not drawn, those that failed for good included."""
+    items = session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE))
+    return [read_block(item) for item in items]
 
 
 def most_wanted(session: Session, run_id: str) -> int:
-    """Return the most samples of a problem that unanswered requests stand for; 0 where there are none."""
-    payload = CellRow.payload
-    ends = payload["first"].as_integer() + payload["count"].as_integer()
-    unanswered = (
-        select(func.max(ends)).where(_in_state([run_id], state), _KIND == SAMPLE)
-        for state in (EMPTY, FAILED, FINAL)
-    )
-    return max(session.scalar(query) or 0 for query in unanswered)
+    """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
+    return max((block.first + block.count for block in unfinished_blocks(session, run_id)), default=0)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem will not come: their requests failed for good."""
-    return sum(_unanswered(session, run_id, n, [FINAL]).values())
-
-
-def _unanswered(session: Session, run_id: str, n: int, states: Sequence[str]) -> dict[int, int]:
-    """Return by position how many of a problem's first `n` samples cells in these states stand for."""
-    first, count = CellRow.ordinal, CellRow.payload["count"].as_integer()
-    within = case((first + count > n, n - first), else_=count)
-    promised: dict[int, int] = defaultdict(int)
-    for state in states:
-        rows = session.execute(
-            select(CellRow.round, func.sum(within))
-            .where(_in_state([run_id], state), _KIND == SAMPLE, first < n)
-            .group_by(CellRow.round)
-        )
-        for position, samples in rows:
-            promised[position] += int(samples)
-    return promised
-
-
-def _in_state(run_ids: Sequence[str], state: str) -> ColumnElement[bool]:
-    """Return the condition of the runs' cells in a state that comes before any outcome.
-
-    So that SQLite finds them by the index of what is unread: one that holds all of a run's cells seems as
-    good to it where several states are asked for, or a kind can be looked up.
-    """
-    return and_(CellRow.scope.in_(run_ids), CellRow.state == state, CellRow.outcome.is_(None))
+    """Return how many of `n` samples for each problem never come: their requests failed for good."""
+    items = session.scalars(
+        select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
+    )
+    return sum(max(0, min(n - block.first, block.count)) for block in map(read_block, items))
 
 
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
-    """Return by run and by problem of the run the samples whose requests got no answer, for good or so far.
+    """Return by run and problem the samples whose requests got no answer, for good or so far.
 
-    Nobody knows what they would have been, so every pass@k takes them as unknown. What was not asked for yet
-    is no part of it: why it is not there has nothing to do with the answer.
+    Nobody knows what they would have been, so every pass@k takes them as unknown. Blocks that were not asked
+    for yet are left out: their absence has nothing to do with their answers.
     """
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
-    for state in (FAILED, FINAL):
-        cells = select(CellRow.scope, CellRow.payload).where(_in_state(run_ids, state), _KIND == SAMPLE)
-        for run_id, payload in session.execute(cells):
-            missing[run_id][payload["run_problem"]] += payload["count"]
+    tasks = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), _was_asked_in_vain())
+    for run_id, item in session.execute(tasks):
+        block = read_block(item)
+        missing[run_id][block.run_problem_id] += block.count
     return missing
+
+
+def _was_asked_in_vain() -> ColumnElement[bool]:
+    return or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
 
 
 def rates_of_short(
     session: Session, run_ids: Sequence[str], moves: Mapping[int, Sequence[HumanMove]]
 ) -> dict[tuple[str, int], tuple[int, float]]:
-    """Return by run and grader what samples asked for in vain add: problems that have no other, sum of rates.
+    """Return by run and grader what samples asked for in vain add: problems without others, sum of rates.
 
     Args:
-        moves: what people's grades say of the runs' problems; they count.
+        moves: What people's grades say of the runs' problems; they count.
     """
     row = GradeCountsRow
     added: dict[tuple[str, int], tuple[int, float]] = {}

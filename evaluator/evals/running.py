@@ -1,31 +1,31 @@
-"""Drives an eval run: plan what is missing as cells, have them drawn and stored, look again, grade."""
+"""Draw and grade an eval run. A task is a block of samples of a problem; they are stored with their grades."""
 
 import math
-import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import Table, func, insert, select
+from sqlalchemy import Table, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.grading import Graded, grade_run
-from evaluator.evals.missing import (
-    missing_by_problem,
-    promised_by_position,
-    samples_lost,
-    samples_missing,
-)
+from evaluator.evals.grading import Graded, grade_row, grade_run
+from evaluator.evals.missing import Block, block_item, read_block, samples_lost, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
-from evaluator.grading import Grader
-from service.database import Database, in_parts
+from evaluator.evals.tables import SAMPLE, GradeRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.grading import Grade, GradeCase, Grader
+from evaluator.grading.versions import answers_of, grader_id
+from service.asks.ask import INTERRUPTED, Asker, Models
+from service.asks.prompts import prompt_request
+from service.asks.request import Answer, Request
+from service.asks.store import Grouped, Store, add_tasks, reopen_failed
+from service.asks.tables import AskBodyRow, AskRow, TaskRow
+from service.asks.work import Outcome, Progress, work_on
+from service.database import Database, upsert
 from service.errors import InputError
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Response, Sampler, sample_seed
+from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
     SHORT_ANSWER,
@@ -37,36 +37,24 @@ from service.models.estimate import (
     times,
     tokens,
 )
-from service.runs.cells import (
-    Cell,
-    CellPlan,
-    add_cells,
-    fill_cell,
-    is_complete,
-    open_cells,
-    reopen_failed_cells,
-)
-from service.runs.leases import OTHERS_POLL_S, release_dead_leases
+from service.questions.images.store import load_images
 from service.runs.store import Run, finish_run
-from service.runs.tables import FILLED, CellRow
 from service.telling import TellStage
-
-_PROBLEMS_PER_PART, _SAMPLES_PER_PART, _CELLS_PER_PART = 500, 20_000, 5_000
-"""What one transaction plans at most, but for a problem that has more samples."""
 
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
+_INSERT_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 @dataclass(frozen=True)
 class EvalOutcome:
     """What one invocation did.
 
-    `drawn` samples are new, those of other processes included; `missing` are not there of `n` for each
-    problem, of which `lost` are not asked for again: their requests failed for good. `stopped` says why
-    sampling stopped before (budget, interrupted, failing, ...), `message` in a sentence; `failures` counts
-    failed requests by kind.
+    `drawn` samples are new, those of other processes included. `missing` samples are not there of `n` for
+    each problem; `lost` ones of them failed for good. `stopped` says in a word why sampling stopped early
+    (budget, interrupted, failing, ...), `message` in a sentence; `failures` counts failed requests by kind,
+    `sent` all attempts.
     """
 
     drawn: int
@@ -76,41 +64,82 @@ class EvalOutcome:
     stopped: str | None = None
     message: str | None = None
     failures: dict[str, int] = field(default_factory=dict)
+    sent: int = 0
 
 
-def run_eval(
+async def run_eval(
     db: Database,
     run: Run,
-    sampler: Sampler,
+    models: Models,
     n: int,
     report: TellStage,
     *,
     grader: Grader,
     retry_final: bool = False,
 ) -> EvalOutcome:
-    """Draw what is missing of `n` samples a problem, then grade all samples.
+    """Draw what is missing of `n` samples per problem, and grade all samples.
 
-    Several processes may work on one run. Samples there already are never drawn again, so a larger `n` draws
-    only the difference. Grading happens whatever stopped the sampling, except an interruption. What failed
-    for good is asked for again only with `retry_final`.
+    Several processes may work on one run. Existing samples are never drawn again, so a larger `n` draws only
+    the difference. Requests that failed for good are sent again only with `retry_final`.
 
     Raises:
         InputError: `n` is less than 1 or more than 100,000.
     """
     check_n(n)
     with db.write() as session:
-        reopen_failed_cells(session, run.id, final=retry_final)
-    outcome = _draw(db, run, sampler, n, report)
-    if outcome.stopped == "interrupted":
-        return outcome
-    graded = grade_run(
-        db,
-        run.id,
-        grader,
-        lambda done, total: report("grading", done, total, ""),
-        version=run_version(run),
+        if retry_final:
+            reopen_failed(session, run.id)
+        finish_run(session, run.id, finished=False)
+        problems = run_problems(session, run.id)
+        plan_blocks(session, run.id, problems, n, EvalSpec.from_json(run.spec).sampling.samples_per_request)
+        missing = samples_missing(session, run.id, n)
+        grader_row = grader_id(session, run_version(run))
+    store = Store(db)
+    drawing = _Drawing(store, run, {problem.id: problem for problem in problems}, grader, grader_row)
+
+    def tell(progress: Progress) -> None:
+        report("sampling", progress.done, progress.total, progress.words)
+
+    try:
+        outcome = await work_on(store, run.id, drawing.draw, models, tell)
+    finally:
+        drawing.close()
+        store.close()
+    return _conclude(db, run, n, missing, outcome, drawing.graded, grader, report)
+
+
+def _conclude(
+    db: Database,
+    run: Run,
+    n: int,
+    missing_before: int,
+    outcome: Outcome,
+    graded: Counter[str],
+    grader: Grader,
+    report: TellStage,
+) -> EvalOutcome:
+    with db.write() as session:
+        missing, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
+        finish_run(session, run.id, finished=missing == lost and not outcome.open)
+    if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
+        late = grade_run(
+            db,
+            run.id,
+            grader,
+            lambda done, total: report("grading", done, total, ""),
+            version=run_version(run),
+        )
+        graded.update({"correct": late.correct, "wrong": late.wrong, "unknown": late.unknown})
+    return EvalOutcome(
+        drawn=missing_before - missing,
+        missing=missing,
+        lost=lost,
+        graded=Graded(graded["correct"], graded["wrong"], graded["unknown"]),
+        stopped=outcome.stopped,
+        message=outcome.message,
+        failures=outcome.failures,
+        sent=outcome.sent,
     )
-    return replace(outcome, graded=graded)
 
 
 def estimate_eval(
@@ -164,220 +193,27 @@ def check_n(n: int) -> None:
         raise InputError(f"{n} samples a problem; give 1 to {MAX_SAMPLES:,}.")
 
 
-def _draw(db: Database, run: Run, sampler: Sampler, n: int, report: TellStage) -> EvalOutcome:
-    spec = EvalSpec.from_json(run.spec)
-    with db.write() as session:
-        release_dead_leases(session, run.id)
-        finish_run(session, run.id, finished=False)
-        problems = run_problems(session, run.id)
-        missing, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
-    cells = EvalCells(db, run.id, spec, {problem.id: problem for problem in problems})
-    begun, total = missing, n * len(problems)
-    stopped = message = None
-    failures: Counter[str] = Counter()
-    while missing > lost:
-        with db.write() as session:
-            release_dead_leases(session, run.id)
-        plan_run(db, run.id, problems, n, spec.sampling.samples_per_request)
-        filled = sampler.fill(cells, _Progress(report, total - missing, total))
-        failures.update(filled.failures)
-        before = missing
-        with db.read() as session:
-            missing = samples_missing(session, run.id, n)
-            lost = samples_lost(session, run.id, n)
-            elsewhere = open_cells(session, run.id)
-        if filled.stopped is not None:
-            stopped, message = filled.stopped, filled.message
-            break
-        if missing < before:
-            continue
-        if not elsewhere:
-            break  # only requests that failed are left
-        report("waiting for another process", total - missing, total, f"{elsewhere:,} requests")
-        time.sleep(OTHERS_POLL_S)
-    with db.write() as session:
-        # A smaller n leaves requests open that a larger one has planned.
-        finish_run(session, run.id, finished=missing == lost and is_complete(session, run.id))
-    return EvalOutcome(begun - missing, missing, lost, Graded(0, 0, 0), stopped, message, dict(failures))
-
-
-class _Progress:
-    """Turns a sampler's steps into the state of the run."""
-
-    def __init__(self, report: TellStage, there: int, total: int) -> None:
-        self._report, self._there, self._total = report, there, total
-
-    def __call__(self, drawn: int, words: str) -> None:
-        self._there += drawn
-        self._report("sampling", min(self._there, self._total), self._total, words)
-
-
-def plan_run(
-    db: Database, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
+def plan_blocks(
+    session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
 ) -> int:
-    """Make cells for what is missing of `n` samples a problem; return the number of new cells.
+    """Give a run the tasks for what it lacks of `n` samples per problem; return how many are new.
 
-    Some problems at a time, each part in a transaction of its own: others write in between, and what a kill
-    leaves out is planned at the next call. Problems that lack nothing are not looked at.
-    """
-    with db.read() as session:
-        missing = missing_by_problem(session, run_id, n)
-        promised = promised_by_position(session, run_id, n)
-    lacking = [problem for problem in problems if missing[problem.id] > promised.get(problem.position, 0)]
-    size = min(_PROBLEMS_PER_PART, max(1, _SAMPLES_PER_PART // n))
-    planned = 0
-    for part in in_parts(lacking, size):
-        made = _CELLS_PER_PART
-        while made == _CELLS_PER_PART:
-            made = db.write_again(
-                lambda session: plan_samples(
-                    session,
-                    run_id,
-                    part,  # noqa: B023  (called at once)
-                    n,
-                    samples_per_request,
-                    most=_CELLS_PER_PART,
-                )
-            )
-            planned += made
-    return planned
-
-
-def plan_samples(
-    session: Session,
-    run_id: str,
-    problems: Sequence[RunProblem],
-    n: int,
-    samples_per_request: int,
-    *,
-    most: int | None = None,
-) -> int:
-    """Make cells for what is missing of `n` samples of these problems, `most` at a time; return how many.
-
-    What is drawn or planned already stays, so a run of 32 samples grows to 128 by 96, and responses that a
-    server left out of an answer are asked for again.
+    Blocks that it has stay, so that a run of 32 samples grows to 128 by 96.
     """
     covered: dict[int, set[int]] = defaultdict(set)
-    drawn = select(SampleRow.run_problem_id, SampleRow.ordinal).where(
-        SampleRow.run_problem_id.in_([problem.id for problem in problems]), SampleRow.ordinal < n
-    )
-    for run_problem_id, ordinal in session.execute(drawn):
-        covered[run_problem_id].add(ordinal)
-    attempts: dict[tuple[int, int], int] = defaultdict(int)
-    cells = select(CellRow.payload, CellRow.state).where(
-        CellRow.scope == run_id,
-        CellRow.kind == SAMPLE,
-        CellRow.subject_id.in_({problem.problem_id for problem in problems}),
-    )
-    for payload, state in session.execute(cells):
-        run_problem_id, first, count = payload["run_problem"], payload["first"], payload["count"]
-        attempts[run_problem_id, first] += 1
-        if state != FILLED:  # still to be drawn
-            covered[run_problem_id].update(range(first, first + count))
-    plans = (
-        CellPlan(
-            scope=run_id,
-            kind=SAMPLE,
-            subject_id=problem.problem_id,
-            round=problem.position,  # the same problem may stand in two groups of a neighbor set
-            ordinal=first,
-            attempt=attempts[problem.id, first],
-            payload={"run_problem": problem.id, "first": first, "count": count},
-        )
+    for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
+        block = read_block(item)
+        covered[block.run_problem_id].update(range(block.first, block.first + block.count))
+    items = [
+        block_item(Block(problem.id, first, count))
         for problem in problems
         for first, count in _gaps(covered[problem.id], n, samples_per_request)
-    )
-    made = list(islice(plans, most))
-    add_cells(session, run_id, made)
-    return len(made)
-
-
-def store_samples(
-    session: Session, cell: Cell, drawn: Sequence[Response], seeds: Sequence[int | None]
-) -> None:
-    """Write what a cell brought: headers and texts. Fewer than the cell's count is fine, more is not.
-
-    Raises:
-        ValueError: more responses than the cell asked for.
-    """
-    count, first, run_problem = cell.payload["count"], cell.payload["first"], cell.payload["run_problem"]
-    if len(drawn) > count:
-        raise ValueError(f"{len(drawn)} responses for a cell of {count}")
-    if not drawn:
-        return
-    samples = [
-        NewSample(run_problem, first + place, cell.id, seed, response)
-        for place, (response, seed) in enumerate(zip(drawn, seeds, strict=False))
     ]
-    insert_samples(session, samples)
-
-
-@dataclass(frozen=True)
-class NewSample:
-    """A response with its place in a run; `cell_id` is None where it was imported."""
-
-    run_problem_id: int
-    ordinal: int
-    cell_id: int | None
-    seed: int | None
-    response: Response
-
-
-def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:
-    """Write headers and texts of samples, one at least, in a write transaction; return their ids."""
-    connection = session.connection()
-    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
-    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
-    ids = range(next_id, next_id + len(samples))
-    headers = [
-        {
-            "id": id,
-            "run_problem_id": sample.run_problem_id,
-            "ordinal": sample.ordinal,
-            "cell_id": sample.cell_id,
-            "seed": sample.seed,
-            "stop_reason": sample.response.stop_reason,
-            "prompt_tokens": sample.response.prompt_tokens,
-            "completion_tokens": sample.response.completion_tokens,
-        }
-        for id, sample in zip(ids, samples, strict=True)
-    ]
-    connection.execute(_INSERT_SAMPLES, headers)
-    texts = [{"sample_id": id, "text": sample.response.text} for id, sample in zip(ids, samples, strict=True)]
-    connection.execute(_INSERT_TEXTS, texts)
-    return ids
-
-
-@dataclass(frozen=True)
-class EvalCells(CellsToDraw):
-    """The empty cells of an eval run, and how to fill them."""
-
-    def leased(self, cell: Cell) -> LeasedCell:
-        """Return a cell with its seeds, which follow from the run's, the problem and the ordinal."""
-        problem = self.problems.get(cell.payload["run_problem"]) or self._added(cell)
-        first, count = cell.payload["first"], cell.payload["count"]
-        seeds = tuple(
-            sample_seed(self.spec.sampling.seed, problem.problem_id, ordinal)
-            for ordinal in range(first, first + count)
-        )
-        return LeasedCell(cell, problem, count, seeds)
-
-    def _added(self, cell: Cell) -> RunProblem:
-        """Return a problem by which another process has let the run grow meanwhile."""
-        with self.db.read() as session:
-            (problem,) = read_problems(session, RunProblemRow.id == cell.payload["run_problem"])
-        return problem
-
-    def keep(self, session: Session, drawn: DrawnCell) -> None:
-        """Fill a cell and write its samples in the transaction of `session`."""
-        if fill_cell(session, drawn.leased.cell.id, drawn.raw, drawn.receipt):
-            leased = drawn.leased
-            seeds = leased.seeds if drawn.seeded else [None] * leased.count
-            store_samples(session, leased.cell, drawn.responses, seeds)
+    return add_tasks(session, run_id, items)
 
 
 def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, count) of the ordinals below `n` that are not covered, `longest` at most in one."""
+    """Yield (first, count) of the ordinals below `n` that are not covered, at most `longest` in one."""
     first = None
     for ordinal in range(n + 1):
         missing = ordinal < n and ordinal not in covered
@@ -386,3 +222,168 @@ def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
         elif first is not None and (not missing or ordinal - first == longest):
             yield first, ordinal - first
             first = ordinal if missing else None
+
+
+class _Drawing:
+    """Draws, grades and stores the blocks of one run."""
+
+    def __init__(
+        self, store: Store, run: Run, problems: Mapping[int, RunProblem], grader: Grader, grader_row: int
+    ) -> None:
+        self.graded: Counter[str] = Counter()
+        self._store, self._run, self._problems = store, run, problems
+        self._spec = EvalSpec.from_json(run.spec)
+        self._boxed_only = answers_of(run_version(run)) == "boxed"
+        self._grader_row = grader_row
+        self._grades = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
+
+    async def draw(self, asker: Asker, item: str) -> None:
+        """Draw one block; a server that sends fewer responses is asked again for the rest."""
+        block = read_block(item)
+        problem = self._problems.get(block.run_problem_id) or await self._added(block)
+        samples: list[NewSample] = []
+        while len(samples) < block.count:
+            first, left = block.first + len(samples), block.count - len(samples)
+            seed = sample_seed(self._spec.sampling.seed, problem.problem_id, first)
+            answer = await asker.ask(await self._request(problem, first, left, seed))
+            samples += _samples(problem, first, seed, left, answer)
+        cases = [
+            GradeCase(sample.response.text, problem.answer, problem.kind, problem.tolerance, self._boxed_only)
+            for sample in samples
+        ]
+        grades: Sequence[Grade] = await self._grades.do("grade", cases)
+        new = await self._store.write(_store_blocks, (samples, grades, self._grader_row))
+        self.graded.update(grade.value for grade in grades if new)
+
+    def close(self) -> None:
+        self._grades.close()
+
+    async def _request(self, problem: RunProblem, first: int, count: int, seed: int | None) -> Request:
+        images = await self._store.read(_read_images, problem.images) if problem.images else ()
+        return prompt_request(
+            self._spec.model,
+            self._spec.prompt,
+            self._spec.sampling,
+            problem.text,
+            images,
+            seed=seed,
+            n=count,
+            # A problem can be in two groups of a neighbor set, and a provider may take no seed.
+            draw=problem.position * MAX_SAMPLES + first,
+            kind=SAMPLE,
+            about=problem.problem_id,
+            scope=self._run.id,
+        )
+
+    async def _added(self, block: Block) -> RunProblem:
+        """Return a problem by which another process has let the run grow meanwhile."""
+        return await self._store.read(_read_added, block.run_problem_id)
+
+
+def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
+    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
+    if seed is None:
+        return None
+    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
+
+
+def _samples(
+    problem: RunProblem, first: int, seed: int | None, count: int, answer: Answer
+) -> "list[NewSample]":
+    """Return the samples of an answer, at most `count`; tokens are known of one that came alone."""
+    alone = len(answer.choices) == 1
+    return [
+        NewSample(
+            problem.id,
+            first + place,
+            answer.ask_id,
+            seed if answer.seeded else None,
+            choice.full_text,
+            choice.finish_reason,
+            answer.prompt_tokens or None,
+            (answer.completion_tokens or None) if alone else None,
+        )
+        for place, choice in enumerate(answer.choices[:count])
+    ]
+
+
+def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list[list[Grade]]:
+    grades = iter(grader.grade_many([case for block in blocks for case in block]))
+    return [[next(grades) for _ in block] for block in blocks]
+
+
+def _read_images(session: Session, wanted: Sequence[tuple[str, ...]]) -> list[tuple[Any, ...]]:
+    images = load_images(session, (id for ids in wanted for id in ids))
+    return [tuple(images[id] for id in ids) for ids in wanted]
+
+
+def _read_added(session: Session, ids: Sequence[int]) -> list[RunProblem]:
+    problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
+    return [problems[id] for id in ids]
+
+
+@dataclass(frozen=True)
+class NewSample:
+    """A response with its place in a run; `ask_id` is None if it was imported.
+
+    `stop_reason` is stop, length (cut at the limit of tokens), content_filter, or the server's own word.
+    """
+
+    run_problem_id: int
+    ordinal: int
+    ask_id: int | None
+    seed: int | None
+    text: str
+    stop_reason: str
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+
+
+_DrawnBlock = tuple[Sequence[NewSample], Sequence[Grade], int]
+"""Samples of a block, their grades, and the row of the grader's version."""
+
+
+def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]:
+    """Write blocks with their grades; return which are new, as another process may have stored one."""
+    fresh = [block for block in blocks if not _is_stored(session, block[0][0])]
+    samples = [sample for block in fresh for sample in block[0]]
+    if samples:
+        grades = [(grade, row) for _, grades, row in fresh for grade in grades]
+        rows = [
+            grade_row(id, sample.run_problem_id, grader_row, grade)
+            for id, sample, (grade, grader_row) in zip(
+                insert_samples(session, samples), samples, grades, strict=True
+            )
+        ]
+        session.connection().execute(_INSERT_GRADES, rows)
+        _drop_bodies(session, {sample.ask_id for sample in samples if sample.ask_id is not None})
+    return [block in fresh for block in blocks]
+
+
+def _is_stored(session: Session, sample: NewSample) -> bool:
+    there = select(SampleRow.id).where(
+        SampleRow.run_problem_id == sample.run_problem_id, SampleRow.ordinal == sample.ordinal
+    )
+    return session.scalar(there) is not None
+
+
+def _drop_bodies(session: Session, ask_ids: set[int]) -> None:
+    """Forget replies whose texts are stored as samples, so that they are stored once."""
+    session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(ask_ids)))
+    session.execute(update(AskRow).where(AskRow.id.in_(ask_ids)).values(key=None))
+
+
+def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:
+    """Write headers and texts of at least one sample in a write transaction; return their ids."""
+    connection = session.connection()
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (connection.execute(_LAST_SAMPLE).scalar() or 0) + 1
+    ids = range(next_id, next_id + len(samples))
+    headers = [
+        {"id": id} | {name: value for name, value in vars(sample).items() if name != "text"}
+        for id, sample in zip(ids, samples, strict=True)
+    ]
+    connection.execute(_INSERT_SAMPLES, headers)
+    texts = [{"sample_id": id, "text": sample.text} for id, sample in zip(ids, samples, strict=True)]
+    connection.execute(_INSERT_TEXTS, texts)
+    return ids

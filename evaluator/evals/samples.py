@@ -25,10 +25,10 @@ from evaluator.evals.tables import (
     SampleTextRow,
 )
 from evaluator.grading import GradeValue
+from service.asks.tables import AskRow
 from service.database import in_parts
 from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
-from service.runs.tables import CellRow
 
 UNGRADED, HUMAN = "ungraded", "human"
 """What to ask `browse_samples` for, beside the grades' values: samples that neither this version of the
@@ -145,12 +145,12 @@ def count_tokens(
             func.count(),
             func.count(SampleRow.completion_tokens),
             func.coalesce(func.sum(SampleRow.completion_tokens), 0),
-            func.max(CellRow.completion_tokens),
+            func.max(AskRow.completion_tokens),
         )
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .outerjoin(CellRow, CellRow.id == SampleRow.cell_id)
+        .outerjoin(AskRow, AskRow.id == SampleRow.ask_id)
         .where(RunProblemRow.run_id == run_id)
-        .group_by(SampleRow.run_problem_id, SampleRow.cell_id)
+        .group_by(SampleRow.run_problem_id, SampleRow.ask_id)
     )
     counted: dict[int, tuple[int, int]] = {}
     for problem, samples, with_tokens, tokens, together in rows:

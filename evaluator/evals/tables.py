@@ -10,13 +10,14 @@ from sqlalchemy import JSON, ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
+from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
 from service.database.triggers import append_only, count_new_rows, on_creation, statement_trigger
 from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
-"""The kind of the cells of an eval run; one cell draws `count` samples from ordinal `first` on."""
+"""The kind of an eval run's asks."""
 
 
 @append_only
@@ -61,7 +62,7 @@ class SampleRow(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     run_problem_id: Mapped[int] = mapped_column(ForeignKey("run_problems.id"))
     ordinal: Mapped[int]  # 0.. within run and problem
-    cell_id: Mapped[int | None] = mapped_column(ForeignKey("cells.id"))  # null where imported
+    ask_id: Mapped[int | None] = mapped_column(ForeignKey("asks.id"))  # null if imported
     seed: Mapped[int | None]
     stop_reason: Mapped[str]  # stop, length, content_filter, ...
     prompt_tokens: Mapped[int | None]
@@ -69,7 +70,7 @@ class SampleRow(Base):
 
     __table_args__ = (
         Index(None, "run_problem_id", "ordinal", unique=True),
-        Index(None, "cell_id"),
+        Index(None, "ask_id"),
     )
 
 

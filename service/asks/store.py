@@ -379,7 +379,7 @@ def _lose(session: Session, ask_ids: Sequence[int]) -> None:
 
 
 def reopen_failed(session: Session, run_id: str) -> int:
-    """Let the final failures and failed tasks of a run be tried again; return how many tasks were reopened."""
+    """Let final failures and failed tasks of a run be tried again; return how many tasks."""
     session.execute(
         update(AskRow).where(AskRow.run_id == run_id, AskRow.state == FINAL).values(state=FAILED, key=None)
     )

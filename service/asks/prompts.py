@@ -1,0 +1,70 @@
+"""How a text becomes a request: through a prompt's template, with its images in their places."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from service.asks.request import Message, Request
+from service.errors import InputError
+from service.models.settings import NO_RAW_IMAGES, PromptSpec, Sampling
+from service.questions.images import PLACEHOLDER, Image, split_at_images
+
+
+def prompt_request(
+    model: str,
+    prompt: PromptSpec,
+    sampling: Sampling,
+    text: str,
+    images: Sequence[Image] = (),
+    **identity: Any,
+) -> Request:
+    """Return the request that puts `text` to a model.
+
+    Args:
+        model: As in `Request.model`.
+        prompt: Template, form, system message and chat-template arguments.
+        sampling: All decoding settings.
+        text: A question or problem; `<image>` marks the places of its images.
+        images: In the order of their places.
+        identity: Further fields of the request: seed, n, draw, kind, about, scope, response_schema.
+
+    Raises:
+        InputError: raw text has images, or not as many places as images.
+    """
+    filled = prompt.fill(text)
+    decoding = {name: getattr(sampling, name) for name in Sampling.__dataclass_fields__}
+    if prompt.form == "raw":
+        if images:
+            raise InputError(NO_RAW_IMAGES)
+        return Request(model, prompt=filled, sampling=decoding, **identity)
+    system = (Message("system", prompt.system),) if prompt.system is not None else ()
+    kwargs = dict(prompt.chat_template_kwargs)
+    return Request(
+        model,
+        messages=(*system, message_with_images(filled, text, images)),
+        sampling=decoding,
+        extra={"chat_template_kwargs": kwargs} if kwargs else {},
+        **identity,
+    )
+
+
+def message_with_images(content: str, question: str, images: Sequence[Image]) -> Message:
+    """Return a user message whose content holds a question, with the question's images in their places.
+
+    Other placeholders in the content, as in an example before the question, stay text.
+
+    Raises:
+        InputError: the question has more or fewer places than images.
+    """
+    if not images:
+        return Message("user", content)
+    start = content.rindex(question)
+    first, *others = split_at_images(question)
+    if len(others) != len(images):
+        raise InputError(
+            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Give one for each."
+        )
+    parts: list[str | Image] = [content[:start] + first]
+    for image, piece in zip(images, others, strict=True):
+        parts += [image, piece]
+    parts[-1] = f"{parts[-1]}{content[start + len(question) :]}"
+    return Message("user", content, tuple(part for part in parts if part != ""))
