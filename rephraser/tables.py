@@ -9,6 +9,7 @@ from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, on_creation, row_trigger, sealed_by, statement_trigger
 from service.hashing import canonical_text, content_id
 from service.questions.searching import searched
+from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 
@@ -37,7 +38,7 @@ class ProposalRow(Base):
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
     candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
-    cell_id: Mapped[int | None] = mapped_column(ForeignKey("cells.id"))
+    ask_id: Mapped[int | None] = mapped_column(ForeignKey("asks.id"))
     proposer: Mapped[str]  # llm, rules, file; human for a mended text
     strategy: Mapped[str]
     strategy_hash: Mapped[str]

@@ -1,4 +1,4 @@
-"""Draw and grade an eval run. A task is a block of samples of a problem; they are stored with their grades."""
+"""Draw and grade an eval run: a task is a block of samples of a problem, stored with their grades."""
 
 import math
 from collections import Counter, defaultdict

@@ -17,7 +17,7 @@ from service.models.settings import PromptSpec, Sampling, SamplingSettings
 ProposerKind = Literal["llm", "rules", "file"]
 
 PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
-"""The kinds of cells: what a model is asked for."""
+"""The kinds of asks."""
 
 ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
 
@@ -58,6 +58,11 @@ class SolverSpec:
     def id(self) -> str:
         """Content id; the address of the server is not in it, so that a server may move."""
         return content_id("solver", self.to_json())
+
+    @property
+    def model_identity(self) -> str:
+        """The solver as `Request.model` has it."""
+        return engine_identity(self.model, self.engine)
 
     @cached_property
     def drawing(self) -> "ModelDrawing":
@@ -157,7 +162,6 @@ class RunSpec:
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
-    tops_up: tuple[str, ...] = ()  # ids of runs whose neighbors count for n
     engine: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -189,25 +193,13 @@ class RunSpec:
         return self.proposer == "llm" and self.engine is None
 
     @property
-    def drawing(self) -> ModelDrawing:
-        """What a sampler on this machine needs to know of the proposer.
+    def model_identity(self) -> str:
+        """The proposer as `Request.model` has it."""
+        return engine_identity(self.model, self.engine)
 
-        Raises:
-            ValueError: the run has no sampling settings, since it asks no model.
-        """
-        if self.sampling is None:
-            raise ValueError("a run that asks a model needs sampling settings")
-        settings = SamplingSettings(**asdict(self.sampling), seed=self.seed, samples_per_request=1)
-        return ModelDrawing(self.model, self.proposing_prompt(0), settings)
-
-    def proposing_prompt(self, strategy: int) -> PromptSpec:
-        """Return how requests of a strategy, by its place, are put to a proposer on this machine."""
-        return PromptSpec("{question}", system=self.strategies[strategy].text)
-
-    def slots(self, there: int = 0) -> tuple[int, ...]:
-        """Return the number of neighbors wanted from each strategy; with those that are there, n."""
-        wanted = max(0, self.n - there)
-        return tuple(len(range(i, wanted, len(self.strategies))) for i in range(len(self.strategies)))
+    def slots(self) -> tuple[int, ...]:
+        """Return the number of neighbors wanted from each strategy; n in all."""
+        return tuple(len(range(i, self.n, len(self.strategies))) for i in range(len(self.strategies)))
 
     @property
     def counting(self) -> frozenset[str]:
@@ -251,7 +243,6 @@ class RunSpec:
                 "min_distance": self.min_distance,
             },
             "source": self.source,
-            **({} if not self.tops_up else {"tops_up": list(self.tops_up)}),
             **({} if self.engine is None else {"engine": dict(self.engine)}),
         }
 
@@ -277,11 +268,15 @@ class RunSpec:
             token_limit=data["checks"]["token_limit"],
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
-            tops_up=tuple(data.get("tops_up", ())),
             engine=data.get("engine"),
             request_version=data.get("request_version", "1"),
             min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
         )
+
+
+def engine_identity(model: str, engine: Mapping[str, Any] | None) -> str:
+    """Return what tells a model apart from others: its name, with its weights and engine on this machine."""
+    return model if engine is None else f"{model} {content_id('engine', dict(engine))}"
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
@@ -292,7 +287,7 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
 
 
-def cell_seed(seed: int | None, *parts: str | int) -> int | None:
+def ask_seed(seed: int | None, *parts: str | int) -> int | None:
     """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
     return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1
 

@@ -67,6 +67,7 @@ class AskRow(Base):
     completion_tokens: Mapped[int | None]
     seconds: Mapped[float | None]
     error: Mapped[str | None]
+    outcome: Mapped[str | None]  # what parsing found in the reply, if anything was to be parsed
     ended_at: Mapped[float | None]  # wall clock, seconds
 
     __table_args__ = (

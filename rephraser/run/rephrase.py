@@ -1,0 +1,422 @@
+"""Rephrase a question: propose, check, compare answers, and again until enough candidates are accepted."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from evaluator.grading import AnswerKind, Grader
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
+from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.request import Earlier
+from rephraser.reviews.status import CandidateStatus
+from rephraser.run.check import check_structure, premise_findings, structure_of
+from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
+from rephraser.run.requests import EARLIER_SHOWN, premise_request, proposing_request, solving_request
+from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
+from rephraser.run.store import (
+    Checked,
+    Look,
+    Proposed,
+    Subject,
+    read_candidate_texts,
+    read_reasons,
+    read_statuses,
+    read_subjects,
+    store_checked,
+    store_looks,
+)
+from rephraser.tables import candidate_id
+from rephraser.verdict import Verdict, rule_for
+from service.asks.ask import ENOUGH, Asker, Failed, Stopped
+from service.asks.store import Grouped, Store
+
+Source = Callable[[str, str, int], Sequence[str]]
+"""Returns the first `count` candidates of a question, given its id, its text and the count."""
+
+Answers = dict[str, list[str | None]]
+"""Extracted answers by solver id, in order, without those whose request failed for good."""
+
+FEWEST_JUDGED = 20
+"""How many candidates must be judged before a low acceptance rate stops a run."""
+
+
+@dataclass
+class _Candidate:
+    """A candidate of a question. `rejected`: its structural checks rejected it."""
+
+    id: str
+    text: str
+    ordinal: int
+    verdict: dict[str, Any] = field(default_factory=dict)
+    mended_from: str | None = None
+
+    @property
+    def rejected(self) -> bool:
+        return bool(self.verdict["status"] == Verdict.REJECTED)
+
+
+class Rephrasing:
+    """One run: `rephrase` is the work of a task, whose item is a question's id."""
+
+    def __init__(
+        self,
+        store: Store,
+        run_id: str,
+        spec: RunSpec,
+        grader: Grader,
+        *,
+        source: Source | None = None,
+        count_tokens: Callable[[str], int] | None = None,
+        stop_below: float | None = None,
+    ) -> None:
+        """Set up.
+
+        Args:
+            store: The database.
+            run_id: The run.
+            spec: Its settings.
+            grader: Compares answers.
+            source: Gives the candidates of a run that asks no proposer.
+            count_tokens: Counts the tokens of a candidate; by default its length is estimated.
+            stop_below: The run stops if a smaller share of its candidates is accepted.
+        """
+        self.store, self.run_id, self.spec = store, run_id, spec
+        self.source, self.count_tokens, self.stop_below = source, count_tokens, stop_below
+        self._judging = Grouped(
+            lambda groups: [judge_cases(run_id, spec, cases, grader) for cases in groups.values()]
+        )
+        self._judged = self._accepted = 0
+
+    def close(self) -> None:
+        """End the thread that compares answers."""
+        self._judging.close()
+
+    async def rephrase(self, asker: Asker, question_id: str) -> None:
+        """Propose candidates for a question and judge them, until enough are accepted or rounds are used up."""
+        question = await self.store.read(read_subjects, question_id)
+        work = _Question(self, asker, question)
+        for round_number in range(self.spec.rounds):
+            await work.judge_mended()
+            missing = await work.missing(round_number)
+            if not any(missing["slots"]):
+                break
+            candidates = await work.propose(round_number, missing["slots"], missing["reasons"])
+            await work.settle(candidates)
+            if self.source is not None and not candidates:
+                break
+        else:
+            await work.judge_mended()
+        await self._count_accepted(asker, question_id)
+
+    async def judge(self, case: Case) -> dict[str, Any]:
+        """Return the row of a verdict; answers of several candidates are compared together."""
+        row: dict[str, Any] = await self._judging.do("judge", case)
+        return row
+
+    async def _count_accepted(self, asker: Asker, question_id: str) -> None:
+        """Stop the run if too few of its candidates are accepted."""
+        if self.stop_below is None:
+            return
+        statuses = await self.store.read(read_statuses, (self.run_id, question_id))
+        self._judged += len(statuses)
+        self._accepted += sum(status.status in self.spec.counting for status in statuses)
+        rate = self._accepted / self._judged if self._judged else 0.0
+        if self._judged >= FEWEST_JUDGED and rate < self.stop_below:
+            asker.stop(
+                ENOUGH,
+                f"{self._accepted:,} of {self._judged:,} candidates were accepted ({rate:.1%}), which is below "
+                f"--stop-below {self.stop_below:g}",
+            )
+
+
+class _Question:
+    """The work on one question. A replay takes the same way: what may differ goes through `asker.once`."""
+
+    def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
+        self._run, self._asker, self._question = run, asker, question
+        self._spec, self._store = run.spec, run.store
+        self._proposed: list[_Candidate] = []
+        self._failed_strategies: set[int] = set()
+        self._original: asyncio.Task[Answers] | None = None
+
+    async def missing(self, round_number: int) -> dict[str, Any]:
+        """Return how many candidates each strategy still has to propose, and why earlier ones failed."""
+
+        async def look() -> dict[str, Any]:
+            key = self._run.run_id, self._question.id
+            statuses = await self._store.read(read_statuses, key)
+            reasons = {}
+            if round_number and self._spec.tells_reasons:
+                reasons = await self._store.read(read_reasons, key)
+            return {"slots": await self._slots(statuses), "reasons": reasons}
+
+        result: dict[str, Any] = await self._asker.once(f"round {round_number} of {self._question.id}", look)
+        return result
+
+    async def _slots(self, statuses: Sequence[CandidateStatus]) -> list[int]:
+        if self._original is not None and too_many_unread(_flat(await self._original), self._spec):
+            return [0] * len(self._spec.strategies)
+        names = [strategy.name for strategy in self._spec.strategies]
+        filled = [
+            names.index(each.strategy)
+            for each in statuses
+            if each.status in self._spec.counting and each.strategy in names
+        ]
+        return [
+            0 if place in self._failed_strategies else max(0, wanted - filled.count(place))
+            for place, wanted in enumerate(self._spec.slots())
+        ]
+
+    async def propose(
+        self, round_number: int, slots: Sequence[int], reasons: dict[str, str]
+    ) -> list[_Candidate]:
+        """Return the new candidates of a round, checked and stored."""
+        if self._run.source is not None:
+            return await self._propose_from_source(self._run.source, round_number, sum(slots))
+        missing = {strategy: count for strategy, count in enumerate(slots) if count}
+        candidates: list[_Candidate] = []
+        for attempt in range(self._spec.content_attempts):
+            avoid = [Earlier(each.text, reasons.get(str(each.ordinal))) for each in self._proposed]
+            requests = {
+                strategy: proposing_request(
+                    self._run.run_id,
+                    self._spec,
+                    self._question.id,
+                    self._question.text,
+                    self._question.images,
+                    round_number=round_number,
+                    strategy=strategy,
+                    attempt=attempt,
+                    count=count,
+                    avoid=avoid[-EARLIER_SHOWN:],
+                )
+                for strategy, count in missing.items()
+            }
+            answers = await finish_all([self._asker.ask(request) for request in requests.values()])
+            for strategy, answer in zip(list(missing), answers, strict=True):
+                if answer is None:
+                    self._failed_strategies.add(strategy)
+                    del missing[strategy]
+                    continue
+                choice = answer.choices[0]
+                parsed = parse_candidates(
+                    choice.text,
+                    question=self._question.text,
+                    count=missing[strategy],
+                    truncated=choice.finish_reason == "length",
+                )
+                columns = {
+                    "ask_id": answer.ask_id,
+                    "model": answer.model or self._spec.model,
+                    "strategy": strategy,
+                    "round": round_number,
+                    "first": proposal_ordinal(round_number, strategy, attempt, 0),
+                }
+                new = await self._add(
+                    parsed.candidates, columns, _outcome(choice.finish_reason, parsed.outcome)
+                )
+                candidates += new
+                missing[strategy] -= len(new)
+                if not missing[strategy]:
+                    del missing[strategy]
+            if not missing:
+                break
+        return candidates
+
+    async def _propose_from_source(self, source: Source, round_number: int, count: int) -> list[_Candidate]:
+        seen = {each.text for each in self._proposed}
+        texts = source(self._question.id, self._question.text, len(seen) + count)
+        fresh = [text for text in texts if text not in seen][:count]
+        columns = {
+            "ask_id": None,
+            "model": self._spec.model,
+            "strategy": 0,
+            "round": round_number,
+            "first": proposal_ordinal(round_number, 0, 0, 0),
+        }
+        return await self._add(fresh, columns, None)
+
+    async def _add(
+        self, texts: Sequence[str], columns: dict[str, Any], outcome: Outcome | None
+    ) -> list[_Candidate]:
+        """Check texts and store those that are new to the question, with their first verdicts."""
+        strategy = self._spec.strategies[columns["strategy"]]
+        seen = {each.id for each in self._proposed}
+        proposed, new = [], []
+        for index, text in enumerate(texts):
+            identity, ordinal = candidate_id(self._question.id, text), columns["first"] + index
+            if identity in seen:
+                continue
+            seen.add(identity)
+            candidate = _Candidate(identity, text, ordinal)
+            await self._check(candidate)
+            new.append(candidate)
+            self._proposed.append(candidate)
+            row = {
+                "ask_id": columns["ask_id"],
+                "proposer": self._spec.proposer,
+                "strategy": strategy.name,
+                "strategy_hash": strategy.hash,
+                "model": columns["model"],
+                "round": columns["round"],
+                "ordinal": ordinal,
+            }
+            proposed.append(Proposed(self._question.id, self._question.text, text, row))
+        if outcome is Outcome.OK and len(new) < len(texts):
+            outcome = Outcome.PARTIAL
+        outcomes = {} if columns["ask_id"] is None or outcome is None else {columns["ask_id"]: outcome.value}
+        verdicts = [candidate.verdict for candidate in new]
+        await self._store.write(store_checked, Checked(self._run.run_id, proposed, verdicts, outcomes))
+        return new
+
+    async def _check(self, candidate: _Candidate) -> None:
+        siblings = [
+            (each.id, each.text)
+            for each in self._proposed
+            if each.id != candidate.mended_from and not each.rejected
+        ]
+        candidate.verdict = await asyncio.to_thread(
+            check_structure,
+            self._run.run_id,
+            self._spec,
+            self._question,
+            candidate.id,
+            candidate.text,
+            siblings,
+            count_tokens=self._run.count_tokens,
+        )
+
+    async def judge_mended(self) -> None:
+        """Check and judge the texts that people wrote for candidates of this question."""
+        statuses = await self._store.read(read_statuses, (self._run.run_id, self._question.id))
+        mended = [each for each in statuses if each.mended_from is not None and not each.final]
+        if not mended:
+            return
+        texts = await self._store.read(read_candidate_texts, tuple(each.candidate_id for each in mended))
+        candidates = []
+        for each in mended:
+            candidate = _Candidate(
+                each.candidate_id, texts[each.candidate_id], each.ordinal, mended_from=each.mended_from
+            )
+            await self._check(candidate)
+            candidates.append(candidate)
+        verdicts = [candidate.verdict for candidate in candidates]
+        await self._store.write(store_checked, Checked(self._run.run_id, (), verdicts, {}))
+        await self.settle(candidates)
+
+    async def settle(self, candidates: Sequence[_Candidate]) -> None:
+        """Compare the answers to candidates that passed the structural checks with the question's."""
+        if self._spec.solvers:
+            await finish_all([self._compare(each) for each in candidates if not each.rejected])
+
+    async def _compare(self, candidate: _Candidate) -> None:
+        premises = await self._ask_premises(candidate)
+        if self._original is None:
+            samples = self._spec.rule.original_samples
+            self._original = asyncio.create_task(
+                self._answers(self._question.id, self._question.text, samples)
+            )
+        original = await asyncio.shield(self._original)
+        closed = too_many_unread(_flat(original), self._spec)
+        findings = [*candidate.verdict["evidence"]["findings"]]
+        findings += [] if premises is None else premise_findings(premises)
+        looks = rule_for(self._spec.rule, structure_of(each["name"] for each in findings)).looks
+        for look, samples in enumerate(looks):
+            drawn: Answers = {}
+            if not closed:
+                drawn = await self._answers(candidate.id, candidate.text, samples)
+            by_solver = {
+                solver.model: {
+                    "original": len(original[solver.id]),
+                    "candidate": len(drawn.get(solver.id, ())),
+                }
+                for solver in self._spec.solvers
+            }
+            case = Case(
+                candidate_id=candidate.id,
+                look=look,
+                gold=self._question.answer,
+                original=_flat(original),
+                candidate=_flat(drawn),
+                by_solver=by_solver,
+                findings=findings,
+                premises=premises,
+                kind=self._question.kind,
+                closed=closed,
+            )
+            verdict = await self._run.judge(case)
+            name = f"look {look} at {candidate.id}"
+            kept = await self._store.write(store_looks, Look(self._run.run_id, name, verdict))
+            if kept["final"]:
+                return
+
+    async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
+        """Return each solver's share of the first `samples` answers to a text."""
+        blocks = [
+            (solver, start)
+            for solver, share in zip(self._spec.solvers, self._spec.shares(samples), strict=True)
+            for start in range(0, share, solver.samples_per_request)
+        ]
+        drawn = await finish_all([self._block(solver, subject_id, text, start) for solver, start in blocks])
+        answers: Answers = {solver.id: [] for solver in self._spec.solvers}
+        for (solver, _), block in zip(blocks, drawn, strict=True):
+            answers[solver.id] += block or []
+        shares = zip(self._spec.solvers, self._spec.shares(samples), strict=True)
+        return {solver.id: answers[solver.id][:share] for solver, share in shares}
+
+    async def _block(self, solver: SolverSpec, subject_id: str, text: str, start: int) -> list[str | None]:
+        """Return the answers of one block; a server that sends fewer is asked again for the rest."""
+        answers: list[str | None] = []
+        while len(answers) < solver.samples_per_request:
+            request = solving_request(
+                solver, subject_id, text, self._question.images, start=start, first=start + len(answers)
+            )
+            answer = await self._asker.ask(request)
+            answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
+        return answers
+
+    async def _ask_premises(self, candidate: _Candidate) -> Premises | None:
+        """Return what a model says about the premises; nothing readable if it never said any."""
+        if self._spec.premises is None or self._question.kind is AnswerKind.CODE:
+            return None
+        for attempt in range(self._spec.content_attempts):
+            request = premise_request(
+                self._spec.premises, self._question.text, candidate.id, candidate.text, attempt
+            )
+            try:
+                answer = await self._asker.ask(request)
+            except Failed as failed:
+                if failed.final:
+                    break
+                raise
+            choice = answer.choices[0]
+            premises = parse_premises(choice.text, truncated=choice.finish_reason == "length")
+            if premises.outcome != UNREADABLE:
+                return premises
+        return Premises()
+
+
+async def finish_all(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    """Await all; return the results, None for a request that failed for good.
+
+    Raises:
+        Stopped, Failed, Exception: the first error, after everything has ended.
+    """
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    errors = [error for error in ended if isinstance(error, BaseException) and not _is_final(error)]
+    for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
+        raise error
+    return [None if isinstance(result, BaseException) else result for result in ended]
+
+
+def _is_final(error: BaseException) -> bool:
+    return isinstance(error, Failed) and error.final
+
+
+def _flat(answers: Answers) -> tuple[str | None, ...]:
+    return tuple(answer for drawn in answers.values() for answer in drawn)
+
+
+def _outcome(finish_reason: str, parsed: Outcome) -> Outcome:
+    return Outcome.REFUSED if finish_reason in {"content_filter", "refusal"} else parsed

@@ -1,0 +1,143 @@
+"""Requests of a rephrase run: to the proposer, to solvers, and to the model that is asked about premises.
+
+The proposer gets earlier candidates and why they failed: one line each, never an answer.
+"""
+
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rephraser.checks import Severity
+from rephraser.checks.premises import build_messages as premise_messages
+from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
+from rephraser.reviews.status import CandidateStatus
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
+from service.asks.prompts import message_with_images, prompt_request
+from service.asks.request import Message, Request
+from service.questions.images import Image
+
+EARLIER_SHOWN = 6
+"""How many earlier candidates the proposer gets to keep away from."""
+
+REASON_LENGTH = 240  # characters
+HINTS = 3
+
+# Not which answers: the next rewrite would give them away, or be bent to them.
+_BY_ANSWERS = {
+    "rejected": "solved, it gives other answers than the problem, so something in it changes the problem",
+    "undecided": "solved, it does not clearly give the problem's answers, so it may not say the same",
+}
+_BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
+# The details of these would tell the answer once more, or number candidates that the proposer does not see.
+_WITHOUT_DETAIL = {
+    "answer_leaked": "it states the answer",
+    "same_as_sibling": "it repeats another rewrite",
+    "too_like_sibling": "its words are nearly those of another rewrite",
+}
+
+
+def proposing_request(
+    run_id: str,
+    spec: RunSpec,
+    question_id: str,
+    question: str,
+    images: Sequence[Image],
+    *,
+    round_number: int,
+    strategy: int,
+    attempt: int,
+    count: int,
+    avoid: Sequence[Earlier],
+) -> Request:
+    """Return the request for `count` candidates by one strategy.
+
+    `avoid` are candidates of earlier rounds and attempts, the newest last.
+    """
+    if spec.sampling is None:
+        raise ValueError("a run that asks a model needs sampling settings")
+    structured = spec.output == "json"
+    system, user = build_messages(
+        spec.strategies[strategy],
+        question,
+        count,
+        avoid=avoid[-EARLIER_SHOWN:],
+        structured=structured,
+        images=len(images),
+    )
+    return Request(
+        spec.model_identity,
+        messages=(
+            Message("system", system["content"]),
+            message_with_images(user["content"], question, images),
+        ),
+        sampling=spec.sampling.decoding,
+        seed=ask_seed(spec.seed, question_id, round_number, strategy, attempt),
+        draw=(round_number * 100 + strategy) * 100 + attempt,
+        response_schema=RESPONSE_SCHEMA if structured else None,
+        scope=run_id,
+        kind=PROPOSE,
+        about=question_id,
+    )
+
+
+def solving_request(
+    solver: SolverSpec, subject_id: str, text: str, images: Sequence[Image], *, start: int, first: int
+) -> Request:
+    """Return the request for a solver's answers from `first` on to the end of the block at `start`.
+
+    A block has `samples_per_request` answers whatever a rule needs of the last one, so that runs with other
+    rules share it. `first` is beyond `start` after a server sent fewer answers than it was asked for.
+    """
+    seed = ask_seed(solver.seed, solver.id, subject_id, start, 0)
+    return prompt_request(
+        solver.model_identity,
+        solver.drawing.prompt,
+        solver.sampling,
+        text,
+        images,
+        seed=seed if first == start else ask_seed(seed, first - start),
+        n=start + solver.samples_per_request - first,
+        draw=first,
+        scope=solver.id,
+        kind=ANSWER,
+        about=subject_id,
+    )
+
+
+def premise_request(
+    premises: PremiseSpec, question: str, candidate_id: str, candidate: str, attempt: int
+) -> Request:
+    """Return the request that asks whether a candidate keeps each premise of its question."""
+    return Request(
+        premises.model,
+        messages=tuple(
+            Message(each["role"], each["content"]) for each in premise_messages(question, candidate)
+        ),
+        sampling=premises.sampling.decoding,
+        seed=ask_seed(premises.seed, premises.id, candidate_id, attempt),
+        draw=attempt,
+        scope=premises.id,
+        kind=PREMISES,
+        about=candidate_id,
+    )
+
+
+def failure_reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> str:
+    """Return in one line why a rejected or undecided candidate failed."""
+    fatal: list[str] = []
+    hints: list[str] = []
+    for finding in evidence.get("findings", ()):
+        detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
+        (fatal if finding["severity"] == Severity.FATAL else hints).append(detail)
+    if candidate.reviewed:
+        reason = _BY_REVIEW
+    else:
+        reason = "; ".join(fatal) or _BY_ANSWERS[str(candidate.status)]
+    if hints:
+        reason += f". Check: {'; '.join(hints[:HINTS])}"
+    return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
+
+
+def failed_by_answers(candidate: CandidateStatus) -> bool:
+    """Return whether a candidate failed in a way that the proposer should hear of."""
+    return candidate.status in _BY_ANSWERS

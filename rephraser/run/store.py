@@ -1,0 +1,211 @@
+"""What a rephrase run reads and stores: questions, candidates, verdicts. Every write may be repeated."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from sqlalchemy import Table, insert, select, update
+from sqlalchemy.orm import Session
+
+from evaluator.grading import AnswerKind
+from rephraser.checks.wording import likeness
+from rephraser.reviews.status import CandidateStatus, status_query
+from rephraser.run.requests import failed_by_answers, failure_reason
+from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow, candidate_id
+from service.asks.tables import AskRow, NoteRow
+from service.database import in_parts, upsert, utc_now
+from service.hashing import canonical_text
+from service.questions.images import Image, load_images
+from service.questions.tables import QuestionRow
+
+# The bare tables: the ORM spends more on a statement than SQLite does.
+_CANDIDATES = cast(Table, CandidateRow.__table__)
+_PROPOSALS = cast(Table, ProposalRow.__table__)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A question as a run works on it."""
+
+    id: str
+    text: str
+    answer: str
+    kind: AnswerKind
+    images: tuple[Image, ...]
+
+
+def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
+    """Return the questions of these ids, in their order."""
+    subjects = {}
+    for part in in_parts(list(dict.fromkeys(ids))):
+        rows = session.execute(
+            select(
+                QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.kind, QuestionRow.images
+            ).where(QuestionRow.id.in_(part))
+        ).all()
+        pictures = load_images(session, (id for row in rows for id in row.images or ()))
+        for id, text, answer, kind, images in rows:
+            shown = tuple(pictures[image] for image in images or ())
+            subjects[id] = Subject(id, text, answer, AnswerKind(kind), shown)
+    return [subjects[id] for id in ids]
+
+
+@dataclass(frozen=True)
+class Proposed:
+    """A text that was proposed to a question, whose own text is `question`; `columns` of its proposal."""
+
+    question_id: str
+    question: str
+    text: str
+    columns: Mapping[str, Any]
+
+
+def store_candidates(session: Session, run_id: str, proposed: Sequence[Proposed]) -> list[bool]:
+    """Store candidates and who proposed them; return which are new to the run.
+
+    The first of several identical texts is kept. All of `proposed` have the same columns.
+    """
+    ids = [candidate_id(each.question_id, each.text) for each in proposed]
+    there = _proposed_already(session, run_id, ids)
+    new = []
+    for identity in ids:
+        new.append(identity not in there)
+        there.add(identity)
+    fresh = [(identity, each) for identity, each, is_new in zip(ids, proposed, new, strict=True) if is_new]
+    if fresh:
+        now = utc_now()
+        candidates = [
+            {
+                "id": identity,
+                "question_id": each.question_id,
+                "text": canonical_text(each.text),
+                "created_at": now,
+                "likeness": likeness(each.question, each.text),
+            }
+            for identity, each in fresh
+        ]
+        session.execute(upsert(_CANDIDATES).on_conflict_do_nothing(), candidates)
+        proposals = [
+            {"run_id": run_id, "question_id": each.question_id, "candidate_id": identity, **each.columns}
+            for identity, each in fresh
+        ]
+        session.execute(insert(_PROPOSALS), proposals)
+    return new
+
+
+def _proposed_already(session: Session, run_id: str, candidate_ids: Sequence[str]) -> set[str]:
+    there: set[str] = set()
+    for part in in_parts(candidate_ids):
+        query = select(ProposalRow.candidate_id).where(
+            ProposalRow.run_id == run_id, ProposalRow.candidate_id.in_(part)
+        )
+        there.update(session.scalars(query))
+    return there
+
+
+@dataclass(frozen=True)
+class Checked:
+    """Candidates of one question of a run, with the verdicts of their structural checks.
+
+    `outcomes` say by ask what parsing found in the proposer's reply.
+    """
+
+    run_id: str
+    proposed: Sequence[Proposed]
+    verdicts: Sequence[Mapping[str, Any]]
+    outcomes: Mapping[int, str]
+
+
+def store_checked(session: Session, checked: Sequence[Checked]) -> list[None]:
+    """Store candidates with their first verdicts; a candidate that has a verdict in the run keeps it."""
+    for each in checked:
+        store_candidates(session, each.run_id, each.proposed)
+        ids = [verdict["candidate_id"] for verdict in each.verdicts]
+        judged = set(
+            session.scalars(
+                select(VerdictRow.candidate_id).where(
+                    VerdictRow.run_id == each.run_id, VerdictRow.candidate_id.in_(ids)
+                )
+            )
+        )
+        fresh = [dict(verdict) for verdict in each.verdicts if verdict["candidate_id"] not in judged]
+        if fresh:
+            session.execute(insert(VerdictRow), fresh)
+        for ask_id, outcome in each.outcomes.items():
+            session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
+    return [None] * len(checked)
+
+
+@dataclass(frozen=True)
+class Look:
+    """A verdict by answers. `name` tells a candidate's looks apart."""
+
+    run_id: str
+    name: str
+    verdict: Mapping[str, Any]
+
+
+def store_looks(session: Session, looks: Sequence[Look]) -> list[dict[str, Any]]:
+    """Store the verdict of each look unless it has one; return the status that is kept, and if it is final."""
+    kept = []
+    for look in looks:
+        outcome = {"status": look.verdict["status"], "final": look.verdict["final"]}
+        noted = session.execute(
+            upsert(NoteRow)
+            .values(run_id=look.run_id, name=look.name, value={"": outcome})
+            .on_conflict_do_nothing()
+            .returning(NoteRow.name)
+        ).first()
+        if noted is not None:
+            session.execute(insert(VerdictRow), [dict(look.verdict)])
+        else:
+            outcome = session.get_one(NoteRow, (look.run_id, look.name)).value[""]
+        kept.append(outcome)
+    return kept
+
+
+def read_statuses(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[CandidateStatus]]:
+    """Return the candidates of questions by (run, question), in order, with their present status."""
+    found: dict[tuple[str, str], list[CandidateStatus]] = defaultdict(list)
+    for run_id in {run_id for run_id, _ in asked}:
+        ids = [question_id for run, question_id in asked if run == run_id]
+        for row in session.execute(status_query(run_id).where(StandingRow.question_id.in_(ids))):
+            status = CandidateStatus(*row)
+            found[run_id, status.question_id].append(status)
+    return [found[key] for key in asked]
+
+
+def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    """Return by (run, question) why candidates failed, by their ordinals."""
+    reasons = []
+    for (run_id, _), candidates in zip(asked, read_statuses(session, asked), strict=True):
+        failed = {each.candidate_id: each for each in candidates if failed_by_answers(each)}
+        rows = session.execute(
+            select(VerdictRow.candidate_id, VerdictRow.evidence)
+            .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(failed))
+            .order_by(VerdictRow.id)
+        )
+        evidence = {identity: dict(found) for identity, found in rows}
+        reasons.append(
+            {
+                str(each.ordinal): failure_reason(each, evidence.get(identity, {}))
+                for identity, each in failed.items()
+            }
+        )
+    return reasons
+
+
+def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
+    """Return the texts of questions and candidates by id."""
+    texts: dict[str, str] = {}
+    for part in in_parts(list(dict.fromkeys(ids))):
+        for row in (QuestionRow, CandidateRow):
+            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).tuples().all())
+    return texts
+
+
+def read_candidate_texts(session: Session, asked: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
+    """Return the texts of groups of candidates by id."""
+    texts = read_texts(session, [identity for group in asked for identity in group])
+    return [{identity: texts[identity] for identity in group} for group in asked]
