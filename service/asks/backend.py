@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from service.asks.money import Price
 from service.asks.request import Reply, Request
-from service.models.remote.money import Price
 
 
 class Endpoint(Protocol):
@@ -50,6 +50,11 @@ class Endpoint(Protocol):
     @property
     def waits_for(self) -> str:
         """What is in flight, in words, for the warning after minutes without an answer."""
+        ...
+
+    @property
+    def generated_tokens(self) -> int | None:
+        """Tokens generated so far, those of unfinished responses included; None: nobody knows."""
         ...
 
     @property
