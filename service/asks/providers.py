@@ -166,8 +166,8 @@ class Provider:
                 continue
             way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Leave it out"
             raise PrerequisiteError(
-                f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM server "
-                "as hosted_vllm/NAME with --base-url; it takes all settings."
+                f"{self.spelling}: {self.name} does not take {name} ({value}). {way_out}, or use a vLLM "
+                "server as hosted_vllm/NAME with --base-url; it takes all settings."
             )
 
     def body(self, request: Request, without: Collection[str] = ()) -> dict[str, Any]:

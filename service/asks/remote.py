@@ -70,6 +70,7 @@ class RemoteEndpoint:
         """
         self.spelling, self.price, self.model = spelling, price, identity or spelling
         self.bases = _checked_addresses(spelling, bases)
+        self.where = redact(" and ".join(self.bases) or spelling)
         self.serving = Serving()
         self._timeout_s, self._tokens_per_s, self._key_env = timeout_s, tokens_per_s, key_env
         self._providers: dict[str | None, Provider] = {}
@@ -141,7 +142,7 @@ class RemoteEndpoint:
                 # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
                 async with asyncio.timeout(timeout_s):
                     body = await self._providers[server.base].complete(request, without, timeout_s)
-                body = redact_values(whole_characters(body), self._secrets)
+                body = self.redact(body)
                 read_reply(body)
             except Exception as error:
                 fault = blame(classify(error), request.max_tokens)
@@ -150,6 +151,10 @@ class RemoteEndpoint:
                 raise self._servers.failed(server, fault, began) from None
             self._servers.answered(server)
             return Reply(body, seeded="seed" not in without)
+
+    def redact(self, body: str) -> str:
+        """Return a reply without keys of the environment and without half characters."""
+        return redact_values(whole_characters(body), self._secrets)
 
     def attempt_s(self, request: Request) -> float:
         """Return the seconds that one attempt may take."""
@@ -199,8 +204,8 @@ def _checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
         parts = urlsplit(address)
         if parts.username is not None:
             raise InputError(
-                f"{model}: the address of {parts.hostname} has a name or password, which cannot be sent next to "
-                "a key. Leave it out; a proxy of your own can add it."
+                f"{model}: the address of {parts.hostname} has a name or password, which cannot be sent next "
+                "to a key. Leave it out; a proxy of your own can add it."
             )
         if addresses.count(address) > 1:
             raise InputError(f"{model}: {address} is given twice. Name each server once.")
