@@ -1,0 +1,248 @@
+"""Classify failed attempts: what happened, whether it may be billed, when to try again."""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from service.asks.redaction import redact
+from service.asks.request import (
+    AUTHENTICATION,
+    BAD_REQUEST,
+    CONNECTION,
+    CONTENT_FILTER,
+    CONTEXT_LENGTH,
+    INVALID_ANSWER,
+    QUOTA,
+    RATE_LIMITED,
+    SERVER_ERROR,
+    SETTINGS,
+    TIME_OUT,
+    UNKNOWN_MODEL,
+    Fault,
+)
+
+LONGEST_MESSAGE = 500
+
+# Exceptions are told apart by class names, so that nothing has to be imported. litellm turns most errors into
+# "status 500"; only the chain of causes tells a server's 500 from a cut connection or an invalid reply.
+_BAD_ADDRESS = {"InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"}
+_NEVER_SENT = _BAD_ADDRESS | {
+    "ConnectError",
+    "ConnectTimeout",
+    "ClientConnectorError",
+    "ClientConnectorDNSError",
+    "ConnectionRefusedError",
+    "PoolTimeout",
+}
+_TIMED_OUT = {
+    "TimeoutError",
+    "Timeout",
+    "APITimeoutError",
+    "ReadTimeout",
+    "WriteTimeout",
+    "SocketTimeoutError",
+}
+_CUT = {
+    "ReadError",
+    "WriteError",
+    "RemoteProtocolError",
+    "ClientPayloadError",
+    "ServerDisconnectedError",
+    "ConnectionResetError",
+    "ClientOSError",
+}
+_ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
+
+_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
+_NO_PROVIDER = re.compile(r"LLM Provider NOT provided", re.IGNORECASE)
+_EMPTY_ACCOUNT = re.compile(
+    r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)", re.IGNORECASE
+)
+_FILTERED = re.compile(
+    r"content[-_ ]?(?:filter|management|policy)|responsibleaipolicy|moderation|safety system|usage policy",
+    re.IGNORECASE,
+)
+# The wording of OpenAI, vLLM, SGLang, TGI, llama.cpp, Anthropic, Mistral and Gemini.
+_TOO_LONG = re.compile(
+    r"context[-_ ](?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
+    r"prompt is too long|too long and exceeds|must have less than \d+ tokens|tokens. must be <=|"
+    r"maximum input length|maximum number of tokens allowed|too large for model with",
+    re.IGNORECASE,
+)
+_CONTEXT = (
+    re.compile(r"maximum context length (?:is|of) (\d+)"),
+    re.compile(r"exceed context limit: \d+ \+ \d+ > (\d+)"),
+    re.compile(r"max_new_tokens. must be <= (\d+)"),
+)
+_PROMPT = (
+    re.compile(r"(\d+) in the (?:messages|prompt)"),
+    re.compile(r"(\d+) (?:input tokens|tokens from the input|.inputs. tokens)"),
+    re.compile(r"exceed context limit: (\d+) \+"),
+    re.compile(r"resulted in (\d+) tokens"),
+)
+_LONGEST_ANSWER = re.compile(
+    r"max_(?:completion_)?tokens.*(?:supports at most \d+ completion|maximum allowed number of output|"
+    r"cannot be greater than max_model_len)"
+)
+_INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
+_WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )*(?:\w+Exception - )?")
+
+
+def classify(error: BaseException) -> Fault:
+    """Return the fault behind an exception of litellm, openai, httpx, aiohttp or asyncio."""
+    if isinstance(error, Fault):
+        return error
+    names = {type(link).__name__ for link in _chain(error)}
+    text = str(error)
+    status = _sent_status(error, names)
+    kind = _kind(names, status, text)
+    text = _server_message(_WRAPPING.sub("", text))
+    if kind == TIME_OUT and not text.strip():
+        text = "no complete answer within the time-out"
+    if kind == CONNECTION:
+        text = _network_message(error, text)
+    billed = kind in (TIME_OUT, INVALID_ANSWER) or (kind == CONNECTION and not names & _NEVER_SENT)
+    retry_after = parse_retry_after(_headers(error)) if kind in (RATE_LIMITED, SERVER_ERROR) else None
+    return Fault(kind, shorten(text), billed=billed, retry_after_s=retry_after, status=status)
+
+
+def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
+    """Return the fault that an HTTP status and its body stand for."""
+    kind, retry_after = kind_of_status(status, text), parse_retry_after(headers)
+    return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
+
+
+def shorten(text: str) -> str:
+    """Return the first part of a message on one line, without keys."""
+    line = " ".join(redact(text).split())
+    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 3] + "..."
+
+
+def _kind(names: set[str], status: int | None, text: str) -> str:
+    if _NO_KEY.search(text):
+        return AUTHENTICATION
+    if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
+        return UNKNOWN_MODEL
+    if status is not None:
+        return kind_of_status(status, text, names)
+    if names & _NEVER_SENT or names & _CUT:
+        return CONNECTION
+    if names & _TIMED_OUT:
+        return TIME_OUT
+    if "JSONDecodeError" in names or "APIResponseValidationError" in names or _INVALID.search(text):
+        return INVALID_ANSWER
+    return SERVER_ERROR if "APIError" in names or "InternalServerError" in names else BAD_REQUEST
+
+
+def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
+    """Return the kind of fault for an HTTP status, the server's words and the exceptions' class names."""
+    if status == 429:
+        return QUOTA if _EMPTY_ACCOUNT.search(text) else RATE_LIMITED
+    if status == 402:
+        return QUOTA
+    if status in (401, 403):
+        return CONTENT_FILTER if _FILTERED.search(text) else AUTHENTICATION
+    if status == 404:
+        return UNKNOWN_MODEL
+    if status in (408, 504):
+        return TIME_OUT
+    if status in (409, 425) or status >= 500:
+        return SERVER_ERROR
+    if "ContextWindowExceededError" in names or _TOO_LONG.search(text):
+        return CONTEXT_LENGTH
+    if "ContentPolicyViolationError" in names or _FILTERED.search(text):
+        return CONTENT_FILTER
+    return BAD_REQUEST
+
+
+def blame(fault: Fault, max_tokens: int) -> Fault:
+    """Return the fault, or a settings fault if `max_tokens` alone makes the server refuse the request.
+
+    A server that adds the response's tokens to the prompt's refuses a prompt that is too long in the same
+    words as any prompt under a `max_tokens` that fills the context. The settings are to blame if the prompt
+    would fit and `max_tokens` is at least the context, or above the longest response that the model allows.
+    Messages without numbers decide nothing.
+    """
+    context, prompt = _number(_CONTEXT, fault.message), _number(_PROMPT, fault.message)
+    fills = context is not None and prompt is not None and prompt < context <= max_tokens
+    too_much = fills or _LONGEST_ANSWER.search(fault.message) is not None
+    if fault.kind not in (CONTEXT_LENGTH, BAD_REQUEST) or not too_much:
+        return fault
+    return Fault(
+        SETTINGS,
+        f"the model does not take responses of up to {max_tokens:,} tokens ({fault.message}). "
+        "Lower max_tokens, or serve the model with a longer context.",
+        status=fault.status,
+    )
+
+
+def _number(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
+    matches = (pattern.search(text) for pattern in patterns)
+    return next((int(match[1]) for match in matches if match is not None), None)
+
+
+def _sent_status(error: BaseException, names: set[str]) -> int | None:
+    """Return the status that the server sent, or None if litellm made up its 408 or 500."""
+    statuses = (getattr(link, "status_code", None) for link in _chain(error))
+    status = next((status for status in statuses if isinstance(status, int)), None)
+    made_up = not names & _ANSWERED and (status in (200, 408) or (status or 0) >= 500)
+    return None if made_up else status
+
+
+def _server_message(text: str) -> str:
+    """Return the message of an OpenAI-style error body, other texts unchanged."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError):
+        return text
+
+
+def _network_message(error: BaseException, text: str) -> str:
+    """Return the network exception's own message: the OpenAI client only says "Connection error."."""
+    for link in _chain(error):
+        if type(link).__name__ in _NEVER_SENT | _CUT and str(link):
+            return str(link)
+    return text or type(error).__name__
+
+
+def _headers(error: BaseException) -> Mapping[str, str]:
+    for link in _chain(error):
+        for holder in (link, getattr(link, "response", None)):
+            for name in ("litellm_response_headers", "headers"):
+                headers = getattr(holder, name, None)
+                if isinstance(headers, Mapping) and headers:
+                    return headers
+    return {}
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = error
+    for _ in range(12):
+        if link is None:
+            return
+        yield link
+        link = link.__cause__ or link.__context__
+
+
+def parse_retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """Return the seconds that a server asks to wait, or None.
+
+    Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3). A date in the
+    past means 0.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        try:
+            seconds = float(lower.get(name, "")) * scale
+        except ValueError:
+            continue
+        if 0 <= seconds < float("inf"):
+            return seconds
+    try:
+        due = parsedate_to_datetime(lower.get("retry-after", ""))
+    except ValueError:
+        return None
+    due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
+    return max(0.0, (due - (now or datetime.now(UTC))).total_seconds())

@@ -1,0 +1,145 @@
+"""A server that tagrpo started itself, asked by plain HTTP."""
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from service.asks.chat import chat_messages, optional_fields
+from service.asks.faults import blame, classify, fault_of_status
+from service.asks.money import Price
+from service.asks.request import Reply, Request
+from service.asks.servers import Server, Servers, Serving, look_at
+from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from service.asks.request import Fault
+
+Render = Callable[[Request], list[int] | None]
+"""Returns the token ids of a request's prompt; None: the server renders the chat."""
+
+
+class PlainEndpoint:
+    """A vLLM server on this machine; see `backend.Endpoint`.
+
+    It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        base: str,
+        served_name: str,
+        *,
+        render: Render = lambda request: None,
+        max_concurrency: int = 256,
+        timeout_s: float | None = None,
+        tokens_per_s: float = TOKENS_PER_S,
+        key: str | None = None,
+    ) -> None:
+        """Set up; nothing is sent.
+
+        Args:
+            model: `Request.model`, the identity of the weights.
+            base: The server's address, ending in `/v1`.
+            served_name: The model's name at the server.
+            render: Makes token ids of a prompt, which are sent to `/completions` instead of the chat.
+            max_concurrency: The most requests in flight.
+            timeout_s: As for `RemoteEndpoint`.
+            tokens_per_s: As for `RemoteEndpoint`.
+            key: What the server wants as its key.
+        """
+        self.model, self.price = model, Price(0.0, 0.0)
+        self.serving = Serving()
+        self._base, self._served_name, self._render, self._key = base.rstrip("/"), served_name, render, key
+        self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
+        self._session: aiohttp.ClientSession | None = None
+        self._servers = Servers([Server(base, base, max_concurrency, limit=max_concurrency)], self._look)
+
+    async def open(self) -> None:
+        """Connect, and ask the server what it serves.
+
+        Raises:
+            PrerequisiteError: it does not answer, or lacks the model.
+        """
+        import aiohttp
+
+        headers = {"Content-Type": "application/json"}
+        if self._key is not None:
+            headers["Authorization"] = f"Bearer {self._key}"
+        self._session = aiohttp.ClientSession(
+            headers=headers,
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        try:
+            self.serving = await self._servers.survey()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _look(self, _: Server) -> "Serving | Fault":
+        return await look_at(self._base, self._served_name, self._key)
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
+        return self._servers.slot(stopping)
+
+    def wake(self) -> None:
+        self._servers.wake()
+
+    async def send(self, request: Request, server: Server) -> Reply:
+        assert self._session is not None, "PlainEndpoint is not open"
+        page, body = self._page_and_body(request)
+        timeout_s = self._timeout_s or SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(timeout_s):
+                data = json.dumps(body).encode()
+                async with self._session.post(f"{self._base}/{page}", data=data) as response:
+                    text = (await response.read()).decode("utf-8", "replace")
+            if response.status != 200:
+                raise fault_of_status(response.status, text, response.headers)
+        except Exception as error:
+            raise self._servers.failed(server, blame(classify(error), request.max_tokens), began) from None
+        self._servers.answered(server)
+        return Reply(text)
+
+    def _page_and_body(self, request: Request) -> tuple[str, dict[str, Any]]:
+        body = {"model": self._served_name, **_settings(request.sampling), **optional_fields(request)}
+        if request.prompt is not None:
+            return "completions", {**body, "prompt": request.prompt, **request.extra}
+        if (token_ids := self._render(request)) is not None:
+            extra = {name: value for name, value in request.extra.items() if name != "chat_template_kwargs"}
+            return "completions", {**body, "prompt": [token_ids], **extra}
+        return "chat/completions", {**body, "messages": chat_messages(request), **request.extra}
+
+    @property
+    def waits_for(self) -> str:
+        return self._servers.waits_for
+
+    @property
+    def generated_tokens(self) -> int | None:
+        return None
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return ()
+
+    async def close(self) -> None:
+        await self._servers.close()
+        if self._session is not None:
+            await self._session.close()
+
+
+def _settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """Return decoding settings as vLLM spells them, neutral ones too: it would take others from the model."""
+    sent = {name: value for name, value in sampling.items() if value is not None}
+    if sent.get("top_k") == 0:
+        sent["top_k"] = -1  # all tokens, in every version of vLLM
+    if not sent.get("stop"):
+        sent.pop("stop", None)
+    return sent

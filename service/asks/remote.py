@@ -1,0 +1,212 @@
+"""A model that the user names, by provider or by address, asked through litellm."""
+
+import asyncio
+import importlib
+import re
+import time
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from service.asks.chat import optional_fields
+from service.asks.faults import blame, classify
+from service.asks.money import Price
+from service.asks.redaction import redact, redact_values, secret_values
+from service.asks.request import BAD_REQUEST, Fault, Reply, Request, read_reply
+from service.asks.servers import Server, Servers, Serving, look_at
+from service.errors import InputError
+from service.hashing import whole_characters
+from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+
+if TYPE_CHECKING:
+    from service.asks.providers import Provider
+
+_OPENAI = "https://api.openai.com/v1"
+_COMPLAINTS = {
+    "seed": re.compile(r"\bseed\b", re.IGNORECASE),
+    "n": re.compile(
+        r"['\"`]n['\"`]|\bn (?:must|should|is|>|=)|multiple (?:completions|choices)", re.IGNORECASE
+    ),
+    "response_format": re.compile(r"response_format|json_schema|structured output|guided", re.IGNORECASE),
+}
+_CONSEQUENCES = {
+    "seed": "another run draws other responses",
+    "n": "every response is requested by itself",
+    "response_format": "only the prompt asks for structured output",
+}
+
+
+class RemoteEndpoint:
+    """One model at its provider, or at the least loaded of several servers; see `backend.Endpoint`."""
+
+    def __init__(
+        self,
+        spelling: str,
+        bases: Sequence[str] = (),
+        *,
+        price: Price | None = None,
+        identity: str | None = None,
+        max_concurrency: int = 64,
+        timeout_s: float | None = None,
+        tokens_per_s: float = TOKENS_PER_S,
+        key_env: str | None = None,
+    ) -> None:
+        """Set up; nothing is imported or sent.
+
+        Args:
+            spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
+            bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
+            price: None: not known. See `money.PriceTable`.
+            identity: `Request.model`; default: the spelling.
+            max_concurrency: The most requests in flight at a server; the limit adapts below it.
+            timeout_s: The time for one attempt up to the last byte; default: `SHORTEST_TIMEOUT_S` and the
+                time of the longest response at `tokens_per_s`.
+            tokens_per_s: The slowest server that is waited for.
+            key_env: The environment variable with the key; default: where litellm looks.
+
+        Raises:
+            InputError: an address has a password or is given twice.
+        """
+        self.spelling, self.price, self.model = spelling, price, identity or spelling
+        self.bases = _checked_addresses(spelling, bases)
+        self.where = redact(" and ".join(self.bases) or spelling)
+        self.serving = Serving()
+        self._timeout_s, self._tokens_per_s, self._key_env = timeout_s, tokens_per_s, key_env
+        self._providers: dict[str | None, Provider] = {}
+        self._refused: set[str] = set()
+        self._left_out: set[str] = set()
+        self._secrets: tuple[str, ...] = ()
+        self._servers = Servers(
+            [Server(base, redact(base or spelling), max_concurrency) for base in self.bases or (None,)],
+            self._look,
+        )
+
+    async def open(self) -> None:
+        """Load litellm, check the key, and ask servers what they serve; nothing is paid.
+
+        Raises:
+            PrerequisiteError: a key or address is missing, no server answers, the model is not listed, or the
+                servers serve different models.
+        """
+        await self.load()
+        provider = self.provider
+        provider.check_key()
+        await provider.warm_up()
+        if provider.base is not None or provider.name == "openai":
+            self.serving = await self._servers.survey()
+
+    async def load(self) -> None:
+        """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent.
+
+        Raises:
+            PrerequisiteError: litellm knows no provider for the model.
+        """
+        module = await asyncio.to_thread(importlib.import_module, "service.asks.providers")
+        for server in self._servers.all:
+            if server.base not in self._providers:
+                self._providers[server.base] = module.Provider(self.spelling, server.base, self._key_env)
+        self._secrets = secret_values()
+
+    @property
+    def provider(self) -> "Provider":
+        """What litellm knows of the model, once it is loaded; see `Provider.check`."""
+        return next(iter(self._providers.values()))
+
+    def takes(self, field: str) -> bool:
+        """Return whether seed, n or response_format reaches the server, as far as is known."""
+        return field not in self._refused and self.provider.takes_field(field)
+
+    async def _look(self, server: Server) -> Serving | Fault:
+        provider = self._providers[server.base]
+        return await look_at((provider.base or _OPENAI).rstrip("/"), provider.model, provider.key())
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
+        return self._servers.slot(stopping)
+
+    def wake(self) -> None:
+        self._servers.wake()
+
+    async def send(self, request: Request, server: Server) -> Reply:
+        """Send one attempt, and again without an optional field that the server refuses.
+
+        Raises:
+            Fault: it failed.
+        """
+        if server.fault is not None and (fault := await self._servers.look_again(server)) is not None:
+            raise fault
+        timeout_s, began = self.attempt_s(request), time.monotonic()
+        while True:
+            without = self.leave_out(request)
+            try:
+                # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
+                async with asyncio.timeout(timeout_s):
+                    body = await self._providers[server.base].complete(request, without, timeout_s)
+                body = self.redact(body)
+                read_reply(body)
+            except Exception as error:
+                fault = blame(classify(error), request.max_tokens)
+                if self.learn_refused(request, without, fault):
+                    continue
+                raise self._servers.failed(server, fault, began) from None
+            self._servers.answered(server)
+            return Reply(body, seeded="seed" not in without)
+
+    def redact(self, body: str) -> str:
+        """Return a reply without keys of the environment and without half characters."""
+        return redact_values(whole_characters(body), self._secrets)
+
+    def attempt_s(self, request: Request) -> float:
+        """Return the seconds that one attempt may take."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
+
+    def leave_out(self, request: Request) -> set[str]:
+        """Return the optional fields of the request that the server does not take, and note them."""
+        without = {name for name in optional_fields(request) if not self.takes(name)}
+        self._left_out |= without
+        return without
+
+    def learn_refused(self, request: Request, without: set[str], fault: Fault) -> bool:
+        """Remember the optional fields that a server complains about; return whether there are new ones."""
+        if fault.kind != BAD_REQUEST:
+            return False
+        sent = optional_fields(request).keys() - without
+        refused = {name for name in sent if _COMPLAINTS[name].search(fault.message)}
+        self._refused |= refused
+        return bool(refused)
+
+    @property
+    def waits_for(self) -> str:
+        return self._servers.waits_for
+
+    @property
+    def generated_tokens(self) -> int | None:
+        return None
+
+    @property
+    def notices(self) -> list[str]:
+        return [
+            f"{self.spelling} does not take {name}: {_CONSEQUENCES[name]}."
+            for name in sorted(self._left_out | self._refused)
+        ]
+
+    async def close(self) -> None:
+        await self._servers.close()
+        for provider in self._providers.values():
+            await provider.close()
+
+
+def _checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
+    addresses = tuple(base.strip().rstrip("/") for base in bases)
+    for address in addresses:
+        parts = urlsplit(address)
+        if parts.username is not None:
+            raise InputError(
+                f"{model}: the address of {parts.hostname} has a name or password, which cannot be sent next "
+                "to a key. Leave it out; a proxy of your own can add it."
+            )
+        if addresses.count(address) > 1:
+            raise InputError(f"{model}: {address} is given twice. Name each server once.")
+    return addresses

@@ -1,0 +1,378 @@
+"""Servers of one model: what they serve, how many requests each bears, which one is asked next.
+
+litellm's Router is not used: it counts requests in callbacks, which cost a good part of each call, it never
+rests a server that refuses connections, and it would be a second owner of retries.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from service.asks.faults import shorten
+from service.asks.redaction import redact
+from service.asks.request import (
+    AUTHENTICATION,
+    CONNECTION,
+    INVALID_ANSWER,
+    QUOTA,
+    RATE_LIMITED,
+    SERVER_ERROR,
+    TIME_OUT,
+    UNKNOWN_MODEL,
+    Fault,
+)
+from service.errors import PrerequisiteError
+
+if TYPE_CHECKING:
+    import httpx
+
+_LOG = logging.getLogger("tagrpo.servers")
+
+OVERLOADED = (503, 529)
+REFUSING = frozenset({AUTHENTICATION, UNKNOWN_MODEL, QUOTA})
+"""Faults that every request to the same server would meet."""
+_COUNTED = REFUSING | {CONNECTION, SERVER_ERROR, RATE_LIMITED, TIME_OUT, INVALID_ANSWER}
+FAILURES = 3
+"""A server rests after so many failures without an answer between them."""
+FIRST_S, LONGEST_S = 1.0, 60.0
+"""How long a server rests first, doubled until it answers."""
+LONGEST_PAUSE_S = 300.0
+LOOK_TIMEOUT_S = 15.0
+START = 16
+"""Requests in flight at first; every answer adds one until the first refusal."""
+
+
+@dataclass(eq=False)
+class Server:
+    """One server, and how it fares.
+
+    At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
+    refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
+    A server with a `fault` rests; `on_trial` it gets one request at a time until it answers.
+    """
+
+    base: str | None
+    where: str
+    max_concurrency: int
+    limit: float = START
+    sent_at: dict[int, float] = field(default_factory=dict)
+    taken_at: float = 0.0
+    in_flight: int = 0
+    failures: int = 0
+    fault: Fault | None = None
+    rest_s: float = 0.0
+    on_trial: bool = False
+    announced: bool = False
+    returning: asyncio.Task[None] | None = None
+    looking: asyncio.Task[Fault | None] | None = None
+    _doubling: bool = True
+    _halved_at: float = float("-inf")
+    _refused_at: float = float("-inf")
+    _paused_until: float = float("-inf")
+
+    def __post_init__(self) -> None:
+        self.limit = min(float(self.limit), float(self.max_concurrency))
+
+    def has_room(self, now: float) -> bool:
+        return now >= self._paused_until and self.in_flight < (1 if self.on_trial else int(self.limit))
+
+    @property
+    def load(self) -> float:
+        return self.in_flight / self.limit
+
+    def grow(self) -> None:
+        if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
+            self.limit = min(
+                float(self.max_concurrency), self.limit + (1 if self._doubling else 1 / self.limit)
+            )
+
+    def adapt(self, fault: Fault, began: float, now: float) -> None:
+        """Lower the limit if the server is overloaded, and pause as long as it asks.
+
+        Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
+        only if the server refused other requests in the meantime.
+        """
+        if fault.kind == RATE_LIMITED or fault.status in OVERLOADED:
+            self._refused_at = now
+        elif fault.kind != TIME_OUT or self._refused_at < began:
+            return
+        self._doubling = False
+        if began > self._halved_at:
+            self.limit, self._halved_at = max(1.0, self.limit / 2), now
+
+    def pause(self, seconds: float, now: float) -> None:
+        self._paused_until = max(self._paused_until, now + seconds)
+
+
+@dataclass(frozen=True)
+class Serving:
+    """What a server says about itself; None if it does not say.
+
+    `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says,
+    `root` the weights behind the served name, `max_model_len` the longest prompt and response together.
+    """
+
+    engine: str | None = None
+    version: str | None = None
+    root: str | None = None
+    max_model_len: int | None = None
+
+    def merged(self, other: "Serving") -> "Serving":
+        """Return these details, completed by those of another server of the same model."""
+        names = [each.name for each in fields(Serving)]
+        return Serving(**{name: getattr(self, name) or getattr(other, name) for name in names})
+
+    def differences(self, other: "Serving") -> str:
+        """Name the details that both servers state differently; "" if there are none."""
+        pairs = {each.name: (getattr(self, each.name), getattr(other, each.name)) for each in fields(Serving)}
+        different = [f"{name} {a} instead of {b}" for name, (a, b) in pairs.items() if a and b and a != b]
+        return redact("; ".join(different))
+
+
+class Servers:
+    """Hands out the servers of a model, the least loaded first, in the order of asking. One event loop only.
+
+    A failing server rests if there are others, and returns when `look` finds that it serves the same model. A
+    single server never rests.
+    """
+
+    def __init__(
+        self, servers: Sequence[Server], look: Callable[[Server], Awaitable[Serving | Fault]]
+    ) -> None:
+        self.all = tuple(servers)
+        self._look = look
+        self._serving: Serving | None = None
+        self._waiting: deque[asyncio.Future[Server | None]] = deque()
+        self._sent = 0
+
+    @asynccontextmanager
+    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
+        """Wait for a server with room and hold a place there; any server after `stopping` is set."""
+        server = None if self._waiting else self._choose()
+        if server is not None:
+            self._take(server)
+        while server is None and not stopping.is_set():
+            turn: asyncio.Future[Server | None] = asyncio.get_running_loop().create_future()
+            self._waiting.append(turn)
+            try:
+                server = await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
+                    self._release(given)
+                raise
+        if server is None:
+            server = self.all[0]
+            self._take(server)
+        self._sent += 1
+        number = self._sent
+        server.sent_at[number] = time.monotonic()
+        try:
+            yield server
+        finally:
+            del server.sent_at[number]
+            self._release(server)
+
+    def wake(self) -> None:
+        """Let everyone who waits for a slot look at `stopping` again."""
+        waiting, self._waiting = self._waiting, deque()
+        for turn in waiting:
+            if not turn.done():
+                turn.set_result(None)
+
+    def answered(self, server: Server) -> None:
+        """Note that a server answered a request."""
+        server.grow()
+        server.failures, server.rest_s, server.fault, server.on_trial = 0, 0.0, None, False
+        if server.returning is not None:
+            server.returning.cancel()
+        if server.announced:
+            server.announced = False
+            _LOG.warning("%s answers again", server.where)
+
+    def failed(self, server: Server, fault: Fault, began: float) -> Fault:
+        """Adapt to a fault of a request sent at `began`; return what it means for the request.
+
+        A request that one of several servers refuses may be answered by another.
+        """
+        now = time.monotonic()
+        server.adapt(fault, began, now)
+        if fault.retry_after_s:
+            pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
+            server.pause(pause, now)
+            asyncio.get_running_loop().call_later(pause + 0.001, self._hand_out)
+        if len(self.all) == 1:
+            return fault
+        if fault.kind in _COUNTED and server.fault is None:
+            server.failures += 1
+            never_sent = fault.kind == CONNECTION and not fault.billed
+            if never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
+                self._rest(server, fault)
+        return self._of_one(server, fault)
+
+    def _of_one(self, server: Server, fault: Fault) -> Fault:
+        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.all)
+        kind = SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
+        text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
+        return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
+
+    async def survey(self) -> Serving:
+        """Look at all servers and return what they serve; those that cannot be reached rest.
+
+        Raises:
+            PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
+        """
+        found = await asyncio.gather(*(self._look(server) for server in self.all))
+        for server, look in zip(self.all, found, strict=True):
+            fault = self._compare(server, look)
+            if fault is not None and (fault.kind in REFUSING or len(self.all) == 1):
+                raise PrerequisiteError(fault.message)
+            if fault is not None:
+                self._rest(server, fault)
+        if self._serving is None:
+            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in found)}")
+        return self._serving
+
+    def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
+        if isinstance(look, Fault):
+            return look
+        if self._serving is not None and (different := look.differences(self._serving)):
+            return Fault(
+                UNKNOWN_MODEL,
+                f"{server.where} does not serve what the other servers serve: {different}. All servers of "
+                "a run must serve the same model: start it like the others, or leave it out.",
+            )
+        self._serving = look if self._serving is None else self._serving.merged(look)
+        return None
+
+    async def look_again(self, server: Server) -> Fault | None:
+        """Look at a resting server and let it return if it serves what it did; callers share one look."""
+        if server.looking is None:
+            server.looking = asyncio.create_task(self._try(server))
+        fault = await asyncio.shield(server.looking)
+        return None if fault is None else self._of_one(server, fault)
+
+    async def _try(self, server: Server) -> Fault | None:
+        try:
+            fault = self._compare(server, await self._look(server))
+        finally:
+            server.looking = None
+        if server.fault is None:  # a request was answered in the meantime
+            return None
+        if fault is None:
+            server.on_trial = server.fault.kind != CONNECTION
+            server.failures = FAILURES - 1 if server.on_trial else 0
+        server.fault = fault
+        self._hand_out()
+        return fault
+
+    def _rest(self, server: Server, fault: Fault) -> None:
+        server.fault, server.on_trial = fault, False
+        server.rest_s = min(LONGEST_S, max(FIRST_S, 2 * server.rest_s))
+        if server.returning is not None:
+            server.returning.cancel()
+        server.returning = asyncio.create_task(self._bring_back(server))
+        if not server.announced:
+            server.announced = True
+            answering = sum(each.fault is None for each in self.all)
+            text = "%s rests and is tried again from time to time; %d of %d servers answer: %s"
+            _LOG.warning(text, server.where, answering, len(self.all), fault)
+        self._hand_out()
+
+    async def _bring_back(self, server: Server) -> None:
+        while server.fault is not None:
+            await asyncio.sleep(server.rest_s)
+            if await self.look_again(server) is not None:
+                server.rest_s = min(LONGEST_S, 2 * server.rest_s)
+
+    @property
+    def waits_for(self) -> str:
+        """The requests in flight by server, in words."""
+        now, busy = time.monotonic(), [server for server in self.all if server.sent_at]
+        return ", ".join(
+            f"{len(server.sent_at)} requests at {server.where}, "
+            f"the oldest for {now - next(iter(server.sent_at.values())):.0f} s"
+            for server in busy
+        )
+
+    async def close(self) -> None:
+        """End the tasks that wait for resting servers."""
+        tasks = [
+            task for server in self.all for task in (server.returning, server.looking) if task is not None
+        ]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _choose(self) -> Server | None:
+        """Return the least loaded server with room; resting ones only if all rest."""
+        now = time.monotonic()
+        awake = [server for server in self.all if server.fault is None] or self.all
+        roomy = (server for server in awake if server.has_room(now))
+        return min(roomy, key=lambda server: (server.load, server.taken_at), default=None)
+
+    def _take(self, server: Server) -> None:
+        server.taken_at = time.monotonic()
+        server.in_flight += 1
+
+    def _release(self, server: Server) -> None:
+        server.in_flight -= 1
+        self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and (server := self._choose()) is not None:
+            turn = self._waiting.popleft()
+            if not turn.done():
+                self._take(server)
+                turn.set_result(server)
+
+
+async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
+    """Ask a server what it serves, at no cost; return the fault that a request would meet too."""
+    import httpx
+
+    url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
+    try:
+        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
+            response = await http.get(url)
+            version = await http.get(f"{base.removesuffix('/v1')}/version")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        return Fault(CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}"))
+    status = response.status_code
+    if status in (401, 403):
+        return Fault(AUTHENTICATION, f"{url} refuses the key ({status}): {shorten(response.text)}")
+    if status == 404:  # a server without this page
+        return Serving(version=_text(_json_object(version).get("version")))
+    try:
+        entries = {str(entry["id"]): entry for entry in response.json()["data"]}
+    except (ValueError, KeyError, TypeError):
+        kind = SERVER_ERROR if status == 429 or status >= 500 else UNKNOWN_MODEL
+        reply = f"status {status}: {shorten(response.text)}"
+        return Fault(kind, redact(f"{url} does not speak OpenAI's protocol ({reply})"))
+    if entries and model not in entries:
+        names = ", ".join(list(entries)[:10])
+        return Fault(UNKNOWN_MODEL, redact(f"{base} does not list the model {model!r}, only: {names}"))
+    entry = entries.get(model, {})
+    length = entry.get("max_model_len")
+    return Serving(
+        engine=_text(entry.get("owned_by")),
+        version=_text(_json_object(version).get("version")),
+        root=_text(entry.get("root")),
+        max_model_len=length if isinstance(length, int) else None,
+    )
+
+
+def _json_object(response: "httpx.Response") -> dict[str, Any]:
+    try:
+        page = response.json() if response.status_code == 200 else None
+    except ValueError:
+        return {}
+    return page if isinstance(page, dict) else {}
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None
