@@ -292,7 +292,9 @@ class Decoder:
                 "a smaller dtype or another GPU."
             ) from error
         self._limit = rows // 2
-        self.notices.append(f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}.")
+        self.notices.append(
+            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
+        )
         if self._model.device.type == "cuda":
             torch.cuda.empty_cache()
 
