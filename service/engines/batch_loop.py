@@ -1,0 +1,307 @@
+"""A small Hugging Face checkpoint behind `ask`: a batch loop on transformers, on a CPU or one GPU."""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.asks.money import Price
+from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
+from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
+from service.engines.images import image_tokens, takes_images
+from service.engines.prompts import Prompt
+from service.errors import InputError, PrerequisiteError
+
+if TYPE_CHECKING:
+    from service.engines.decoding import Decoder, Row
+
+_ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
+_TURN_S = 0.1
+"""How long the loop decodes before new requests can join."""
+_SETTINGS = frozenset({"temperature", "top_p", "top_k", "min_p"}) | {
+    "repetition_penalty", "presence_penalty", "frequency_penalty", "max_tokens", "stop",
+}  # fmt: skip
+
+
+class TransformersSettings(BaseModel):
+    """How transformers runs a checkpoint."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint: str = Field(description="Folder, or id on the Hugging Face Hub.")
+    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
+    device: str = Field("auto", description="auto (a GPU if there is one), cpu, cuda, cuda:1 or mps.")
+    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: the checkpoint's.")
+    batch_size: int | None = Field(None, ge=1, description="Responses at a time: 64 on a CPU, 256 on a GPU.")
+
+
+@dataclass(eq=False)
+class _Pending:
+    """A request whose responses are being drawn."""
+
+    rows: "list[Row]"
+    done: asyncio.Future[None]
+
+
+class TransformersEndpoint:
+    """Draws responses in this process; see `service.asks.backend.Endpoint`.
+
+    Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it. At
+    temperature 0 a request's responses are equal, and drawn once. After `stopping` is set, the loop drops
+    unfinished responses: they cost nothing, and drawing them again gives the same.
+    """
+
+    def __init__(self, settings: TransformersSettings) -> None:
+        """Set up; nothing is loaded yet."""
+        self.settings, self.price = settings, Price(0.0, 0.0)
+        self._decoder: Decoder | None = None
+        self._pending: set[_Pending] = set()
+        self._loop: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._slots: asyncio.Semaphore | None = None
+        self._notices: list[str] = []
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The configuration and tokenizer.
+
+        Raises:
+            PrerequisiteError: torch is not installed, or see `open_checkpoint`.
+        """
+        try:
+            import torch  # noqa: F401
+        except ImportError as error:
+            raise PrerequisiteError("torch is not installed: pip install 'tagrpo[local]'") from error
+        return open_checkpoint(self.settings.checkpoint, self.settings.revision, "local")
+
+    @cached_property
+    def engine(self) -> dict[str, Any]:
+        """Everything that shapes responses, for the run's spec; no weights are loaded.
+
+        Raises:
+            InputError, PrerequisiteError: see `checkpoint`, `find_device` and `find_dtype`.
+        """
+        checkpoint = self.checkpoint
+        import torch
+        import transformers
+
+        from service.engines.loading import find_device, find_dtype
+
+        device = find_device(self.settings.device)
+        images = {}
+        if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
+            images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
+        return {
+            "engine": "transformers",
+            "transformers": transformers.__version__,
+            "torch": torch.__version__,
+            "weights": checkpoint.weights,
+            "dtype": find_dtype(self.settings.dtype, checkpoint),
+            "device": device.kind,
+            "gpu": device.gpu,
+            "chat_template": checkpoint.renderer.template_id,
+            **images,
+        }
+
+    @property
+    def model(self) -> str:
+        return engine_id(self.engine)
+
+    async def open(self) -> None:
+        """Load the weights.
+
+        Raises:
+            InputError, PrerequisiteError: see `engine` and `load_model`.
+        """
+        self._decoder = await asyncio.to_thread(self._load)
+        # Enough requests in flight to fill the batch while the replies of earlier ones are stored.
+        self._slots = asyncio.Semaphore(2 * self._batch_size)
+
+    @property
+    def _batch_size(self) -> int:
+        usual = _ROWS_ON_CPU if self.engine["device"] == "cpu" else _ROWS_ON_GPU
+        return self.settings.batch_size or usual
+
+    def _load(self) -> "Decoder":
+        from service.engines.decoding import Decoder
+        from service.engines.loading import find_device, load_model, memory_for_keys
+
+        device = find_device(self.settings.device)
+        model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
+        never = image_tokens(self.checkpoint.config)
+        return Decoder(model, self._batch_size, memory_for_keys(device), never)
+
+    @asynccontextmanager
+    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
+        assert self._slots is not None, "TransformersEndpoint is not open"
+        self._stopping = stopping
+        async with self._slots:
+            yield
+
+    async def send(self, request: Request, server: Any = None) -> Reply:
+        """Draw the responses of a request."""
+        try:
+            prompt = self.checkpoint.renderer.render(request)
+            rows = self._rows(request, prompt)
+        except InputError as error:
+            raise Fault(SETTINGS, str(error)) from error
+        pending = _Pending(rows, asyncio.get_running_loop().create_future())
+        self._pending.add(pending)
+        if self._loop is None or self._loop.done():
+            self._loop = asyncio.create_task(self._run())
+        try:
+            await pending.done
+        finally:
+            self._pending.discard(pending)
+        return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
+
+    def _rows(self, request: Request, prompt: Prompt) -> "list[Row]":
+        from service.engines.choosing import Choosing
+        from service.engines.decoding import PromptImages, Row
+
+        sampling = {name: value for name, value in request.sampling.items() if value is not None}
+        unknown = sorted(sampling.keys() - _SETTINGS) + sorted(
+            request.extra.keys() - {"chat_template_kwargs"}
+        )
+        unknown += ["response_schema"] if request.response_schema is not None else []
+        if unknown:
+            raise InputError(f"transformers does not support {', '.join(unknown)}. Use vLLM or a server.")
+        stop = tuple(sampling.pop("stop", ()))
+        room = prompt.room(sampling.pop("max_tokens"), self.checkpoint.context)
+        if room < request.max_tokens:
+            self._notice("Some prompts leave fewer than max_tokens tokens in the context.")
+        how, images = Choosing(**sampling), None
+        if prompt.images:
+            images = PromptImages(lambda: self._encode(prompt))
+        first = secrets.randbits(31) if request.seed is None else request.seed
+        number = request.n if how.temperature else 1
+        ends = _StopTexts(self.checkpoint.tokenizer, stop) if stop else None
+        return [
+            Row(prompt.token_ids, room, first + place, how, self._stop_ids, ends=ends, images=images)
+            for place in range(number)
+        ]
+
+    def _encode(self, prompt: Prompt) -> dict[str, Any]:
+        import torch
+
+        encoded = self.checkpoint.renderer.encode_images(prompt.text, prompt.images, return_tensors="pt")
+        dtype = getattr(torch, self.engine["dtype"])
+        return {
+            name: value.to(dtype) if value.is_floating_point() else value
+            for name, value in encoded.items()
+            if name not in ("input_ids", "attention_mask")
+        }
+
+    async def _run(self) -> None:
+        """Decode in a thread until no request is left; requests join and finish between two turns."""
+        assert self._decoder is not None
+        queued: set[_Pending] = set()
+        try:
+            while self._pending:
+                if self._stopping.is_set():
+                    raise Fault(SERVER_ERROR, "the run stopped before the response was finished")
+                for pending in self._pending - queued:
+                    self._decoder.add(pending.rows)
+                queued = set(self._pending)
+                await asyncio.to_thread(self._turn, self._decoder)
+                for pending in queued:
+                    if all(row.stop_reason for row in pending.rows) and not pending.done.done():
+                        pending.done.set_result(None)
+                self._pending -= {pending for pending in queued if pending.done.done()}
+        except Exception as error:
+            self._decoder.clear()
+            known = isinstance(error, InputError | PrerequisiteError)
+            for pending in self._pending:
+                if not pending.done.done():
+                    pending.done.set_exception(Fault(SETTINGS, str(error)) if known else error)
+            self._pending.clear()
+
+    @staticmethod
+    def _turn(decoder: "Decoder") -> None:
+        """Decode until a request may have finished or `_TURN_S` has passed."""
+        until = time.monotonic() + _TURN_S
+        while decoder.open_rows and time.monotonic() < until:
+            if decoder.step():
+                return
+
+    def _body(self, request: Request, prompt: Prompt, rows: "Sequence[Row]") -> str:
+        choices = []
+        for row in rows:
+            tokens = row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens
+            text = _decode(self.checkpoint.tokenizer, tokens)
+            if row.ends is not None and row.stop_reason == "stop":
+                text = row.ends.cut(text)
+            choices.append({"text": prompt.restore_thought(text), "finish_reason": row.stop_reason})
+        choices *= request.n // len(rows)
+        completion = sum(len(row.tokens) for row in rows)
+        body = {
+            "object": "text_completion",
+            "model": request.model,
+            "choices": [{"index": place, **choice} for place, choice in enumerate(choices)],
+            "usage": {"prompt_tokens": len(prompt.token_ids), "completion_tokens": completion},
+        }
+        return json.dumps(body, ensure_ascii=False)
+
+    def wake(self) -> None:
+        """Nothing waits longer than a turn after `stopping` is set: `_run` then ends all requests."""
+
+    @property
+    def waits_for(self) -> str:
+        return f"{len(self._pending)} requests to {self.settings.checkpoint} in this process"
+
+    @property
+    def generated_tokens(self) -> int:
+        """The tokens drawn so far, including those of unfinished responses."""
+        return self._decoder.generated_tokens if self._decoder else 0
+
+    def _notice(self, text: str) -> None:
+        if text not in self._notices:
+            self._notices.append(text)
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return (*self._notices, *(self._decoder.notices if self._decoder else ()))
+
+    async def close(self) -> None:
+        """Drop unfinished requests and free the weights' memory."""
+        self._stopping = asyncio.Event()
+        self._stopping.set()
+        if self._loop is not None:
+            await self._loop
+        if self._decoder is not None:
+            from service.engines.loading import free_memory
+
+            self._decoder = None
+            free_memory()
+
+
+@dataclass(frozen=True)
+class _StopTexts:
+    """Texts that end a response and are not part of it."""
+
+    tokenizer: Any
+    texts: tuple[str, ...]
+
+    def __call__(self, tokens: Sequence[int]) -> bool:
+        # The last token completes the text, and a token has at least one byte of it.
+        window = max(len(text.encode()) for text in self.texts) + 8
+        tail = _decode(self.tokenizer, tokens[-window:])
+        return any(text in tail for text in self.texts)
+
+    def cut(self, text: str) -> str:
+        """Return a response up to the first of these texts."""
+        return text[
+            : min((place for stop in self.texts if (place := text.find(stop)) >= 0), default=len(text))
+        ]
+
+
+def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
+    text: str = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    return text

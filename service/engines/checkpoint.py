@@ -1,0 +1,188 @@
+"""A Hugging Face checkpoint: configuration, tokenizer, and the identity of its weights."""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from service.engines.images import open_processor, takes_images
+from service.engines.prompts import Renderer
+from service.errors import PrerequisiteError, first_line
+from service.hashing import content_id, file_sha256
+
+ADAPTER = "lora_adapter"
+"""The folder that verl's model_merger writes a trained LoRA adapter to, next to the untrained weights."""
+
+_BLOCK = 4096
+_BLOCKS_PER_FILE = 256
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
+_SMALL_FILES = frozenset(
+    {
+        "config.json",
+        "generation_config.json",
+        "model.safetensors.index.json",
+        "tokenizer.json",
+        "tokenizer_config.json",
+        "special_tokens_map.json",
+        "vocab.json",
+        "merges.txt",
+        "tokenizer.model",
+        "preprocessor_config.json",
+        "processor_config.json",
+    }
+)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The parts of a checkpoint that load fast; `commit` is its Hub commit, None for a local folder."""
+
+    name: str
+    commit: str | None
+    config: Any
+    tokenizer: Any
+
+    @property
+    def context(self) -> int | None:
+        """The maximum tokens of prompt and response together; None if the configuration sets no limit."""
+        text = self.config.get_text_config()
+        lengths = (getattr(text, name, None) for name in _CONTEXT_NAMES)
+        return next((int(length) for length in lengths if length), None)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the stored weights, as in `bfloat16`."""
+        stored = getattr(self.config.get_text_config(), "dtype", None) or self.config.dtype
+        return str(stored or "float32").removeprefix("torch.")
+
+    @cached_property
+    def weights(self) -> str:
+        """The identity of the weights: the Hub commit, or the fingerprint of the folder."""
+        return self.commit or fingerprint(Path(self.name))
+
+    @cached_property
+    def renderer(self) -> Renderer:
+        opens = (lambda: self.processor) if takes_images(self.config) else None
+        return Renderer(self.tokenizer, self.name, opens)
+
+    @cached_property
+    def processor(self) -> Any:
+        """The processor of a model that takes images.
+
+        Raises:
+            PrerequisiteError: it cannot be loaded.
+        """
+        try:
+            return open_processor(self.name, self.commit)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise PrerequisiteError(
+                f"The processor of {self.name} cannot be loaded: {first_line(error)} A model that takes images "
+                "needs preprocessor_config.json next to its weights."
+            ) from error
+
+
+def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
+    """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
+
+    `extra` is the extra of this package that installs transformers.
+
+    Raises:
+        PrerequisiteError: transformers is not installed, the model cannot be read, or an adapter is next to
+            it.
+    """
+    try:
+        from transformers import AutoConfig, AutoTokenizer
+    except ImportError as error:
+        raise PrerequisiteError(f"transformers is not installed: pip install 'tagrpo[{extra}]'") from error
+    is_local = Path(model).is_dir()
+    if is_local and revision:
+        raise PrerequisiteError(f"{model} is a folder and has no revisions. Leave out the revision.")
+    if (Path(model) / ADAPTER).is_dir():
+        raise PrerequisiteError(
+            f"{model} has an unmerged adapter ({ADAPTER}), which would be ignored. Merge it first "
+            "(docs/train.md, The checkpoint)."
+        )
+    try:
+        config = AutoConfig.from_pretrained(model, revision=revision or "main")
+        commit = None if is_local else getattr(config, "_commit_hash", None)
+        tokenizer = AutoTokenizer.from_pretrained(model, revision=commit or revision or "main")
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        raise PrerequisiteError(
+            f"The model {model!r} cannot be loaded: {first_line(error)} Give a folder with config.json and a "
+            "tokenizer, or the id of a model on the Hugging Face Hub (`hf auth login` first if it is gated)."
+        ) from error
+    return Checkpoint(model, commit, config, tokenizer)
+
+
+def engine_id(engine: Mapping[str, Any]) -> str:
+    """Return the value of `Request.model` for an engine: readable weights and a hash of its description."""
+    digest = content_id("engine", dict(engine)).rpartition("_")[2]
+    return f"{engine['engine']}:{engine['weights']}:{digest[:16]}"
+
+
+def gpu_name() -> str | None:
+    """Return the name of the first visible NVIDIA GPU without starting CUDA; None without one."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
+    which = [f"--id={visible}"] if visible else []
+    command = [program, *which, "--query-gpu=name", "--format=csv,noheader"]
+    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return found.stdout.strip().partition("\n")[0] or None if found.returncode == 0 else None
+
+
+def fingerprint(folder: Path) -> str:
+    """Return the content id of a checkpoint's folder; this reads only some megabytes.
+
+    The hash covers small files as a whole. Of weights it covers the size, and 4 KiB from the middle of each
+    tensor (safetensors) or 256 blocks spread evenly (other formats): every step of a training differs.
+
+    Raises:
+        PrerequisiteError: a safetensors file is damaged.
+    """
+    parts: dict[str, list[str | int]] = {}
+    for file in sorted(folder.iterdir()):
+        size = file.stat().st_size if file.is_file() else 0
+        if file.suffix == ".safetensors":
+            parts[file.name] = [size, _digest_tensors(file)]
+        elif file.suffix in (".bin", ".pt", ".pth") and file.name != "training_args.bin":
+            parts[file.name] = [size, _digest_blocks(file, range(0, size, max(size // _BLOCKS_PER_FILE, 1)))]
+        elif file.name in _SMALL_FILES or file.suffix == ".jinja":
+            parts[file.name] = [size, file_sha256(file)]
+    return content_id("weights", parts)
+
+
+def _digest_tensors(file: Path) -> str:
+    with file.open("rb") as stream:
+        length = int.from_bytes(stream.read(8), "little")
+        header = stream.read(length) if length <= file.stat().st_size else b""
+    try:
+        tensors = json.loads(header)
+    except ValueError as error:
+        raise PrerequisiteError(
+            f"{file} is not a complete safetensors file. Copy it again, or run `git lfs pull` if it is a "
+            "pointer of Git LFS."
+        ) from error
+    middles = (
+        8 + length + sum(tensor["data_offsets"]) // 2 - _BLOCK // 2
+        for name, tensor in tensors.items()
+        if name != "__metadata__"
+    )
+    starts = [max(start, 8 + length) for start in middles]
+    return hashlib.sha256(header + _digest_blocks(file, starts).encode()).hexdigest()
+
+
+def _digest_blocks(file: Path, starts: Iterable[int]) -> str:
+    digest = hashlib.sha256()
+    with file.open("rb") as stream:
+        for start in starts:
+            stream.seek(start)
+            digest.update(stream.read(_BLOCK))
+    return digest.hexdigest()

@@ -1,0 +1,133 @@
+"""Choose the next token of each response: greedy, or by the response's own random number.
+
+The choice depends only on the response's logits, settings and random number. The number is looked up in the
+cumulative distribution in order of token ids, not of probabilities: rounding moves the bounds a little, but
+never swaps two tokens. So a response does not depend on its batch.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from service.errors import InputError
+
+_BLOCK = 256
+_FIRST_LOOK = 256
+
+
+@dataclass(frozen=True)
+class Choosing:
+    """The decoding settings of a response, as vLLM defines them; `top_k` 0 keeps all tokens."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+
+    @property
+    def has_penalties(self) -> bool:
+        return (self.repetition_penalty, self.presence_penalty, self.frequency_penalty) != (1.0, 0.0, 0.0)
+
+
+class Uniforms:
+    """The random numbers in [0, 1) of one response, one per token: Philox keyed by the response's seed."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.Generator(np.random.Philox(key=seed))
+        self._block: list[float] = []
+        self._first = -_BLOCK
+
+    def at(self, place: int) -> float:
+        """Return the number of the token at `place`; places must not decrease from call to call."""
+        while place >= self._first + _BLOCK:
+            self._block = self._generator.random(_BLOCK).tolist()
+            self._first += _BLOCK
+        return self._block[place - self._first]
+
+
+def penalize(
+    logits: torch.Tensor, how: Choosing, prompts: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]
+) -> torch.Tensor:
+    """Return logits (rows, vocabulary) after the penalties.
+
+    The repetition penalty (arXiv 1909.05858, section 4.1) counts prompt and response; the presence and
+    frequency penalties count the response.
+    """
+    logits = logits.clone()
+    for row, (prompt, response) in enumerate(zip(prompts, tokens, strict=True)):
+        seen = torch.tensor(sorted({*prompt, *response}), device=logits.device)
+        scores = logits[row, seen]
+        factor = how.repetition_penalty
+        logits[row, seen] = torch.where(scores > 0, scores / factor, scores * factor)
+        for token, count in Counter(response).items():
+            logits[row, token] -= how.presence_penalty + count * how.frequency_penalty
+    return logits
+
+
+def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Choosing) -> list[int]:
+    """Return the next token of each row of `logits` (rows, vocabulary), after penalties.
+
+    At temperature 0 this is the most probable token (the first of equals). Otherwise min-p and top-k cut the
+    distribution at this temperature, then top-p keeps the smallest set of most probable tokens whose
+    probabilities sum to at least `top_p` (arXiv 1904.09751, section 3.1).
+
+    Raises:
+        InputError: the logits are not finite.
+    """
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
+    best = logits.amax(-1, keepdim=True)
+    if not bool(best.isfinite().all()):
+        raise InputError(
+            "The model's logits are not finite numbers: its weights are damaged, or overflow in this dtype. "
+            "Set dtype to float32 or bfloat16."
+        )
+    if how.temperature == 0:
+        greedy: list[int] = logits.argmax(-1).tolist()
+        return greedy
+    logits = (logits - best) / how.temperature
+    if how.min_p > 0:
+        logits = logits.masked_fill(logits.exp() < how.min_p, -torch.inf)
+    if 0 < how.top_k < logits.shape[1]:
+        least = logits.topk(how.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
+    chosen: list[int] = _draw(logits, numbers, how.top_p).tolist()
+    return chosen
+
+
+def _draw(logits: torch.Tensor, uniforms: torch.Tensor, top_p: float) -> torch.Tensor:
+    total = logits.logsumexp(-1, keepdim=True)
+    size = logits.shape[1]
+    if top_p >= 1:
+        return _look_up(torch.exp(logits - total).double(), uniforms)
+    chosen = torch.empty(len(logits), dtype=torch.long, device=logits.device)
+    open_rows = torch.arange(len(logits), device=logits.device)
+    look = min(_FIRST_LOOK, size)
+    while len(open_rows):  # sorts the whole vocabulary only for the rows that need it
+        best, ids = logits[open_rows].topk(look, sorted=True)
+        probabilities = torch.exp(best - total[open_rows]).double()
+        before = probabilities.cumsum(-1) - probabilities
+        is_enough = (before[:, -1] + probabilities[:, -1] >= top_p) | (look == size)
+        ids, order = ids[is_enough].sort(-1)
+        kept = torch.where(before < top_p, probabilities, 0.0)[is_enough].gather(1, order)
+        rows = open_rows[is_enough]
+        chosen[rows] = ids.gather(1, _look_up(kept, uniforms[rows])[:, None])[:, 0]
+        open_rows = open_rows[~is_enough]
+        look = min(look * 16, size)
+    return chosen
+
+
+def _look_up(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Return for each row the index at which its number falls in the cumulative weights."""
+    cumulated = weights.cumsum(-1)
+    target = uniforms * cumulated[:, -1]
+    place = torch.searchsorted(cumulated, target[:, None], right=True)[:, 0]
+    # Rounding may lead past the last index that has a weight.
+    last = (weights > 0).long().cumsum(-1).argmax(-1)
+    return torch.minimum(place, last)

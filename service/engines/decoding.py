@@ -1,0 +1,352 @@
+"""Decode many responses in one batch that finished responses leave and waiting ones join."""
+
+import copy
+import inspect
+from bisect import insort
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+import torch
+from torch.nn.functional import pad
+from transformers import DynamicCache
+from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
+
+from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
+from service.errors import PrerequisiteError
+
+_PREFILL_TOKENS = 4096
+_REFILL_SHARE = 8
+"""Waiting responses join when one place in this many is free."""
+_TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
+
+
+@dataclass(frozen=True, eq=False)
+class PromptImages:
+    """The images of a prompt: `load` returns the model's arguments for them (`pixel_values`, ...)."""
+
+    load: Callable[[], Mapping[str, torch.Tensor]]
+
+
+@dataclass(eq=False)
+class Row:
+    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text)."""
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    seed: int
+    how: Choosing
+    stop_ids: frozenset[int]
+    owner: Any = None
+    ends: Callable[[Sequence[int]], bool] | None = None
+    images: PromptImages | None = None
+    tokens: list[int] = field(default_factory=list)
+    stop_reason: str | None = None
+    uniforms: Uniforms = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.uniforms = Uniforms(self.seed)
+
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """All tokens so far: those of the prompt and of the response."""
+        return (*self.prompt, *self.tokens)
+
+    @property
+    def order(self) -> tuple[int, int, tuple[int, ...]]:
+        """The order of waiting rows; rows that read the same are equal."""
+        return len(self.prompt) + len(self.tokens), id(self.images), self.ids
+
+    def add(self, token: int) -> None:
+        """Append a token and note whether the response ends with it."""
+        self.tokens.append(token)
+        if token in self.stop_ids or (self.ends is not None and self.ends(self.tokens)):
+            self.stop_reason = "stop"
+        elif len(self.tokens) >= self.max_tokens:
+            self.stop_reason = "length"
+
+
+@dataclass(frozen=True)
+class _Prefill:
+    """What the model has read of prompts of one length: their cached rows and last logits.
+
+    `shifts` are what images save in positions: an image takes fewer positions than tokens.
+    """
+
+    prompts: list[Any]
+    cache: Cache
+    logits: torch.Tensor
+    shifts: list[int]
+
+
+class Decoder:
+    """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
+
+    Rows with the same prompt share its reading. Rows of several lengths share a batch if the model keeps keys
+    and values of every token and gives a padded row the logits that it has alone. Other models draw prompts
+    of one length at a time. `never` are tokens that are not drawn.
+
+    Raises:
+        PrerequisiteError: the model does not use a cache of transformers.
+    """
+
+    def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
+        self._model, self._limit, self._never = model, rows, sorted(never)
+        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self._waiting: list[Row] = []  # by length, the longest last; equal prompts side by side
+        self._running: list[Row] = []
+        self._cache: Cache = DynamicCache()
+        self._width = 0  # columns of the cache
+        self._starts: list[int] = []  # the first column of each running row
+        self._shifts: list[int] = []
+        self._last: _Prefill | None = None
+        self.generated_tokens = 0
+        self.notices: list[str] = []
+        with torch.inference_mode():
+            self._shares_batches = self._can_share_batches()
+            self._places = max(memory // self._bytes_per_token(), 1)
+        if not self._shares_batches:
+            name = type(model).__name__
+            self.notices.append(f"{name} draws only prompts of one length at a time, which is slower.")
+
+    @property
+    def open_rows(self) -> int:
+        """The number of rows that are waiting or being drawn."""
+        return len(self._waiting) + len(self._running)
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Queue rows; the longest prompts start first."""
+        for row in rows:
+            insort(self._waiting, row, key=lambda row: row.order)
+
+    def clear(self) -> None:
+        """Forget all rows."""
+        self._waiting.clear()
+        self._keep([])
+
+    def step(self) -> list[Row]:
+        """Fill free places and draw one token of every running row; return the finished rows.
+
+        Raises:
+            PrerequisiteError: not even one response fits into the GPU's memory.
+        """
+        joining = self._pick()
+        finished: list[Row] = []
+        try:
+            with torch.inference_mode():
+                for _, rows in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
+                    self._start(list(rows))
+                finished += self._drop_finished()
+                if self._running:
+                    self._decode()
+                    finished += self._drop_finished()
+        except torch.OutOfMemoryError as error:
+            rows = list({*self._running, *joining} - {*finished})
+            self._keep([])
+            self._last = None
+            self.add([row for row in rows if not row.stop_reason])
+            self._halve(len(rows), error)
+            finished += [row for row in rows if row.stop_reason]
+        return finished
+
+    def _pick(self) -> list[Row]:
+        """Take the waiting rows that fit into the batch."""
+        free = self._limit - len(self._running)
+        if self._running and (not self._shares_batches or free * _REFILL_SHARE < self._limit):
+            return []
+        picked: list[Row] = []
+        longest = max((len(row.prompt) + row.max_tokens for row in self._running), default=0)
+        while self._waiting and len(picked) < free:
+            row = self._waiting[-1]
+            longest = max(longest, len(row.prompt) + row.max_tokens)
+            rows = len(self._running) + len(picked)
+            if rows and (rows + 1) * longest > self._places:
+                break
+            if picked and not self._shares_batches and row.order[:2] != picked[0].order[:2]:
+                break
+            picked.append(self._waiting.pop())
+        return picked
+
+    def _start(self, rows: list[Row]) -> None:
+        """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
+        prompts = [row.order for row in rows]
+        if self._last is None or not set(prompts) <= set(self._last.prompts):
+            self._last = self._read({row.order: row for row in rows})
+        read, length = self._last, len(rows[0].ids)
+        chosen = torch.tensor([read.prompts.index(prompt) for prompt in prompts], device=self._model.device)
+        self._choose(read.logits[chosen], rows)
+        cache = Cache(layers=[copy.copy(layer) for layer in read.cache.layers])
+        cache.reorder_cache(chosen)
+        if self._running:
+            _append(self._cache, cache)
+            self._starts = [start + max(length - self._width, 0) for start in self._starts]
+        else:
+            self._cache, self._width = cache, length
+        self._width = max(self._width, length)
+        self._starts += [self._width - length] * len(rows)
+        self._running += rows
+        self._shifts += [read.shifts[place] for place in chosen.tolist()]
+
+    def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
+        """Let the model read prompts of one length, those with images one at a time."""
+        first = next(iter(rows.values()))
+        seen = dict(first.images.load()) if first.images else {}
+        seen = {name: value.to(self._model.device) for name, value in seen.items()}
+        ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
+        positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0
+        if seen and hasattr(self._model.model, "get_rope_index"):
+            # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
+            kinds = torch.zeros_like(ids)
+            kinds[:, : len(first.prompt)] = seen["mm_token_type_ids"]
+            seen["mm_token_type_ids"] = kinds
+            grid, mask = seen.get("image_grid_thw"), torch.ones_like(ids)
+            positions = self._model.model.get_rope_index(
+                ids, mm_token_type_ids=kinds, image_grid_thw=grid, attention_mask=mask
+            )[0]
+            shift = int(positions.max()) + 1 - ids.shape[1]
+        most = max(_PREFILL_TOKENS // ids.shape[1], 1)
+        cache, logits = self._new_cache(), []
+        for start in range(0, len(ids), most):
+            part = slice(start, start + most)
+            read = cache if not start else self._new_cache()
+            logits.append(self._forward(ids[part], read, positions[..., part, :], **seen))
+            if start:
+                _append(cache, read)
+        return _Prefill(list(rows), cache, torch.cat(logits), [shift] * len(rows))
+
+    def _decode(self) -> None:
+        """Draw one token of every running row."""
+        device, mask = self._model.device, None
+        if max(self._starts) > 0:
+            columns = torch.arange(self._width + 1, device=device)
+            mask = (columns[None] >= torch.tensor(self._starts, device=device)[:, None]).long()
+        lengths = [
+            [self._width - start + shift] for start, shift in zip(self._starts, self._shifts, strict=True)
+        ]
+        ids = torch.tensor([row.tokens[-1:] for row in self._running], device=device)
+        logits = self._forward(ids, self._cache, torch.tensor(lengths, device=device), mask)
+        self._width += 1
+        self._choose(logits, self._running)
+
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        cache: Cache,
+        positions: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        **seen: torch.Tensor,
+    ) -> torch.Tensor:
+        """Return the logits (rows, vocabulary) after the last of `ids` (rows, tokens)."""
+        optional = {"position_ids": positions, "logits_to_keep": 1, **seen}
+        given = {name: value for name, value in optional.items() if name in self._accepted}
+        out = self._model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **given)
+        last: torch.Tensor = out.logits[:, -1]
+        return last
+
+    def _choose(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
+        """Draw the next token of each row."""
+        if self._never:
+            logits = logits.clone()
+            logits[:, self._never] = -torch.inf
+        alike: dict[Choosing, list[int]] = {}
+        for place, row in enumerate(rows):
+            alike.setdefault(row.how, []).append(place)
+        for how, places in alike.items():
+            chosen = [rows[place] for place in places]
+            part = logits if len(alike) == 1 else logits[places]
+            if how.has_penalties:
+                part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
+            uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
+            for row, token in zip(chosen, choose_tokens(part, uniforms, how), strict=True):
+                row.add(token)
+        self.generated_tokens += len(rows)
+
+    def _drop_finished(self) -> list[Row]:
+        """Take finished rows out of the batch and return them."""
+        finished = [row for row in self._running if row.stop_reason]
+        if finished:
+            self._keep([place for place, row in enumerate(self._running) if not row.stop_reason])
+        return finished
+
+    def _keep(self, places: list[int]) -> None:
+        """Take all running rows except those at `places` out of the batch."""
+        self._running = [self._running[place] for place in places]
+        self._starts = [self._starts[place] for place in places]
+        self._shifts = [self._shifts[place] for place in places]
+        if not places:
+            self._cache, self._width = DynamicCache(), 0
+            return
+        self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
+        if unused := min(self._starts):
+            for layer in self._cache.layers:
+                layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
+            self._starts = [start - unused for start in self._starts]
+            self._width -= unused
+
+    def _halve(self, rows: int, error: Exception) -> None:
+        """Limit the batch to half of `rows`, which did not fit into memory."""
+        if rows <= 1:
+            raise PrerequisiteError(
+                "One response does not fit into the GPU's memory. Lower max_tokens, or use a smaller model, "
+                "a smaller dtype or another GPU."
+            ) from error
+        self._limit = rows // 2
+        self.notices.append(
+            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
+        )
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def _new_cache(self) -> Cache:
+        # Without a config the cache keeps every token, also of layers that attend to a window.
+        return DynamicCache() if self._shares_batches else DynamicCache(config=self._model.config)
+
+    def _can_share_batches(self) -> bool:
+        """Return whether the model gives a row padded by a longer one the logits that it has alone."""
+        self._shares_batches = True
+        short, long, following = [1, 2], [3, 1, 4, 1, 5, 2], 3
+        try:
+            layers = DynamicCache(config=self._model.config).layers
+            if any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
+                return False
+            cache, other = self._read_alone(long)[0], self._read_alone(short)[0]
+            if any(layer.keys.shape[2] != len(long) for layer in cache.layers):
+                return False
+            _append(cache, other)
+            mask = self._tensor([[1] * 7, [0] * 4 + [1] * 3])
+            ids, positions = self._tensor([[following]] * 2), self._tensor([[6], [2]])
+            together = self._forward(ids, cache, positions, mask)[1]
+            alone = self._read_alone([*short, following])[1][0]
+        except torch.OutOfMemoryError:
+            raise
+        except (TypeError, ValueError, AttributeError, IndexError, KeyError, RuntimeError):
+            return False
+        return bool((together - alone).abs().max() <= _TOLERANCE * alone.float().std())
+
+    def _bytes_per_token(self) -> int:
+        try:
+            cache, _ = self._read_alone([1])
+        except (TypeError, ValueError, AttributeError) as error:
+            raise PrerequisiteError(
+                f"{type(self._model).__name__} does not use a cache of transformers. Run it with vLLM."
+            ) from error
+        parts = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
+        return max(sum(part.nbytes for part in parts if part is not None), 1)
+
+    def _read_alone(self, ids: list[int]) -> tuple[Cache, torch.Tensor]:
+        cache = self._new_cache()
+        return cache, self._forward(self._tensor([ids]), cache, self._tensor([[*range(len(ids))]]))
+
+    def _tensor(self, numbers: list[list[int]]) -> torch.Tensor:
+        return torch.tensor(numbers, device=self._model.device)
+
+
+def _append(cache: Cache, other: Cache) -> None:
+    """Append the rows of another cache; zeros pad the shorter rows on the left."""
+    for layer, joining in zip(cache.layers, other.layers, strict=True):
+        width = max(layer.keys.shape[2], joining.keys.shape[2])
+        for name in ("keys", "values"):
+            parts = [getattr(each, name) for each in (layer, joining)]
+            padded = [pad(part, (0, 0, width - part.shape[2], 0)) for part in parts]
+            setattr(layer, name, torch.cat(padded))

@@ -1,0 +1,165 @@
+"""Load a checkpoint's weights with transformers: device, dtype, attention, end tokens, free memory."""
+
+import gc
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+import psutil
+import torch
+from transformers import (
+    AttentionInterface,
+    AttentionMaskInterface,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    GenerationConfig,
+)
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import sdpa_mask
+
+from service.engines.checkpoint import Checkpoint
+from service.engines.images import takes_images
+from service.errors import InputError, PrerequisiteError, first_line
+
+_DTYPES = ("float32", "float64", "bfloat16", "float16")
+_SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
+_GROUPED = "tagrpo_grouped"
+
+
+@dataclass(frozen=True)
+class Device:
+    """Where a model runs: torch's name for it, its kind, and the GPU's product name."""
+
+    name: str
+    kind: str
+    gpu: str | None
+
+
+def find_device(name: str) -> Device:
+    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`.
+
+    Raises:
+        InputError: torch does not know the device.
+        PrerequisiteError: the machine does not have it.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    available = {
+        "cpu": lambda: True,
+        "cuda": torch.cuda.is_available,
+        "mps": torch.backends.mps.is_available,
+    }
+    kind = name.partition(":")[0]
+    if kind not in available:
+        raise InputError(f"{name!r} is not a device. Give auto, cpu, cuda, cuda:0, ... or mps.")
+    if not available[kind]():
+        raise PrerequisiteError(
+            f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the build of "
+            "torch for this machine."
+        )
+    return Device(name, kind, torch.cuda.get_device_name(name) if kind == "cuda" else None)
+
+
+def find_dtype(name: str, checkpoint: Checkpoint) -> str:
+    """Return the dtype's name; `auto` is the dtype of the checkpoint.
+
+    Raises:
+        InputError: it is not a dtype of weights.
+    """
+    dtype = checkpoint.dtype if name == "auto" else name
+    if dtype not in _DTYPES:
+        source = " (the checkpoint's)" if name == "auto" else ""
+        raise InputError(f"dtype is {dtype!r}{source}. Give {', '.join(_DTYPES)}.")
+    return dtype
+
+
+def model_class(config: Any) -> Any:
+    """Return the transformers class that loads a model of this configuration, vision part included."""
+    return AutoModelForImageTextToText if takes_images(config) else AutoModelForCausalLM
+
+
+def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any, frozenset[int]]:
+    """Load the weights; return the model and the tokens that end a response.
+
+    The checkpoint's own sampling settings are dropped: the request's settings alone shape a response.
+
+    Raises:
+        PrerequisiteError: the weights cannot be read or do not fit into memory, or some are missing.
+    """
+    logging.getLogger("transformers.modeling_utils").setLevel(logging.ERROR)
+    try:
+        model, loaded = model_class(checkpoint.config).from_pretrained(
+            checkpoint.name,
+            revision=checkpoint.commit or "main",
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
+        )
+        if missing := sorted(loaded["missing_keys"]):
+            raise PrerequisiteError(
+                f"{checkpoint.name} lacks {len(missing):,} weights that its config.json names, such as "
+                f"{missing[0]}; they would be random. Merge adapters before use, or copy the folder again."
+            )
+        model = model.to(device.name).eval()
+    except torch.OutOfMemoryError as error:
+        raise PrerequisiteError(
+            f"The weights of {checkpoint.name} do not fit into the memory of {device.gpu or device.name}. Use "
+            "a smaller dtype, another device, or vLLM with a larger tensor_parallel_size."
+        ) from error
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        reason = first_line(error)
+        raise PrerequisiteError(f"The weights of {checkpoint.name} cannot be loaded: {reason}") from error
+    _share_keys_of_groups(model)
+    ids = model.generation_config.eos_token_id
+    ends = {*(ids if isinstance(ids, list) else [ids]), checkpoint.tokenizer.eos_token_id} - {None}
+    model.generation_config = GenerationConfig()
+    return model, frozenset(ends)
+
+
+def memory_for_keys(device: Device) -> int:
+    """Return how many bytes keys and values may take: a share of the memory that is free now."""
+    if device.kind != "cuda":
+        return int(_SHARE_OF_CPU * psutil.virtual_memory().available)
+    free_memory()
+    return int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device.name)[0])
+
+
+def free_memory() -> None:
+    """Free unreferenced memory, including that of the GPU."""
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+
+
+def _share_keys_of_groups(model: Any) -> None:
+    """Let sdpa attention read grouped keys and values (arXiv 2305.13245) without copies for each query head.
+
+    With one new token per row, the query heads of a group can take the dimension of tokens: the same sums.
+    """
+    if model.config._attn_implementation == "sdpa":
+        AttentionInterface.register(_GROUPED, _attend)
+        AttentionMaskInterface.register(_GROUPED, sdpa_mask)
+        model.set_attn_implementation(_GROUPED)
+
+
+def _attend(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    rows, heads, length, size = query.shape
+    groups = key.shape[1]
+    is_same_for_heads = attention_mask is None or attention_mask.shape[1] == 1
+    if length > 1 or heads == groups or not is_same_for_heads:
+        attended: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
+        )
+        return attended
+    out = torch.nn.functional.scaled_dot_product_attention(
+        query.view(rows, groups, heads // groups, size), key, value, attn_mask=attention_mask, scale=scaling
+    )
+    return out.reshape(rows, 1, heads, value.shape[3]), None

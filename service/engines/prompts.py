@@ -1,0 +1,182 @@
+"""Render requests to token ids: through the model's chat template, or as raw text."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property, lru_cache
+from typing import Any
+
+from service.asks.request import CONTEXT_LENGTH, Fault, Message, Request
+from service.engines.images import open_held
+from service.errors import InputError
+from service.hashing import canonical_json, content_id
+
+_DAY = date(2024, 7, 26)
+"""The date for templates that print today's, so that prompts do not change overnight: Llama 3's default."""
+_CACHED = 256  # prompts: requests for more responses to a prompt follow each other
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A rendered prompt; `images` are the bytes of its pictures, in the order of their places."""
+
+    text: str
+    token_ids: tuple[int, ...]
+    images: tuple[bytes, ...] = ()
+
+    @property
+    def opens_thought(self) -> bool:
+        """Whether the template already wrote `<think>`, so that responses lack it."""
+        return self.text.rstrip().endswith("<think>")
+
+    def restore_thought(self, text: str) -> str:
+        """Return a response with the `<think>` of the prompt, by which a thought cut off is recognised."""
+        return f"<think>\n{text}" if self.opens_thought and "<think>" not in text else text
+
+    def room(self, max_tokens: int, context: int | None) -> int:
+        """Return how many tokens a response may have: `max_tokens`, or fewer if the context ends earlier.
+
+        Raises:
+            Fault: the prompt is empty or leaves no room for a response.
+        """
+        length = len(self.token_ids)
+        room = max_tokens if context is None else min(max_tokens, context - length)
+        if not length:
+            raise Fault(CONTEXT_LENGTH, "the prompt has no tokens. Give it some text.")
+        if room < 1:
+            raise Fault(
+                CONTEXT_LENGTH,
+                f"the prompt has {length} tokens, but the model's context has {context}. Use a model with a "
+                "longer context or a shorter prompt.",
+            )
+        return room
+
+
+class Renderer:
+    """Renders prompts for the model `name` with its tokenizer.
+
+    `open_processor` opens the processor of a model that takes images; None: the model takes none.
+    """
+
+    def __init__(self, tokenizer: Any, name: str, open_processor: Callable[[], Any] | None = None) -> None:
+        self._tokenizer, self._name = tokenizer, name
+        self._open_processor = open_processor
+        template = tokenizer.chat_template
+        self._cached = lru_cache(_CACHED)(self._render)
+        # A model may have several templates by name; transformers picks its default.
+        self._template = (
+            tokenizer.get_chat_template() if template and not isinstance(template, str) else template
+        )
+
+    @cached_property
+    def template_id(self) -> str | None:
+        """Content id of the chat template; None if the model has none and continues raw text."""
+        if not self._template:
+            return None
+        marks = [str(_DAY)] * self._prints_date
+        return content_id("template", [self._template, *marks])
+
+    @property
+    def _prints_date(self) -> bool:
+        return "strftime_now" in (self._template or "")
+
+    def notices(self, chat_template_kwargs: Mapping[str, Any]) -> list[str]:
+        """Return what the user should know about the template before any request."""
+        names = sorted(chat_template_kwargs)
+        if not self._template:
+            return [f"{self._name} has no chat template. It continues prompts as raw text."]
+        unread = ", ".join(name for name in names if not re.search(rf"\b{name}\b", self._template))
+        return [f"The chat template of {self._name} does not use {unread}."] if unread else []
+
+    def render(self, request: Request) -> Prompt:
+        """Return the prompt of a request.
+
+        The template writes all special tokens of a chat, and opens the answer. The tokenizer adds its special
+        tokens to raw text, except a second BOS and a final EOS.
+
+        Raises:
+            InputError: the template fails or drops the system message, or the model cannot take the messages.
+        """
+        if request.prompt is not None:
+            return self._raw(request.prompt)
+        return self._cached(request.messages, canonical_json(request.extra.get("chat_template_kwargs", {})))
+
+    def _render(self, chat: tuple[Message, ...], kwargs: str) -> Prompt:
+        if any(message.images for message in chat):
+            return self._render_with_images(chat, kwargs)
+        if not self._template:
+            if [message.role for message in chat] != ["user"]:
+                raise InputError(
+                    f"{self._name} has no chat template, so it takes one user message only. Use a chat model, "
+                    "or put the system prompt into the prompt."
+                )
+            return self._raw(chat[0].content)
+        messages = [{"role": message.role, "content": message.content} for message in chat]
+        text = self._apply(self._tokenizer, messages, kwargs)
+        return Prompt(text, tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"]))
+
+    def _render_with_images(self, chat: tuple[Message, ...], kwargs: str) -> Prompt:
+        processor = self._open_processor() if self._open_processor else None
+        if processor is None or not processor.chat_template:
+            raise InputError(
+                f"{self._name} takes no images. Use a model that does (Qwen/Qwen2.5-VL-3B-Instruct), or leave "
+                "out the questions with images."
+            )
+        messages: list[dict[str, Any]] = []
+        for message in chat:
+            parts = [
+                {"type": "text", "text": part} if isinstance(part, str) else {"type": "image"}
+                for part in message.parts
+                if part != ""
+            ]
+            messages.append({"role": message.role, "content": parts or message.content})
+        text = self._apply(processor, messages, kwargs)
+        images = tuple(image.data for message in chat for image in message.images)
+        try:
+            ids = self.encode_images(text, images)["input_ids"][0]
+        except (ValueError, IndexError, StopIteration) as error:  # the template has another number of places
+            raise InputError(
+                f"The processor of {self._name} fails on {len(images)} images: {error}"
+            ) from error
+        return Prompt(text, tuple(map(int, ids)), images)
+
+    def encode_images(self, text: str, images: tuple[bytes, ...], **options: Any) -> Mapping[str, Any]:
+        """Return what the model's processor makes of a rendered text with images."""
+        assert self._open_processor is not None
+        pictures = [open_held({"bytes": image}) for image in images]
+        encoded: Mapping[str, Any] = self._open_processor()(text=[text], images=pictures, **options)
+        return encoded
+
+    def _raw(self, text: str) -> Prompt:
+        ids = tuple(self._tokenizer(text)["input_ids"])
+        bos, eos = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
+        if bos is not None and ids[:2] == (bos, bos):  # the text has its own
+            ids = ids[1:]
+        if ids and ids[-1] == eos and eos != bos:  # some tokenizers end every text; the model shall continue
+            ids = ids[:-1]
+        return Prompt(text, ids)
+
+    def _apply(self, template: Any, messages: list[dict[str, Any]], kwargs: str) -> str:
+        from jinja2.exceptions import TemplateError
+
+        try:
+            rendered: str = template.apply_chat_template(
+                messages,
+                tokenize=False,
+                add_generation_prompt=True,
+                **({"strftime_now": _DAY.strftime} if self._prints_date else {}),
+                **json.loads(kwargs),
+            )
+        except TemplateError as error:
+            raise InputError(
+                f"The chat template of {self._name} fails: {error}. If it takes no system message, put its "
+                "text into the prompt."
+            ) from error
+        for message in messages:
+            if message["role"] == "system" and message["content"].strip() not in rendered:
+                raise InputError(
+                    f"The chat template of {self._name} drops the system message. Put its text into the prompt."
+                )
+        return rendered

@@ -1,0 +1,281 @@
+"""`vllm serve` as a child process on loopback: started, waited for, asked, and ended with tagrpo."""
+
+import asyncio
+import contextlib
+import importlib.metadata
+import json
+import os
+import re
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.asks.money import Price
+from service.asks.plain import PlainEndpoint
+from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request
+from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_checkpoint
+from service.engines.ending import owned_environment
+from service.engines.prompts import Prompt
+from service.errors import InputError, PrerequisiteError
+
+_LEAST_TEMPERATURE = 0.01
+"""vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
+_LOG_LINES = 15
+_END_S = 20.0
+_COUNT_EVERY_S = 2.0
+_GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
+
+
+class VllmSettings(BaseModel):
+    """How `vllm serve` runs a checkpoint on the GPUs of this machine, or of a Ray cluster."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    checkpoint: str = Field(description="Folder, or id on the Hugging Face Hub.")
+    revision: str | None = Field(None, description="Branch, tag or commit on the Hub.")
+    dtype: str = Field("auto", description="float32, bfloat16, ...; auto: vLLM's choice.")
+    data_parallel_size: int = Field(1, ge=1, description="Copies of the model that share the requests.")
+    tensor_parallel_size: int = Field(1, ge=1, description="GPUs that share one copy of the model.")
+    ray: bool = Field(False, description="Use the GPUs of the Ray cluster at RAY_ADDRESS, on all its nodes.")
+    gpu_memory_utilization: float = Field(0.9, gt=0, le=1, description="Share of each GPU's memory.")
+    max_model_len: int | None = Field(None, ge=2, description="Tokens of prompt and response together.")
+    options: tuple[str, ...] = Field((), description="More options of `vllm serve`.")
+    start_timeout_s: float = Field(1800.0, gt=0, description="Longest wait until the server is ready.")
+    max_concurrency: int = Field(256, ge=1, description="Requests in flight per copy of the model.")
+
+
+class VllmEndpoint:
+    """Starts a server and sends requests to it; see `service.asks.backend.Endpoint`.
+
+    tagrpo renders the prompts and sends token ids, so that the checkpoint's template decides, on a fixed
+    date. Requests with images go through the server's chat, as token ids cannot carry images.
+    """
+
+    def __init__(
+        self,
+        settings: VllmSettings,
+        log: Path,
+        *,
+        program: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main"),
+    ) -> None:
+        """Set up; nothing is started yet. `log` is the file for the server's messages."""
+        self.settings, self.price, self._log, self._program = settings, Price(0.0, 0.0), log, program
+        self._process: asyncio.subprocess.Process | None = None
+        self._plain: PlainEndpoint | None = None
+        self._counting: asyncio.Task[None] | None = None
+        self._generated = 0
+        self._notices: list[str] = []
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The configuration and tokenizer; see `open_checkpoint` for its errors."""
+        return open_checkpoint(self.settings.checkpoint, self.settings.revision, "vllm")
+
+    @cached_property
+    def engine(self) -> dict[str, Any]:
+        """Everything that shapes responses, for the run's spec; no server is started.
+
+        Raises:
+            PrerequisiteError: vLLM is not installed, or see `open_checkpoint`.
+        """
+        try:
+            version = importlib.metadata.version("vllm")
+        except importlib.metadata.PackageNotFoundError:
+            raise PrerequisiteError(
+                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, run "
+                "the checkpoint with transformers, or ask a vLLM server by its address."
+            ) from None
+        names = ("dtype", "tensor_parallel_size", "max_model_len", "options")
+        return {
+            "engine": "vllm",
+            "vllm": version,
+            "weights": self.checkpoint.weights,
+            "gpu": None if version.endswith("+cpu") else gpu_name(),
+            "chat_template": self.checkpoint.renderer.template_id,
+            **self.settings.model_dump(mode="json", include=set(names)),
+        }
+
+    @property
+    def model(self) -> str:
+        return engine_id(self.engine)
+
+    async def open(self) -> None:
+        """Start the server and wait until it is ready, which takes minutes.
+
+        Raises:
+            PrerequisiteError: it does not become ready; the message has the last lines of its log.
+        """
+        model = self.model
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{free.getsockname()[1]}"
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command(address.rpartition(":")[2]),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **owned_environment()},
+                start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
+            )
+        try:
+            await self._wait(f"http://{address}/health")
+            plain = PlainEndpoint(
+                model,
+                f"http://{address}/v1",
+                self.settings.checkpoint,
+                render=self._token_ids,
+                max_concurrency=self.settings.max_concurrency * self.settings.data_parallel_size,
+            )
+            await plain.open()
+        except BaseException:
+            await self.close()
+            raise
+        self._plain = plain
+        self._counting = asyncio.create_task(self._count(f"http://{address}/metrics"))
+
+    def _command(self, port: str) -> list[str]:
+        given = self.settings
+        options = {
+            "served-model-name": given.checkpoint,
+            "revision": self.checkpoint.commit,
+            "tokenizer-revision": self.checkpoint.commit,
+            "dtype": given.dtype,
+            "data-parallel-size": given.data_parallel_size,
+            "tensor-parallel-size": given.tensor_parallel_size,
+            "gpu-memory-utilization": given.gpu_memory_utilization,
+            "max-model-len": given.max_model_len,
+            "distributed-executor-backend": "ray" if given.ray else None,
+            "data-parallel-backend": "ray" if given.ray and given.data_parallel_size > 1 else None,
+            "generation-config": "vllm",  # leaves out the checkpoint's own sampling defaults
+            "uvicorn-log-level": "warning",
+            "host": "127.0.0.1",
+            "port": port,
+        }
+        words = [f"--{name}={value}" for name, value in options.items() if value is not None]
+        return [*self._program, "serve", given.checkpoint, *words, *given.options]
+
+    async def _wait(self, health: str) -> None:
+        assert self._process is not None
+        try:
+            async with asyncio.timeout(self.settings.start_timeout_s), aiohttp.ClientSession() as session:
+                while self._process.returncode is None:
+                    with contextlib.suppress(aiohttp.ClientError):
+                        async with session.get(health) as response:
+                            if response.status == 200:
+                                return
+                    await asyncio.sleep(0.2)
+            how = f"ended with exit code {self._process.returncode} before it was ready"
+        except TimeoutError:
+            how = f"was not ready after {self.settings.start_timeout_s:g} s"
+        raise PrerequisiteError(
+            f"vLLM {how}. {self._last_lines()}\nIf memory ran out, raise tensor_parallel_size, lower "
+            "max_model_len, or set gpu_memory_utilization to what other programs leave free."
+        )
+
+    def _last_lines(self) -> str:
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
+        return f"Its log {self._log} ends with:\n" + "\n".join(lines)
+
+    async def _count(self, metrics: str) -> None:
+        """Read the number of generated tokens from the server's metrics from time to time."""
+        async with aiohttp.ClientSession() as session:
+            while True:
+                await asyncio.sleep(_COUNT_EVERY_S)
+                with contextlib.suppress(aiohttp.ClientError):
+                    async with session.get(metrics) as response:
+                        counts = _GENERATED.findall(await response.read())
+                    self._generated = int(sum(float(count) for count in counts))
+
+    @property
+    def generated_tokens(self) -> int:
+        """The tokens that the server generated, as of some seconds ago."""
+        return self._generated
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
+        assert self._plain is not None, "VllmEndpoint is not open"
+        return self._plain.slot(stopping)
+
+    async def send(self, request: Request, server: Any) -> Reply:
+        """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
+        assert self._plain is not None
+        assert self._process is not None
+        if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
+            raise Fault(SETTINGS, f"vLLM takes temperature 0, or {_LEAST_TEMPERATURE} and more.")
+        try:
+            prompt = self.checkpoint.renderer.render(request)
+        except InputError as error:
+            raise Fault(SETTINGS, str(error)) from error
+        room = prompt.room(request.max_tokens, self._plain.serving.max_model_len)
+        if room < request.max_tokens:
+            notice = "Some prompts leave fewer than max_tokens tokens in the context."
+            self._notices = [notice]
+            request = replace(request, sampling={**request.sampling, "max_tokens": room})
+        try:
+            reply = await self._plain.send(request, server)
+        except Fault as fault:
+            if fault.kind == CONNECTION:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(1.0):
+                        await self._process.wait()
+            if self._process.returncode is not None:
+                ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
+                raise Fault(SETTINGS, ended, billed=fault.billed) from fault
+            raise
+        return replace(reply, body=_restore_thoughts(reply.body, prompt))
+
+    def _token_ids(self, request: Request) -> list[int] | None:
+        prompt = self.checkpoint.renderer.render(request)  # cached
+        return None if prompt.images else list(prompt.token_ids)
+
+    def wake(self) -> None:
+        if self._plain is not None:
+            self._plain.wake()
+
+    @property
+    def waits_for(self) -> str:
+        return self._plain.waits_for if self._plain is not None else "vLLM, which is starting"
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return tuple(self._notices)
+
+    async def close(self) -> None:
+        """End the server and all its processes."""
+        if self._counting is not None:
+            self._counting.cancel()
+        if self._plain is not None:
+            await self._plain.close()
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            if process.returncode is None:
+                process.terminate()
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_END_S):
+                        await process.wait()
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # its engines are in its group
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+
+
+def _restore_thoughts(body: str, prompt: Prompt) -> str:
+    if not prompt.opens_thought:
+        return body
+    reply = json.loads(body)
+    for choice in reply["choices"]:
+        holder, name = (choice["message"], "content") if "message" in choice else (choice, "text")
+        if isinstance(holder[name], str):
+            holder[name] = prompt.restore_thought(holder[name])
+    return json.dumps(reply, ensure_ascii=False)
