@@ -261,7 +261,7 @@ class _Drawing:
     async def _request(self, problem: RunProblem, first: int, count: int, seed: int | None) -> Request:
         images = await self._store.read(_read_images, problem.images) if problem.images else ()
         return prompt_request(
-            self._spec.model,
+            self._spec.model_identity,
             self._spec.prompt,
             self._spec.sampling,
             problem.text,

@@ -51,6 +51,11 @@ class EvalSpec:
         if self.answers not in ("all", "boxed"):
             raise InputError(f"answers is {self.answers!r}; give all or boxed.")
 
+    @property
+    def model_identity(self) -> str:
+        """The model as `Request.model` has it."""
+        return str(self.engine.get("identity", self.model))
+
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
         return {

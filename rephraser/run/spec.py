@@ -276,7 +276,7 @@ class RunSpec:
 
 def engine_identity(model: str, engine: Mapping[str, Any] | None) -> str:
     """Return what tells a model apart from others: its name, with its weights and engine on this machine."""
-    return model if engine is None else f"{model} {content_id('engine', dict(engine))}"
+    return model if engine is None else str(engine["identity"])
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:

@@ -123,7 +123,7 @@ def describe_engine(endpoint: Endpoint) -> dict[str, Any]:
         serving = {name: value for name, value in vars(endpoint.serving).items() if value}
         return {"sampler": "remote", "provider": endpoint.provider.name, **serving}
     assert isinstance(endpoint, VllmEndpoint | TransformersEndpoint)
-    return {"sampler": endpoint.engine["engine"], **endpoint.engine}
+    return {"sampler": endpoint.engine["engine"], "identity": endpoint.model, **endpoint.engine}
 
 
 def check_request(endpoint: Endpoint, request: Request) -> None:

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
-from service.models.remote import Price
+from service.asks.money import Price
+from service.asks.tables import AskRow
 from service.runs.spending import read_ledger
 from service.runs.store import Run
-from service.runs.tables import RunMinuteRow
 
 CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
 IMAGE_TOKENS = (64.0, 16_384.0)  # of an image: from the fewest to Qwen 2.5 VL's most
@@ -82,7 +82,8 @@ def scaled(
         )
         for line in read_ledger(session, trial.id)
     )
-    minutes = session.scalar(select(func.count()).where(RunMinuteRow.run_id == trial.id)) or 0
+    minute = cast(AskRow.ended_at / 60, Integer)
+    minutes = session.scalar(select(func.count(minute.distinct())).where(AskRow.run_id == trial.id)) or 0
     return Estimate(questions, stages, trial.name, count, times(minutes / 60, scales))
 
 

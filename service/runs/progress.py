@@ -1,51 +1,41 @@
-"""Where runs stand: requests filled, open and failed, money, pace. From counts, so at once."""
+"""Where runs are: tasks done, open and failed, money, pace."""
 
+import time
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import Integer, case, cast, func, select, tuple_
 from sqlalchemy.orm import Session
 
+from service.asks.tables import ANSWERED, DONE, FAILED_TASK, AskRow, TaskRow
 from service.errors import NotFoundError
 from service.runs.store import Run, as_run
-from service.runs.tables import (
-    EMPTY,
-    FAILED,
-    FILLED,
-    FINAL,
-    PICO_PER_USD,
-    CellRow,
-    RunCellCountRow,
-    RunMinuteRow,
-    RunRow,
-    RunSpendingRow,
-)
+from service.runs.tables import PICO_PER_USD, RunRow, RunSpendingRow
 
 WINDOW_MINUTES = 5
-ERRORS_LOOKED_AT = 1000
+SHOWN_MINUTES = 60
 _MINUTE = "%Y-%m-%dT%H:%M"
 
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run with the state of its requests and what it has paid for.
+    """A run with the state of its tasks and what it has paid for.
 
     Attributes:
-        filled, open, failed, final: requests (cells) that the run needs, shared ones included; final ones
-            failed and are not asked again.
-        by_kind: the same by kind of request: (filled, open, failed, final).
-        requests: HTTP requests made and paid for by this run, retries included.
+        done, open, failed, final: tasks; `failed` ones are open and lack a request that failed, `final` ones
+            need a request that failed for good.
+        requests_by_kind: attempts that this run paid for, retries included.
         usd: of known prices; `unpriced` says how many requests had none.
     """
 
     run: Run
-    filled: int
+    done: int
     open: int
     failed: int
     final: int
-    by_kind: dict[str, tuple[int, int, int, int]]
-    requests: int
+    requests_by_kind: dict[str, int]
     prompt_tokens: int
     completion_tokens: int
     usd: float
@@ -53,14 +43,18 @@ class RunProgress:
 
     @property
     def planned(self) -> int:
-        return self.filled + self.open + self.failed + self.final
+        return self.done + self.open + self.failed + self.final
+
+    @property
+    def requests(self) -> int:
+        return sum(self.requests_by_kind.values())
 
     @property
     def state(self) -> str:
-        """finished, open (there is something to ask), failed (what is left did, or all for good) or done."""
+        """finished, open (tasks are left), failed (all that are left did) or done."""
         if self.open:
             return "open"
-        if self.failed or (self.final and not self.filled):
+        if self.failed or (self.final and not self.done):
             return "failed"
         return "finished" if self.run.finished_at else "done"
 
@@ -70,7 +64,7 @@ class Minute:
     """Requests of a run that ended within a minute (`2026-01-31T12:00`, UTC)."""
 
     minute: str
-    filled: int
+    answered: int
     failed: int
     completion_tokens: int
     usd: float
@@ -78,9 +72,9 @@ class Minute:
 
 @dataclass(frozen=True)
 class Pace:
-    """How fast a run goes: means over the last minutes. `minutes_left` is None where nothing was filled."""
+    """How fast a run goes: means over the last minutes. `minutes_left` is None if nothing was answered."""
 
-    filled_per_minute: float
+    requests_per_minute: float
     tokens_per_second: float
     usd_per_minute: float
     minutes_left: float | None
@@ -88,22 +82,22 @@ class Pace:
 
 @dataclass(frozen=True)
 class ErrorCount:
-    """An error of failed requests, and how many of those looked at have it."""
+    """An error of failed tasks, and how many of those looked at have it."""
 
     error: str
-    cells: int
+    count: int
 
 
 def page_runs(
     session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
 ) -> list[RunProgress]:
-    """Return up to `limit` runs behind the run with the id `after`, newest first.
+    """Return up to `limit` runs older than the run with the id `after`, newest first.
 
     Args:
         kind: propose, eval or train; None for all.
 
     Raises:
-        NotFoundError: `after` is no run.
+        NotFoundError: `after` is not a run.
     """
     key = tuple_(RunRow.created_at, RunRow.id)
     query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
@@ -124,70 +118,37 @@ def count_runs(session: Session) -> dict[str, int]:
 
 
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
-    """Return where these runs stand, in their order."""
+    """Return where these runs are, in their order."""
     ids = [run.id for run in runs]
-    cells = _cells_by_state(session, ids)
-    paid = {
-        row.run_id: row
-        for row in session.execute(
-            select(
-                RunSpendingRow.run_id,
-                func.sum(RunSpendingRow.requests).label("requests"),
-                func.sum(RunSpendingRow.prompt_tokens).label("prompt_tokens"),
-                func.sum(RunSpendingRow.completion_tokens).label("completion_tokens"),
-                func.sum(RunSpendingRow.pico_usd).label("pico_usd"),
-                func.sum(RunSpendingRow.unpriced).label("unpriced"),
-            )
-            .where(RunSpendingRow.run_id.in_(ids))
-            .group_by(RunSpendingRow.run_id)
-        )
-    }
-    progress = []
-    for run in runs:
-        mine, spent = cells[run.id], paid.get(run.id)
-        by_kind = {
-            kind: (
-                mine.get((kind, FILLED), 0),
-                mine.get((kind, EMPTY), 0),
-                mine.get((kind, FAILED), 0),
-                mine.get((kind, FINAL), 0),
-            )
-            for kind in sorted({kind for kind, _ in mine})
-        }
-        filled, open_, failed, final = (
-            sum(numbers[place] for numbers in by_kind.values()) for place in range(4)
-        )
-        progress.append(
-            RunProgress(
-                run,
-                filled,
-                open_,
-                failed,
-                final,
-                by_kind,
-                requests=spent.requests if spent else 0,
-                prompt_tokens=spent.prompt_tokens if spent else 0,
-                completion_tokens=spent.completion_tokens if spent else 0,
-                usd=spent.pico_usd / PICO_PER_USD if spent else 0.0,
-                unpriced=spent.unpriced if spent else 0,
-            )
-        )
-    return progress
-
-
-def count_states(session: Session, run_id: str) -> dict[tuple[str, str], int]:
-    """Return the number of the run's cells by (kind, state), without those that no cell is in."""
-    return {key: number for key, number in _cells_by_state(session, [run_id])[run_id].items() if number}
-
-
-def _cells_by_state(session: Session, run_ids: Sequence[str]) -> dict[str, dict[tuple[str, str], int]]:
-    cells: dict[str, dict[tuple[str, str], int]] = {run_id: {} for run_id in run_ids}
-    row = RunCellCountRow
-    for run_id, kind, state, number in session.execute(
-        select(row.run_id, row.kind, row.state, row.cells).where(row.run_id.in_(run_ids))
+    tasks: dict[str, Counter[str]] = {id: Counter() for id in ids}
+    state = case((TaskRow.state.in_((DONE, FAILED_TASK)), TaskRow.state), (TaskRow.error.is_(None), "open"))
+    counted = select(TaskRow.run_id, func.coalesce(state, "with errors"), func.count())
+    for id, name, count in session.execute(
+        counted.where(TaskRow.run_id.in_(ids)).group_by(TaskRow.run_id, state)
     ):
-        cells[run_id][kind, state] = number
-    return cells
+        tasks[id][name] = count
+    spent: dict[str, list[RunSpendingRow]] = {id: [] for id in ids}
+    for row in session.scalars(select(RunSpendingRow).where(RunSpendingRow.run_id.in_(ids))):
+        spent[row.run_id].append(row)
+    return [_progress(run, tasks[run.id], spent[run.id]) for run in runs]
+
+
+def _progress(run: Run, tasks: Counter[str], spent: Sequence[RunSpendingRow]) -> RunProgress:
+    by_kind: Counter[str] = Counter()
+    for row in spent:
+        by_kind[row.kind] += row.requests
+    return RunProgress(
+        run=run,
+        done=tasks[DONE],
+        open=tasks["open"],
+        failed=tasks["with errors"],
+        final=tasks[FAILED_TASK],
+        requests_by_kind=dict(sorted(by_kind.items())),
+        prompt_tokens=sum(row.prompt_tokens for row in spent),
+        completion_tokens=sum(row.completion_tokens for row in spent),
+        usd=sum(row.pico_usd for row in spent) / PICO_PER_USD,
+        unpriced=sum(row.unpriced for row in spent),
+    )
 
 
 def spent_in_all(session: Session) -> tuple[float, int]:
@@ -202,29 +163,38 @@ def spent_in_all(session: Session) -> tuple[float, int]:
 
 
 def last_minutes(session: Session, run_id: str) -> list[Minute]:
-    """Return the last 60 minutes in which requests of the run ended, oldest first, without quiet ones.
-
-    A request that is asked again counts where its last answer came.
-    """
+    """Return the minutes of the last hour in which requests of the run ended, oldest first."""
+    minute = cast(AskRow.ended_at / 60 - 0.5, Integer)
+    answered = case((AskRow.state == ANSWERED, 1), else_=0)
     rows = session.execute(
         select(
-            RunMinuteRow.minute,
-            RunMinuteRow.filled,
-            RunMinuteRow.failed,
-            RunMinuteRow.completion_tokens,
-            RunMinuteRow.pico_usd,
+            minute,
+            func.sum(answered),
+            func.count(),
+            func.coalesce(func.sum(AskRow.completion_tokens), 0),
+            func.coalesce(func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico)), 0),
         )
-        .where(RunMinuteRow.run_id == run_id)
-        .order_by(RunMinuteRow.minute.desc())
-        .limit(60)
-    ).all()
-    return [Minute(*row[:4], row[4] / PICO_PER_USD) for row in reversed(rows)]
+        .where(AskRow.run_id == run_id, AskRow.ended_at > time.time() - 60 * SHOWN_MINUTES)
+        .group_by(minute)
+        .order_by(minute)
+    )
+    return [
+        Minute(
+            datetime.fromtimestamp(60 * number, UTC).strftime(_MINUTE),
+            int(good),
+            int(count - good),
+            int(tokens),
+            int(pico) / PICO_PER_USD,
+        )
+        for number, good, count, tokens, pico in rows
+    ]
 
 
-def pace(minutes: Sequence[Minute], open_cells: int, now: datetime) -> Pace | None:
-    """Return the pace over `WINDOW_MINUTES` whole minutes before `now`; None where nothing ended in them.
+def pace(minutes: Sequence[Minute], progress: RunProgress, now: datetime) -> Pace | None:
+    """Return the pace over `WINDOW_MINUTES` whole minutes before `now`; None if nothing ended in them.
 
-    The minute under way is left out, since it is not over; in the first minute of a run it stands alone.
+    The minute under way is left out, since it is not over, except in the first minute of a run. What is left
+    is estimated from the requests that a finished task has taken.
     """
     now = now.astimezone(UTC)
     names = {(now - timedelta(minutes=back)).strftime(_MINUTE) for back in range(1, WINDOW_MINUTES + 1)}
@@ -237,30 +207,26 @@ def pace(minutes: Sequence[Minute], open_cells: int, now: datetime) -> Pace | No
     else:
         recent = [minute for minute in minutes if minute.minute == now.strftime(_MINUTE)]
         length = max(now.second, 1) / 60
-    filled = sum(minute.filled for minute in recent)
-    if not filled:
+    answered = sum(minute.answered for minute in recent)
+    if not answered:
         return None
-    per_minute = filled / length
+    per_minute = answered / length
+    left = progress.open + progress.failed
     return Pace(
-        filled_per_minute=per_minute,
+        requests_per_minute=per_minute,
         tokens_per_second=sum(minute.completion_tokens for minute in recent) / length / 60,
         usd_per_minute=sum(minute.usd for minute in recent) / length,
-        minutes_left=open_cells / per_minute,
+        minutes_left=left * progress.requests / progress.done / per_minute if progress.done else None,
     )
 
 
 def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> list[ErrorCount]:
-    """Return the most frequent errors among 1,000 failed requests that the run paid for, or all if fewer."""
-    failed = (
-        select(CellRow.error)
-        .where(CellRow.paid_by == run_id, CellRow.state.in_([FAILED, FINAL]))
-        .limit(ERRORS_LOOKED_AT)
-        .subquery()
-    )
+    """Return the most frequent errors of the run's tasks."""
     rows = session.execute(
-        select(failed.c.error, func.count())
-        .group_by(failed.c.error)
-        .order_by(func.count().desc(), failed.c.error)
+        select(TaskRow.error, func.count())
+        .where(TaskRow.run_id == run_id, TaskRow.error.is_not(None))
+        .group_by(TaskRow.error)
+        .order_by(func.count().desc(), TaskRow.error)
         .limit(limit)
     )
     return [ErrorCount(str(error), count) for error, count in rows]

@@ -9,21 +9,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import ColumnElement, Table, and_, delete, exists, func, not_, select, update
+from sqlalchemy import ColumnElement, Table, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
+from service.asks.store import dead_workers
+from service.asks.tables import AskRow, JobRow, TaskRow
 from service.database.base import Base
 from service.database.schema import load_tables
 from service.database.triggers import lift_deletion
 from service.errors import InputError
-from service.runs.leases import is_dead, is_free
 from service.runs.spending import spent_usd
 from service.runs.store import Run, check_name, list_runs
-from service.runs.tables import EMPTY, BatchRow, CellRow, RunCellRow, RunRow
+from service.runs.tables import RunRow
 
-_RUNS, _CELLS, _RUN_CELLS, _BATCHES = (
-    cast(Table, row.__table__) for row in (RunRow, CellRow, RunCellRow, BatchRow)
-)
+_RUNS, _ASKS = cast(Table, RunRow.__table__), cast(Table, AskRow.__table__)
 _COUNTED_BY = {"run_id": "runs", "run_problem_id": "run_problems"}
 """Columns of counts that triggers keep, which have no foreign keys."""
 
@@ -51,7 +50,7 @@ def holdings(session: Session, run: Run) -> Holdings:
 def remove_run(session: Session, run: Run) -> None:
     """Remove the run and all that hangs on it, in the transaction of `session`.
 
-    Answers of solvers that other runs use stay theirs.
+    Answers that runs share stay, and are no longer paid by any run.
 
     Raises:
         InputError: another run builds on it, a process or a batch job is at work on it, or people have
@@ -61,16 +60,11 @@ def remove_run(session: Session, run: Run) -> None:
     if obstacles:
         raise InputError(f"run {run.name!r} cannot be removed: {'; '.join(obstacles)}.")
     owned = dict(_owned(run.id))
-    shared = _RUN_CELLS.c.cell_id == _CELLS.c.id
     with lift_deletion(session, [table.name for table in owned]):
         for table, condition in owned.items():
-            if table is _CELLS:  # once the run needs none any more
-                session.execute(delete(_CELLS).where(not_(exists().where(shared))))
-                jobs = select(_BATCHES.c.id).where(owned[_BATCHES])
-                session.execute(update(_CELLS).where(_CELLS.c.batch_id.in_(jobs)).values(batch_id=None))
-                session.execute(update(_CELLS).where(_CELLS.c.paid_by == run.id).values(paid_by=None))
-            else:
-                session.execute(delete(table).where(condition))
+            session.execute(delete(table).where(condition))
+            if table is _ASKS:
+                session.execute(update(_ASKS).where(_ASKS.c.run_id == run.id).values(run_id=None))
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:
@@ -88,13 +82,14 @@ def rename_run(session: Session, run: Run, name: str) -> None:
 def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield the tables that hold rows of runs, each with the condition of this run's, children first."""
     load_tables()
-    conditions: dict[str, ColumnElement[bool]] = {"runs": _RUNS.c.id == run_id, "cells": _only_of(run_id)}
+    conditions: dict[str, ColumnElement[bool]] = {
+        "runs": _RUNS.c.id == run_id,
+        "asks": _ASKS.c.scope == run_id,
+    }
     for table in Base.metadata.sorted_tables:
         if table.name not in conditions and (parents := _parents(table)):
             _add_condition(table, parents, conditions)
     children = [table for table in reversed(Base.metadata.sorted_tables) if table.name in conditions]
-    children.remove(_RUN_CELLS)
-    children.insert(children.index(_CELLS), _RUN_CELLS)  # what else hangs on cells is found by them
     counts = [table for table in Base.metadata.sorted_tables if table.name not in conditions]
     for table in counts:
         _add_condition(table, _counted(table), conditions)
@@ -128,15 +123,6 @@ def _add_condition(
             return
 
 
-def _only_of(run_id: str) -> ColumnElement[bool]:
-    """Return the condition that the run needs a cell, and no other run does."""
-    needed = _RUN_CELLS.c.cell_id == _CELLS.c.id
-    return and_(
-        exists().where(needed, _RUN_CELLS.c.run_id == run_id),
-        not_(exists().where(needed, _RUN_CELLS.c.run_id != run_id)),
-    )
-
-
 def _obstacles(session: Session, run: Run) -> Iterator[str]:
     """Say what stands against removing the run."""
     builders = [
@@ -144,11 +130,10 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
     ]
     if builders:
         yield f"{', '.join(builders)} builds on it"
-    asked = (CellRow.paid_by == run.id, CellRow.state == EMPTY)
-    owners = session.scalars(select(CellRow.lease_owner).where(*asked, not_(is_free())).distinct())
-    if any(owner is not None and not is_dead(owner) for owner in owners):
+    holders = select(TaskRow.worker).where(TaskRow.run_id == run.id, TaskRow.worker.is_not(None)).distinct()
+    if set(session.scalars(holders)) - dead_workers(session):
         yield "a process is at work on it"
-    elif session.scalar(select(exists().where(*asked, CellRow.batch_id.is_not(None)))):
+    elif session.scalar(select(exists().where(JobRow.run_id == run.id, ~JobRow.collected))):
         yield "a batch job of it is under way; collect it by resuming the run"
     audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
     decided = select(func.count()).where(

@@ -1,20 +1,18 @@
-"""What runs have spent and have in flight, and the cap on both, which all processes of a run share.
+"""What runs have spent, and the cap that all processes of a run share.
 
-Sums come from tables that triggers keep in whole picodollars, so none takes long.
+Sums are kept in whole picodollars, in the transactions that store answers.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
-from sqlalchemy import Table, bindparam, func, insert, or_, select, update
+from sqlalchemy import func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.models.remote.money import check_amount
-from service.runs.tables import EMPTY, PICO_PER_USD, CapRow, CellRow, RunReservedRow, RunRow, RunSpendingRow
-
-ROUNDING_USD = 1e-9  # amounts are kept to 1e-12
+from service.asks.tables import AskRow
+from service.errors import InputError
+from service.runs.tables import PICO_PER_USD, CapRow, RunRow, RunSpendingRow
 
 
 @dataclass(frozen=True)
@@ -72,68 +70,54 @@ def known_cost(session: Session, run_id: str) -> float | None:
 
 @dataclass(frozen=True)
 class Account:
-    """The money of all runs under one cap; of a run alone where it has none (`max_usd` None)."""
+    """The money of all runs under one cap; of a run alone if it has none (`max_usd` None).
+
+    `committed_usd` counts requests in flight at their worst case.
+    """
 
     max_usd: float | None
     spent_usd: float
-    reserved_usd: float
-
-    @property
-    def left_usd(self) -> float:
-        """What may still be reserved; infinite without a cap."""
-        if self.max_usd is None:
-            return math.inf
-        return self.max_usd - self.spent_usd - self.reserved_usd + ROUNDING_USD
-
-    def describe(self) -> str:
-        """Say how the cap stands, for a message."""
-        spent = f"${self.spent_usd:.4f} of --max-usd {self.max_usd} are spent"
-        if not self.reserved_usd:
-            return spent
-        return f"{spent} and ${self.reserved_usd:.4f} reserved by requests in flight"
+    committed_usd: float
 
 
 def read_account(session: Session, run_id: str) -> Account:
-    """Return how the money of a run stands, with that of the runs that share its cap."""
+    """Return how much the runs that share a run's cap have spent."""
     cap = session.execute(
-        select(CapRow.id, CapRow.max_usd).join(RunRow, RunRow.cap_id == CapRow.id).where(RunRow.id == run_id)
+        select(CapRow.id, CapRow.max_pico, CapRow.committed_pico)
+        .join(RunRow, RunRow.cap_id == CapRow.id)
+        .where(RunRow.id == run_id)
     ).first()
-    runs = [run_id]
-    if cap is not None:
-        runs = list(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap.id)))
-    spent, reserved = (
-        float(session.scalar(select(func.sum(row.pico_usd)).where(row.run_id.in_(runs))) or 0) / PICO_PER_USD
-        for row in (RunSpendingRow, RunReservedRow)
+    if cap is None:
+        spent = spent_usd(session, run_id)
+        return Account(None, spent, spent)
+    runs = session.scalars(select(RunRow.id).where(RunRow.cap_id == cap.id)).all()
+    pico = session.scalar(select(func.sum(RunSpendingRow.pico_usd)).where(RunSpendingRow.run_id.in_(runs)))
+    return Account(
+        cap.max_pico / PICO_PER_USD, float(pico or 0) / PICO_PER_USD, cap.committed_pico / PICO_PER_USD
     )
-    return Account(None if cap is None else cap.max_usd, spent, reserved)
 
 
 def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:
-    """Cap what these runs may cost together, from now on; return the cap that held for them before, if any.
+    """Cap what these runs may cost together, from now on; return the cap that they had before, if any.
 
     Raises:
-        InputError: a cap that is negative or no number.
+        InputError: a cap that is negative or not a number.
     """
-    check_amount(max_usd)
+    if not 0 <= max_usd < math.inf:
+        raise InputError(f"--max-usd {max_usd}: give an amount from 0.")
+    max_pico = round(max_usd * PICO_PER_USD)
     caps = set(session.scalars(select(RunRow.cap_id).where(RunRow.id.in_(run_ids))))
     cap_id = caps.pop() if len(caps) == 1 else None
     sharing = set(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap_id)))
     if cap_id is not None and sharing == set(run_ids):
         cap = session.get_one(CapRow, cap_id)
-        before, cap.max_usd = cap.max_usd, max_usd
+        before, cap.max_pico = cap.max_pico / PICO_PER_USD, max_pico
         return before
-    added = session.execute(insert(CapRow).values(max_usd=max_usd).returning(CapRow.id)).scalar_one()
+    committed = session.scalar(
+        select(func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico))).where(AskRow.run_id.in_(run_ids))
+    )
+    added = session.execute(
+        insert(CapRow).values(max_pico=max_pico, committed_pico=int(committed or 0)).returning(CapRow.id)
+    ).scalar_one()
     session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=added))
     return None
-
-
-def reserve_cells(session: Session, worst_usd: Mapping[int, float]) -> None:
-    """Note what the requests of cells, by id, may cost in all, before they are sent."""
-    cells = cast(Table, CellRow.__table__)
-    if worst_usd:
-        session.connection().execute(
-            update(cells)
-            .where(cells.c.id == bindparam("cell"), cells.c.state == EMPTY)
-            .values(reserved_usd=bindparam("usd")),
-            [{"cell": cell, "usd": usd} for cell, usd in worst_usd.items()],
-        )

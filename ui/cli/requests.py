@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from typer import Option
 
 from service.errors import InputError
-from service.models.asking import Asking
-from service.models.remote.redaction import redact
+from service.asks.redaction import redact
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
@@ -22,8 +21,10 @@ from ui.cli.settings import resume_command
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from service.asks.ask import Models
+    from service.asks.money import Price, PriceTable
     from service.database import Database
-    from service.models.estimate import Estimate, Range
+    from service.models.estimate import Estimate, PriceOf, Range
     from service.runs.progress import ErrorCount
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
@@ -65,7 +66,7 @@ DryRun = Annotated[
 
 
 @dataclass(frozen=True)
-class Requests(Asking):
+class Requests:
     """How models are asked, for every command that asks some."""
 
     panel: ClassVar[str] = "Requests and their cost"
@@ -127,6 +128,42 @@ class Requests(Asking):
             help="Seconds without an answer after which the run reports what it is waiting for.",
         ),
     ] = STALL_S
+
+    def price_table(self) -> "PriceTable":
+        """Return the prices that are given, over litellm's."""
+        from service.asks.money import PriceTable
+
+        return PriceTable.read(self.prices_file, self.prices)
+
+    def prices_in_force(self) -> "PriceOf":
+        """Return what finds the price of a model: half of it in batch jobs."""
+        from service.asks.batch import BATCH_PRICE
+
+        prices = self.price_table()
+
+        def price_of(model: str) -> "Price | None":
+            price = prices.price(model)
+            in_jobs = self.batch and not model.startswith("hosted_vllm/")
+            return price.scaled(BATCH_PRICE) if price is not None and in_jobs else price
+
+        return price_of
+
+    def options(self) -> "Models":
+        """Return how models are asked, without any that is open."""
+        from service.asks.ask import Models, RetryPolicy
+
+        return Models(
+            {},
+            retries=RetryPolicy(halt_after=self.halt_after),
+            max_requests=self.max_requests,
+            grace_s=self.grace_s,
+            stall_s=self.stall_s,
+        )
+
+
+def log_folder(database: "Database") -> Path:
+    """Return where engines on this machine write their logs: next to the database."""
+    return database.path.parent if isinstance(database.place, Path) else Path()
 
 
 def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float | None:

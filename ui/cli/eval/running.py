@@ -1,10 +1,11 @@
 """`tagrpo eval run`: one run for each benchmark, opened first, then drawn and graded in turn."""
 
-from collections.abc import Sequence
-from contextlib import closing, nullcontext
+import asyncio
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer import Argument, Option
@@ -22,11 +23,11 @@ from ui.cli.eval.settings import (
     SamplerName,
     check_grader,
     choose_sampler,
-    open_sampler,
+    model_settings,
     sampler_help,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, hold_cap, words_by_kind
+from ui.cli.requests import DryRun, hold_cap, log_folder, words_by_kind
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -36,10 +37,14 @@ if TYPE_CHECKING:
     from evaluator.grading import Grader
     from evaluator.reports.standing import RunNumbers
     from service.database import Database
-    from service.models.drawing import Sampler
+    from service.asks.ask import Models
+    from service.asks.money import Price
+    from service.asks.request import Request
+    from service.engines.opening import OpenModels
     from service.models.prompts import Preset
-    from service.models.remote import Price
     from service.runs.store import Run
+
+    Specs = list[tuple[ProblemSet, EvalSpec]]
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same command too."""
@@ -100,6 +105,7 @@ def run(
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
     --api-base http://localhost:8000/v1 --n 128
     """
+    from evaluator.evals.running import check_n
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
@@ -114,7 +120,7 @@ def run(
     check_grader(own_grader, answers)
     graded_by = own_version(own_grader) if own_grader else ""
     kind = choose_sampler(sampler, model)
-    opened = open_sampler(kind, model, requests, engine)
+    source = model_settings(kind, model, requests, vars(engine))
 
     def load(database: "Database | None", grader: "Grader") -> list[ProblemSet]:
         if neighbors is not None and database is not None:
@@ -127,36 +133,44 @@ def run(
             benchmarks or (), rows, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
         )
 
+    def specs(problem_sets: list[ProblemSet], engine: dict[str, Any], together: int | None) -> Specs:
+        return make_specs(
+            problem_sets, model, prompts, drawing, answers, graded_by, engine=engine, at_once=together
+        )
+
+    check_n(samples)
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored, Grader() as grader:
-            specs = make_specs(
-                load(stored, grader),
-                model,
-                prompts,
-                drawing,
-                samples,
-                answers,
-                opened,
-                graded_by,
-                asks=False,
-            )
+            named = named_runs(name, specs(load(stored, grader), {}, None))
             price_of = requests.prices_in_force() if kind == "remote" else _free
-            show_estimates(stored, named_runs(name, specs), samples, price_of, requests.max_usd, terminal)
+            show_estimates(stored, named, samples, price_of, requests.max_usd, terminal)
         return
+
+    async def draw(database: "Database", rules: "Grader", grader: "Grader") -> None:
+        from service.engines.opening import OpenModels, check_request, describe_engine, takes_n
+
+        problem_sets = load(database, rules)
+        prices, capped = requests.price_table(), requests.max_usd is not None
+        async with OpenModels(log_folder(database), prices, capped=capped) as models:
+            endpoint = await models.open(source)
+            together = None if takes_n(endpoint) else 1
+            made = specs(problem_sets, describe_engine(endpoint), together)
+            for problems, spec in made:
+                check_request(endpoint, sample_request(spec, endpoint.model, problems.placed[0].problem.text))
+            runs = open_runs(database, name, made)
+            hold_cap(database, runs, requests.max_usd)
+            keep(context, database, runs)
+            await carry_out(
+                database, runs, models, requests.options(), samples, grader, terminal, requests.retry_final
+            )
+
     with (
-        closing(opened),
         db.open(create=True) as database,
         Grader(cache=GradeCache(database)) as rules,
         Grader(own=own_grader) if own_grader else nullcontext(rules) as grader,
     ):
-        specs = make_specs(
-            load(database, rules), model, prompts, drawing, samples, answers, opened, graded_by
-        )
-        runs = open_runs(database, name, specs)
-        hold_cap(database, runs, requests.max_usd)
-        keep(context, database, runs)
-        carry_out(database, runs, opened, samples, grader, terminal, retry_final=requests.retry_final)
+        asyncio.run(draw(database, rules, grader))
 
 
 def make_specs(
@@ -164,36 +178,31 @@ def make_specs(
     model: str,
     preset: "Preset",
     drawing: Drawing,
-    n: int,
     answers: AnswersName,
-    sampler: "Sampler",
-    graded_by: str = "",
+    graded_by: str,
     *,
-    asks: bool = True,
-) -> "list[tuple[ProblemSet, EvalSpec]]":
+    engine: "Mapping[str, Any]",
+    at_once: int | None,
+) -> "Specs":
     """Return the settings of the runs, one for each benchmark or neighbor set.
 
-    Unless it `asks`, nothing is sent or loaded, and of the engine nothing is known.
+    Args:
+        engine: What is known of the model beyond its name.
+        at_once: Responses per request of a model that does not take n.
 
     Raises:
         InputError: settings that cannot be used.
-        PrerequisiteError: the model cannot be found or reached, or takes no such prompts.
     """
     from evaluator.evals.problems import placed_hash
-    from evaluator.evals.running import check_n
     from evaluator.evals.runs import EvalSpec
     from service.errors import InputError
     from service.models.prompts import make_prompt, make_sampling
-    from service.models.remote.sampler import RemoteSampler
     from service.models.settings import NO_RAW_IMAGES
 
-    check_n(n)
     overrides = drawing.overrides()
     sampling = make_sampling(preset, overrides)
-    if overrides.samples_per_request is None and isinstance(sampler, RemoteSampler):  # it may not know n
-        at_once = sampler.samples_per_request(sampling.samples_per_request)
+    if overrides.samples_per_request is None and at_once is not None:
         sampling = replace(sampling, samples_per_request=at_once)
-    engine = dict(sampler.describe()) if asks else {}
     specs = []
     for problems in problem_sets:
         kinds = {str(place.problem.kind) for place in problems.placed}
@@ -211,15 +220,20 @@ def make_specs(
         )
         if spec.prompt.form == "raw" and any(place.problem.images for place in problems.placed):
             raise InputError(NO_RAW_IMAGES)
-        if asks:
-            sampler.check(spec)
         specs.append((problems, spec))
     return specs
 
 
+def sample_request(spec: "EvalSpec", model: str, text: str) -> "Request":
+    """Return a request as the run sends them, to see whether the model takes it."""
+    from service.asks.prompts import prompt_request
+
+    return prompt_request(model, spec.prompt, spec.sampling, text)
+
+
 def _free(_model: str) -> "Price":
     """Return the price of an engine on this machine."""
-    from service.models.remote import Price
+    from service.asks.money import Price
 
     return Price(0.0, 0.0)
 
@@ -267,15 +281,15 @@ def open_runs(
     return runs
 
 
-def carry_out(
+async def carry_out(
     database: "Database",
     runs: "Sequence[Run]",
-    sampler: "Sampler",
+    models: "OpenModels",
+    options: "Models",
     n: int,
     grader: "Grader",
     terminal: Terminal,
-    *,
-    retry_final: bool = False,
+    retry_final: bool,
 ) -> None:
     """Draw and grade the runs in turn, print each, and end with what needs attention.
 
@@ -286,7 +300,8 @@ def carry_out(
     """
     from evaluator.evals.running import run_eval
     from evaluator.reports.standing import read_numbers
-    from service.models.stopping import INTERRUPTED, deliver_signal
+    from service.asks.ask import INTERRUPTED
+    from service.models.stopping import deliver_signal
     from ui.cli.eval import summary
 
     problems: list[str] = []
@@ -294,14 +309,22 @@ def carry_out(
     records = []
     noted: set[str] = set()
     for run in runs:
-        _note(sampler, noted)
+        output.note_new(models.notices, noted)
         with terminal.progress(run.name) as bar:
-            outcome = run_eval(
-                database, run, sampler, n, output.stages(bar), grader=grader, retry_final=retry_final
+            outcome = await run_eval(
+                database,
+                run,
+                models.models(options),
+                n,
+                output.stages(bar),
+                grader=grader,
+                retry_final=retry_final,
             )
+        if options.max_requests is not None:
+            options = replace(options, max_requests=options.max_requests - outcome.sent)
         if outcome.stopped == INTERRUPTED:
             deliver_signal()
-        _note(sampler, noted)
+        output.note_new(models.notices, noted)
         numbers = read_numbers(database, run, n)
         if terminal.as_json:
             records.append({**numbers.to_json(), **summary.outcome_json(outcome)})
@@ -317,13 +340,6 @@ def carry_out(
         output.print_json({"runs": records})
     if problems:
         raise exits.unfinished(reasons, "; ".join(problems) + ".")
-
-
-def _note(sampler: "Sampler", noted: set[str]) -> None:
-    for notice in sampler.notices:
-        if notice not in noted:
-            output.note(notice)
-            noted.add(notice)
 
 
 def _note_beyond(numbers: "RunNumbers", outcome: "EvalOutcome") -> None:
@@ -344,7 +360,7 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
 
     Why requests failed stands there in the server's own words, unless they stand in `stopped` already.
     """
-    from service.models.remote.chat import BUDGET
+    from service.asks.ask import BUDGET
     from ui.cli.eval import summary
 
     problems = []

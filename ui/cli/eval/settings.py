@@ -1,12 +1,14 @@
 """Settings of `tagrpo eval`: benchmarks, graders, what shapes the responses, and how they are drawn."""
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from typer import Argument, BadParameter, Option
 
+from service.errors import InputError
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.reports.methods import Method
-    from service.models.drawing import Sampler
+    from service.engines.opening import ModelSettings
     from service.models.prompts import Overrides
 
 AnswersName = Literal["all", "boxed"]
@@ -204,9 +206,6 @@ class EngineUse:
         float | None, Option(help="vllm: share of a GPU's memory to take; default 0.9.")
     ] = None
     batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn at once.")] = None
-    batch_tokens: Annotated[
-        int | None, Option(min=1, help="local: most tokens at once; by default what fits in memory.")
-    ] = None
 
 
 @dataclass(frozen=True)
@@ -252,29 +251,64 @@ def choose_sampler(wanted: SamplerName, model: str) -> SamplerName:
     return "local" if Path(model).is_dir() else "remote"
 
 
-def open_sampler(name: SamplerName, model: str, requests: EvalRequests, engine: Engine) -> "Sampler":
-    """Return the sampler; nothing is loaded or sent yet.
+_OPTIONS = {
+    "remote": frozenset[str](),
+    "vllm": frozenset(
+        {
+            "dtype",
+            "tensor_parallel",
+            "max_model_len",
+            "revision",
+            "gpus",
+            "ray_address",
+            "gpu_memory_utilization",
+        }
+    ),
+    "local": frozenset({"device", "dtype", "revision", "batch_size"}),
+}
+"""The options of each kind of engine."""
+
+
+def model_settings(
+    kind: SamplerName, model: str, requests: Requests, engine: Mapping[str, Any], prefix: str = ""
+) -> "ModelSettings":
+    """Return how a model is asked. `prefix` is in front of the engine's options on the command line.
 
     Raises:
-        InputError: an option of another engine is given.
-        BudgetError: a cap on money although the model's price is not known.
+        InputError: an option of another engine, or an address that cannot be used.
     """
-    from service.models.offline import given_options, open_engine
+    from service.engines.opening import RemoteSettings, TransformersSettings, VllmSettings
 
-    if name == "remote":
-        given_options(name, vars(engine))
-        from service.models.remote import Endpoint
-        from service.models.remote.sampler import RemoteSampler
-
-        prices = requests.price_table()
-        if requests.max_usd is not None:
-            prices.require(model)
-        endpoint = Endpoint.at(
-            model,
-            requests.api_base,
+    given = {name: value for name, value in engine.items() if value is not None}
+    for option in sorted(given.keys() - _OPTIONS[kind]):
+        raise InputError(f"--{prefix}{option.replace('_', '-')} does not belong to --{prefix}sampler {kind}.")
+    if kind == "remote":
+        return RemoteSettings(
+            model=model,
+            base_url=split_bases(getattr(requests, "api_base", ())),
+            api_key_env=getattr(requests, "api_key_env", None),
+            max_concurrency=requests.max_concurrency,
             timeout_s=requests.timeout_s,
             tokens_per_s=requests.tokens_per_s,
-            key_env=requests.api_key_env,
+            batch=requests.batch,
+            batch_poll_s=requests.batch_poll_s,
         )
-        return RemoteSampler(endpoint, requests, prices=prices)
-    return open_engine(name, model, vars(engine), grace_s=requests.grace_s)
+    if kind == "local":
+        return TransformersSettings(checkpoint=model, **given)
+    gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
+    if gpus is not None and gpus % shared:
+        raise InputError(f"--{prefix}gpus {gpus} is not a multiple of --{prefix}tensor-parallel {shared}.")
+    if (address := given.pop("ray_address", None)) is not None:
+        os.environ["RAY_ADDRESS"] = address
+    return VllmSettings(
+        checkpoint=model,
+        tensor_parallel_size=shared,
+        data_parallel_size=1 if gpus is None else gpus // shared,
+        ray=address is not None,
+        **given,
+    )
+
+
+def split_bases(bases: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses that were given, several in one text separated by commas."""
+    return tuple(base.strip() for text in bases for base in text.split(",") if base.strip())
