@@ -5,11 +5,11 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, on_creation, row_trigger, sealed_by, statement_trigger
 from service.hashing import canonical_text, content_id
 from service.questions.searching import searched
-from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 

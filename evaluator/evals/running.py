@@ -248,7 +248,7 @@ class _Drawing:
             answer = await asker.ask(await self._request(problem, first, left, seed))
             samples += _samples(problem, first, seed, left, answer)
         cases = [
-            GradeCase(sample.response.text, problem.answer, problem.kind, problem.tolerance, self._boxed_only)
+            GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, self._boxed_only)
             for sample in samples
         ]
         grades: Sequence[Grade] = await self._grades.do("grade", cases)

@@ -6,26 +6,26 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, cast
 
-from sqlalchemy import Table, select
+from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import LONGEST_EXTRACTED
+from evaluator.evals.missing import Block, block_item
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
-from evaluator.evals.tables import SAMPLE, GradeRow, SampleCountsRow
+from evaluator.evals.tables import GradeRow, SampleCountsRow
 from evaluator.exchange.matching import Matcher, Survey
 from evaluator.exchange.readers.response_file import ResponseFile
 from evaluator.exchange.responses import OutsideResponse
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
+from service.asks.store import add_tasks
+from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database, in_parts, upsert
-from service.models.drawing import Response
 from service.models.settings import PromptSpec, SamplingSettings
 from service.questions.images import store_images
-from service.runs.cells import CellPlan, add_cells, fail_cell
 from service.runs.store import Run, finish_run, package_versions
-from service.runs.tables import CellRow
 from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
@@ -161,7 +161,16 @@ def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
     ids = insert_samples(
         session,
         [
-            NewSample(problem.id, ordinal, None, response.seed, _as_drawn(response))
+            NewSample(
+                problem.id,
+                ordinal,
+                None,
+                response.seed,
+                response.text or "",
+                response.stop_reason,
+                response.prompt_tokens,
+                response.completion_tokens,
+            )
             for problem, ordinal, response in missing
         ],
     )
@@ -183,30 +192,18 @@ def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
     return len(missing)
 
 
-def _as_drawn(response: OutsideResponse) -> Response:
-    return Response(
-        response.text or "", response.stop_reason, response.prompt_tokens, response.completion_tokens
-    )
-
-
 def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) -> None:
-    """Note the requests that brought no response, one cell a problem; once, however often this is called."""
+    """Note the requests that brought no response as failed blocks, once however often this is called."""
     if not lost:
         return
     samples = _stored(session, list(lost))
-    plans = [
-        CellPlan(
-            scope=run_id,
-            kind=SAMPLE,
-            subject_id=problem.problem_id,
-            round=problem.position,
-            ordinal=samples[problem.id],
-            attempt=0,
-            payload={"run_problem": problem.id, "first": samples[problem.id], "count": count},
-        )
-        for problem, count in lost.items()
-    ]
-    add_cells(session, run_id, plans)
-    cells = select(CellRow.id).where(CellRow.scope == run_id, CellRow.kind == SAMPLE)
-    for cell_id in session.scalars(cells).all():
-        fail_cell(session, cell_id, "the other tool got no response", attempts=0, cost_usd=None, final=True)
+    add_tasks(
+        session,
+        run_id,
+        [block_item(Block(problem.id, samples[problem.id], count)) for problem, count in lost.items()],
+    )
+    session.execute(
+        update(TaskRow)
+        .where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
+        .values(state=FAILED_TASK, error="no response: the other tool got none")
+    )

@@ -7,11 +7,11 @@ from evaluator.grading.versions import find_grader
 from evaluator.judging.asking import system_prompt
 from evaluator.judging.running import KINDS, JudgeSpec
 from evaluator.judging.samples import JUDGE, SAMPLES_AT_ONCE, read_pending, read_verdicts
+from service.asks.tables import ANSWERED, AskRow
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.models.estimate import Estimate, PriceOf, priced, scaled, times, tokens
 from service.runs.store import Run, find_run
-from service.runs.tables import FILLED, CellRow
 
 SHORTEST_REPLY = 4  # tokens: the verdict alone
 
@@ -43,14 +43,14 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
                 del lengths[replied]
         replies = func.count()
         largest = session.execute(
-            select(CellRow.paid_by, replies)
-            .where(CellRow.scope == spec.id, CellRow.kind == JUDGE, CellRow.state == FILLED)
-            .group_by(CellRow.paid_by)
+            select(AskRow.run_id, replies)
+            .where(AskRow.scope == spec.id, AskRow.state == ANSWERED, AskRow.run_id.is_not(None))
+            .group_by(AskRow.run_id)
             .order_by(replies.desc())
         ).first()
         if largest is not None and lengths:
             trial, count = largest
-            assert trial is not None  # what was asked was paid by a run
+            assert trial is not None
             return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
     characters = sum(lengths.values()) + len(lengths) * len(system_prompt())
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))

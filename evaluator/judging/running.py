@@ -1,9 +1,7 @@
-"""A judge's run: which samples it is asked about, its replies in cells of a run, its grades beside ours."""
+"""A judge's run: which samples it is asked about, its replies, and its grades."""
 
-import json
-import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, cast
@@ -12,12 +10,13 @@ from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import read_problems, run_problems
+from evaluator.evals.running import sample_seed
 from evaluator.evals.runs import model_slug
 from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
-from evaluator.judging.asking import PROMPT_VERSION, system_prompt
+from evaluator.judging.asking import PROMPT_VERSION, Question, system_prompt
 from evaluator.judging.samples import (
     JUDGE,
     SAMPLES_AT_ONCE,
@@ -26,20 +25,14 @@ from evaluator.judging.samples import (
     read_pending,
     read_verdicts,
 )
+from service.asks.ask import Asker, Models
+from service.asks.prompts import prompt_request
+from service.asks.store import Store, add_tasks
+from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, Sampler, Subject, sample_seed
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.cells import (
-    Cell,
-    CellPlan,
-    add_cells,
-    fill_cell,
-    open_cells,
-    reopen_failed_cells,
-)
-from service.runs.leases import OTHERS_POLL_S, release_dead_leases
 from service.runs.store import Run, check_name, find_same_run, finish_run, open_run, package_versions
 from service.telling import TellStage
 
@@ -54,7 +47,7 @@ _GRADES = cast(Table, GradeRow.__table__)
 
 @dataclass(frozen=True)
 class JudgeSpec:
-    """A judge model: how it is asked, about which grades. The names are those of `DrawingSpec`."""
+    """A judge model: how it is asked, and about which grades."""
 
     model: str
     asked: Asked = "unknown"
@@ -136,36 +129,54 @@ def open_judge_run(session: Session, run: Run, spec: JudgeSpec, base: str) -> Ru
     raise AssertionError("unreachable")
 
 
-def judge_run(
-    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, sampler: Sampler, report: TellStage
+async def judge_run(
+    db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, models: Models, report: TellStage
 ) -> Judged:
     """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
 
-    Every sample needs a grade by `base` first. A question that was asked before in the same way, in whatever
-    run, is not asked again. A sample gets its grade once its reply is there: after a kill or a spent budget
-    the same call goes on. Samples that the judge is not asked about, and those of which it gives no verdict,
-    keep the grade of `base` in the judge's version.
+    Every sample needs a grade by `base` first. A question that any run asked before in the same way is not
+    sent again. After a kill or a spent budget the same call resumes. Samples that the judge is not asked
+    about, and those without a verdict, keep the grade of `base` in the judge's version.
     """
     version = spec.version(base)
     with db.write() as session:
         base_row, judge_row = find_grader(session, base), grader_id(session, version)
-        reopen_failed_cells(session, judging.id)
-        release_dead_leases(session, judging.id)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
         raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
-
-    def look() -> list[Pending]:
-        with db.read() as session:
-            problems = {problem.id: problem for problem in run_problems(session, run.id)}
-        return list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
-
-    pending = look()
-    asked = _samples_by_question(pending)
+    with db.read() as session:
+        problems = {problem.id: problem for problem in run_problems(session, run.id)}
+    pending = list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))
+    samples = {sample.asked: sample.sample_id for sample in pending if sample.asked is not None}
     with db.write() as session:
-        add_cells(session, judging.id, [CellPlan(spec.id, JUDGE, each, 0, 0, 0) for each in asked])
-    cells = _JudgeCells(db, judging.id, spec, {}, samples=asked, look=look)
-    stopped, message, failures = _ask(db, judging, cells, sampler, report, len(asked))
+        add_tasks(session, judging.id, [str(sample_id) for sample_id in samples.values()])
+    store = Store(db)
+
+    async def ask(asker: Asker, sample_id: str) -> None:
+        question = await store.read(_read_questions, int(sample_id))
+        await asker.ask(
+            prompt_request(
+                spec.model,
+                spec.prompt,
+                spec.sampling,
+                question.text,
+                seed=sample_seed(0, question.id, 0),
+                scope=spec.id,
+                kind=JUDGE,
+                about=question.id,
+            )
+        )
+
+    try:
+        outcome = await work_on(
+            store,
+            judging.id,
+            ask,
+            models,
+            lambda progress: report("asking the judge", progress.done, progress.total, progress.words),
+        )
+    finally:
+        store.close()
     counts = _store(db, spec, judge_row, pending)
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
@@ -174,75 +185,24 @@ def judge_run(
         run=judging,
         version=version,
         by_outcome={name: counts[name] for name in names},
-        stopped=stopped,
-        message=message,
-        failures=failures,
+        stopped=outcome.stopped,
+        message=outcome.message,
+        failures=outcome.failures,
     )
 
 
-def _ask(
-    db: Database, judging: Run, cells: "_JudgeCells", sampler: Sampler, report: TellStage, total: int
-) -> tuple[str | None, str | None, dict[str, int]]:
-    failures: Counter[str] = Counter()
-    done = 0
-
-    def came(drawn: int, words: str) -> None:
-        nonlocal done
-        done += drawn
-        report("asking the judge", min(done, total), total, words)
-
-    while True:
-        filled = sampler.fill(cells, came)
-        failures.update(filled.failures)
-        if filled.stopped is not None:
-            return filled.stopped, filled.message, dict(failures)
-        with db.read() as session:
-            elsewhere = open_cells(session, judging.id)
-        if not elsewhere:
-            return None, None, dict(failures)
-        report("waiting for another process", done, total, f"{elsewhere:,} requests")
-        time.sleep(OTHERS_POLL_S)
-        with db.write() as session:
-            release_dead_leases(session, judging.id)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _JudgeCells(CellsToDraw):
-    """The empty cells of a judge's run."""
-
-    samples: dict[str, int]  # by what is asked
-    look: Callable[[], Sequence[Pending]]
-
-    @property
-    def scope(self) -> str:
-        """The judge's, whose replies all runs share."""
-        return cast(JudgeSpec, self.spec).id
-
-    def leased(self, cell: Cell) -> LeasedCell:
-        """Return a cell with its question and seed, which follows from the question."""
-        if cell.subject_id not in self.samples:  # another process has added it meanwhile
-            self.samples.update(_samples_by_question(self.look()))
-        sample_id = self.samples[cell.subject_id]
-        with self.db.read() as session:
-            text = read_texts(session, [sample_id])[sample_id]
-            of_sample = select(SampleRow.run_problem_id).where(SampleRow.id == sample_id)
-            (problem,) = read_problems(session, RunProblemRow.id == of_sample.scalar_subquery())
-        asked = question_about(problem, text)
-        assert asked is not None
-        subject = Subject(sample_id, 0, asked.id, asked.text)
-        return LeasedCell(cell, subject, 1, (sample_seed(0, asked.id, 0),))
-
-    def keep(self, session: Session, drawn: DrawnCell) -> None:
-        """Store the reply as it came."""
-        replies = [
-            {"text": response.text, "stop_reason": response.stop_reason} for response in drawn.responses[:1]
-        ]
-        body = json.dumps({"replies": replies, "raw": drawn.raw}, ensure_ascii=False)
-        fill_cell(session, drawn.leased.cell.id, body, drawn.receipt)
-
-
-def _samples_by_question(pending: Sequence[Pending]) -> dict[str, int]:
-    return {sample.asked: sample.sample_id for sample in pending if sample.asked is not None}
+def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Question]:
+    texts = read_texts(session, list(sample_ids))
+    places = dict(
+        session.execute(
+            select(SampleRow.id, SampleRow.run_problem_id).where(SampleRow.id.in_(sample_ids))
+        ).tuples()
+    )
+    found = read_problems(session, RunProblemRow.id.in_(set(places.values())))
+    problems = {problem.id: problem for problem in found}
+    questions = [question_about(problems[places[id]], texts[id]) for id in sample_ids]
+    assert all(question is not None for question in questions)
+    return cast(list[Question], questions)
 
 
 def _store(db: Database, spec: JudgeSpec, judge_row: int, pending: Sequence[Pending]) -> Counter[str]:

@@ -1,6 +1,5 @@
 """The samples that a judge is to be asked about, and what it replied so far."""
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,12 +12,13 @@ from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.judging.asking import Question, read_verdict, shown_response
+from service.asks.ask import unpack
+from service.asks.request import Choice, read_reply
+from service.asks.tables import ANSWERED, FINAL, AskBodyRow, AskRow
 from service.database import Database
-from service.runs.cells import read_bodies
-from service.runs.tables import FILLED, FINAL, CellRow
 
 JUDGE = "judge"
-"""The kind of a judge's runs, and of their cells: one request each about one response."""
+"""The kind of a judge's runs, and of their asks: one request about one response."""
 
 SAMPLES_AT_ONCE = 500
 
@@ -96,22 +96,27 @@ def _base_grades(run_problem_id: int, base_row: int, judge_row: int, after: int)
 
 
 def read_verdicts(session: Session, judge: str, asked: Sequence[str]) -> dict[str, GradeValue | None]:
-    """Return by question what a judge of this id replied; None without a verdict, nothing without a reply."""
-    cells = session.execute(
-        select(CellRow.id, CellRow.subject_id, CellRow.state).where(
-            CellRow.scope == judge,
-            CellRow.kind == JUDGE,
-            CellRow.subject_id.in_(set(asked)),
-            CellRow.state.in_([FILLED, FINAL]),
+    """Return by question what the judge with this id replied; None for a reply without a verdict.
+
+    A question that failed for good has no verdict; one without a reply is not in the result.
+    """
+    rows = session.execute(
+        select(AskRow.about, AskRow.state, AskBodyRow.reply)
+        .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
+        .where(
+            AskRow.scope == judge,
+            AskRow.kind == JUDGE,
+            AskRow.about.in_(set(asked)),
+            AskRow.state.in_((ANSWERED, FINAL)),
         )
-    ).all()
-    bodies = read_bodies(session, [cell_id for cell_id, _, state in cells if state == FILLED])
+    )
     verdicts: dict[str, GradeValue | None] = {}
-    for cell_id, subject, _ in cells:
-        replies = json.loads(bodies[cell_id])["replies"] if cell_id in bodies else []
-        verdicts[subject] = (
-            read_verdict(replies[0]["text"], truncated=replies[0]["stop_reason"] == "length")
-            if replies
-            else None
-        )
+    for question, state, reply in rows:
+        choice = read_reply(unpack(reply))[0][0] if reply is not None and state == ANSWERED else None
+        verdicts[question] = None if choice is None else read_choice(choice)
     return verdicts
+
+
+def read_choice(choice: Choice) -> GradeValue | None:
+    """Return what a judge's reply says; None for no verdict."""
+    return read_verdict(choice.full_text, truncated=choice.finish_reason == "length")

@@ -10,7 +10,7 @@ from evaluator.evals.samples import count_samples
 from evaluator.passk.curves import Curve, CurvePoint, curve
 from service.database import Database
 from service.errors import InputError
-from service.runs.progress import ErrorCount, count_states, frequent_errors
+from service.runs.progress import ErrorCount, frequent_errors, progress_of
 from service.runs.spending import LedgerLine, read_ledger
 from service.runs.store import Run, find_run
 
@@ -62,7 +62,7 @@ class RunNumbers:
             "missing_for_good": self.lost,
             "open_requests": self.open_requests,
             "failed_requests": self.failed_requests,
-            "errors": {each.error: each.cells for each in self.errors},
+            "errors": {each.error: each.count for each in self.errors},
             "ledger": [asdict(line) for line in self.ledger],
             "pass_at_k": None if curve is None else [_point_json(point) for point in curve.points],
             "why": self.why,
@@ -105,7 +105,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
     with database.read() as session:
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
-        states, ledger = count_states(session, run.id), tuple(read_ledger(session, run.id))
+        progress, ledger = progress_of(session, [run])[0], tuple(read_ledger(session, run.id))
         errors = tuple(frequent_errors(session, run.id, limit=ERRORS_LISTED))
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
@@ -128,8 +128,8 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> RunNumbe
         most=max(there),
         missing=missing,
         lost=lost,
-        open_requests=sum(count for (_, state), count in states.items() if state == "empty"),
-        failed_requests=sum(count for (_, state), count in states.items() if state == "failed"),
+        open_requests=progress.open,
+        failed_requests=progress.failed,
         errors=errors,
         ledger=ledger,
         result=result,

@@ -2,13 +2,17 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
+from rephraser.proposing.tokens import load_token_counter
 from rephraser.reviews.store import find_candidate
-from rephraser.run.read import Proposed, store_candidates
+from rephraser.run.check import check_structure
+from rephraser.run.spec import RunSpec
 from rephraser.run.start import find_neighbor_run
-from rephraser.tables import ProposalRow, candidate_id
+from rephraser.run.store import Proposed, read_statuses, read_subjects, read_texts, store_candidates
+from rephraser.tables import ProposalRow, VerdictRow, candidate_id
+from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
 from service.questions.tables import QuestionRow
@@ -35,8 +39,8 @@ def mend_candidate(
 ) -> Mended:
     """Store another text for a candidate as a candidate of its own; the old one stays as it is.
 
-    It takes the old one's strategy, model and round, and fills its slot in the run where it is accepted. The
-    run has neither checked nor judged it yet: going on with the run does.
+    It takes the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
+    structural checks run at once. `tagrpo resume` compares its answers.
 
     Args:
         run: name or id of the run that the new candidate is of; not needed where only one has the old one.
@@ -59,7 +63,7 @@ def mend_candidate(
         ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
     )
     columns = {
-        "cell_id": None,
+        "ask_id": None,
         "proposer": MENDER,
         "strategy": proposal.strategy,
         "strategy_hash": proposal.strategy_hash,
@@ -76,7 +80,32 @@ def mend_candidate(
     if not new:
         same = "this very text" if identity == origin.id else f"this text, as {identity}"
         raise InputError(f"run {stored.name!r} has {same}; nothing was stored.")
+    _check(session, stored, identity, origin.id, origin.question_id)
+    session.execute(
+        update(TaskRow)
+        .where(TaskRow.run_id == stored.id, TaskRow.item == origin.question_id)
+        .values(state=OPEN, error=None)
+    )
     return Mended(identity, origin.id, stored)
+
+
+def _check(session: Session, run: Run, candidate: str, mended_from: str, question_id: str) -> None:
+    """Store the verdict of the structural checks; answers are compared when the run is resumed."""
+    spec = RunSpec.from_json(run.spec)
+    [question] = read_subjects(session, [question_id])
+    [statuses] = read_statuses(session, [(run.id, question_id)])
+    others = [
+        each.candidate_id
+        for each in statuses
+        if each.status != "rejected" and each.candidate_id not in (candidate, mended_from)
+    ]
+    texts = read_texts(session, [candidate, *others])
+    siblings = [(other, texts[other]) for other in others]
+    count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
+    verdict = check_structure(
+        run.id, spec, question, candidate, texts[candidate], siblings, count_tokens=count_tokens
+    )
+    session.execute(insert(VerdictRow), [verdict])
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.request import build_messages
-from rephraser.run.ask import read_images, read_texts
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
+from rephraser.run.store import read_subjects
 from service.models.estimate import (
     IMAGE_TOKENS,
     SHORT_ANSWER,
@@ -39,17 +39,16 @@ def estimate_run(session: Session, spec: RunSpec, question_ids: Sequence[str], p
         if run.finished_at and run.spec == spec.to_json()
     ]
     if not trials:
-        images = sum(map(len, read_images(session, question_ids).values()))
-        stages = _from_questions(session, spec, question_ids, images, price_of)
+        subjects = read_subjects(session, question_ids)
+        images = sum(len(subject.images) for subject in subjects)
+        texts = [subject.text for subject in subjects]
+        stages = _from_questions(spec, texts, images, price_of)
         return Estimate(len(question_ids), stages, images=images)
     count, _, trial = max(trials, key=lambda sized: sized[:2])
     return scaled(session, trial, count, len(question_ids), len(question_ids) / count)
 
 
-def _from_questions(
-    session: Session, spec: RunSpec, question_ids: Sequence[str], images: int, price_of: PriceOf
-) -> tuple[Stage, ...]:
-    texts = list(read_texts(session, question_ids).values())
+def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: PriceOf) -> tuple[Stage, ...]:
     count = len(texts)
     asked = tokens(sum(map(len, texts)))
     rounds = (1, spec.rounds)

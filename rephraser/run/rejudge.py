@@ -1,7 +1,7 @@
-"""Judging stored answers again with another rule: nobody is asked, and earlier verdicts stay."""
+"""Judge stored answers again by another rule: no request is sent, and earlier verdicts stay."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,22 +9,30 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
+from rephraser.checks.premises import Premises
 from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.judge import CANDIDATES_PER_BATCH, judge_cases, ready_cases
-from rephraser.run.spec import RunSpec
+from rephraser.run.check import structure_of
+from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unread
+from rephraser.run.spec import ANSWER, RunSpec
+from rephraser.run.store import Subject, read_subjects
 from rephraser.tables import StandingRow, VerdictRow
-from rephraser.verdict import Rule, Verdict, rule_spec
+from rephraser.verdict import Rule, Verdict, rule_for, rule_spec
+from service.asks.ask import unpack
+from service.asks.request import read_reply
+from service.asks.tables import ANSWERED, AskBodyRow, AskRow
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
 from service.telling import TellProgress
 
+CANDIDATES_PER_BATCH = 100
+
 
 @dataclass(frozen=True)
 class Change:
-    """A candidate whose verdict is another one under the new rule.
+    """A candidate whose verdict differs under the new rule.
 
-    `reviewed` says that a human decision stands above both.
+    `reviewed`: a human decision overrides both.
     """
 
     candidate_id: str
@@ -37,16 +45,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Rejudged:
-    """What judging a run again came to.
+    """The result of judging a run again.
 
     Attributes:
         judged: candidates whose stored answers were judged.
         waiting: candidates that the run has not decided yet; they are left to it.
         without_answers: candidates rejected by structure or never compared.
-        too_few: candidates with fewer stored answers than the rule's first look asks for; left as they are.
+        too_few: candidates with fewer stored answers than the rule's first look needs; they stay as they are.
         after: candidates by status, as the run's verdicts have them now; `before`, as they had them.
         changes: in the order of questions and proposals.
-        stored: verdicts that were added; 0 in a dry run, or where each was judged so before.
+        stored: verdicts that were added; 0 in a dry run, or if each was judged so before.
     """
 
     judged: int
@@ -65,8 +73,7 @@ class _Standing:
 
     status: str
     final: bool
-    compared: bool
-    same_rule: bool
+    evidence: Mapping[str, Any]
 
 
 def judge_again(
@@ -74,8 +81,8 @@ def judge_again(
 ) -> Rejudged:
     """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
 
-    Verdicts are added, none is replaced; sets that were published keep theirs. What the run decides later
-    (open slots that are proposed again) it decides by its own rule.
+    Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
+    its own rule.
 
     Raises:
         InputError: the run compares no answers.
@@ -88,20 +95,25 @@ def judge_again(
     spec = replace(spec, rule=rule)
     with db.read() as session:
         statuses = current_statuses(session, run.id)
-        standings = _standings(session, run.id, rule)
+        standings = _standings(session, run.id)
     judged = [status for status in statuses if status.candidate_id in standings]
     waiting = [status for status in judged if not standings[status.candidate_id].final]
-    compared = [s for s in judged if standings[s.candidate_id].final and standings[s.candidate_id].compared]
+    compared = [
+        status
+        for status in judged
+        if standings[status.candidate_id].final and "counts" in standings[status.candidate_id].evidence
+    ]
     before = {status.candidate_id: standings[status.candidate_id].status for status in judged}
     after: dict[str, str] = {}
     changes: list[Change] = []
     stored = looked_at = 0
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
-        rows = _judge(db, run.id, spec, batch, grader)
+        rows = _judge(db, run.id, spec, batch, standings, grader)
         fresh = [
             row
             for candidate_id, row in rows.items()
-            if row["status"] != before[candidate_id] or not standings[candidate_id].same_rule
+            if row["status"] != before[candidate_id]
+            or standings[candidate_id].evidence.get("rule") != rule_spec(rule)
         ]
         if fresh and not dry_run:
             with db.write() as session:
@@ -135,18 +147,27 @@ def judge_again(
 
 
 def _judge(
-    db: Database, run_id: str, spec: RunSpec, batch: Sequence[CandidateStatus], grader: Grader
+    db: Database,
+    run_id: str,
+    spec: RunSpec,
+    batch: Sequence[CandidateStatus],
+    standings: Mapping[str, _Standing],
+    grader: Grader,
 ) -> dict[str, dict[str, Any]]:
     """Return the last verdict that the stored answers of each candidate allow; without any it is left out."""
+    with db.read() as session:
+        ids = list(dict.fromkeys(status.question_id for status in batch))
+        questions = dict(zip(ids, read_subjects(session, ids), strict=True))
+        kinds = {status.candidate_id: questions[status.question_id].kind for status in batch}
+        kinds |= {id: question.kind for id, question in questions.items()}
+        answers = stored_answers(session, spec, kinds)
     rows: dict[str, dict[str, Any]] = {}
-    open_ = list(batch)
-    look = 0
+    open_, look = list(batch), 0
     while open_:
-        with db.read() as session:
-            cases = ready_cases(
-                session, run_id, spec, open_, dict.fromkeys((s.candidate_id for s in open_), look)
-            )
-        judged = judge_cases(run_id, spec, cases, grader)
+        made = [
+            _case(spec, status, questions[status.question_id], standings, answers, look) for status in open_
+        ]
+        judged = judge_cases(run_id, spec, [case for case in made if case is not None], grader)
         rows |= {row["candidate_id"]: {**row, "final": True} for row in judged}
         undecided = {
             row["candidate_id"] for row in judged if row["status"] == Verdict.UNDECIDED and not row["final"]
@@ -156,16 +177,89 @@ def _judge(
     return rows
 
 
-def _standings(session: Session, run_id: str, rule: Rule) -> dict[str, _Standing]:
+_Stored = Mapping[tuple[str, str], Sequence[str | None]]
+"""Answers by solver and subject."""
+
+
+def _case(
+    spec: RunSpec,
+    status: CandidateStatus,
+    question: Subject,
+    standings: Mapping[str, _Standing],
+    answers: _Stored,
+    look: int,
+) -> Case | None:
+    """Return the candidate's answers for a look; None if some were never drawn."""
+    evidence = standings[status.candidate_id].evidence
+    looks = rule_for(spec.rule, structure_of(each["name"] for each in evidence["findings"])).looks
+    if look >= len(looks):
+        return None
+    own = _shares(spec, answers, question.id, spec.rule.original_samples)
+    drawn = _shares(spec, answers, status.candidate_id, looks[look])
+    closed = too_many_unread([answer for part in own or () for answer in part], spec)
+    if own is None or (drawn is None and not closed):
+        return None
+    drawn = drawn or [() for _ in spec.solvers]
+    premises = evidence.get("premises")
+    states = ("kept", "changed", "dropped")
+    return Case(
+        candidate_id=status.candidate_id,
+        look=look,
+        gold=question.answer,
+        original=tuple(answer for part in own for answer in part),
+        candidate=tuple(answer for part in drawn for answer in part),
+        by_solver={
+            solver.model: {"original": len(mine), "candidate": len(theirs)}
+            for solver, mine, theirs in zip(spec.solvers, own, drawn, strict=True)
+        },
+        findings=evidence["findings"],
+        premises=premises and Premises(**{state: tuple(premises[state]) for state in states}),
+        kind=question.kind,
+        closed=closed,
+    )
+
+
+def _shares(
+    spec: RunSpec, answers: _Stored, subject_id: str, samples: int
+) -> list[Sequence[str | None]] | None:
+    parts = [
+        answers.get((solver.id, subject_id), ())[:share]
+        for solver, share in zip(spec.solvers, spec.shares(samples), strict=True)
+    ]
+    return parts if sum(map(len, parts)) >= samples else None
+
+
+def stored_answers(session: Session, spec: RunSpec, kinds: Mapping[str, Any]) -> _Stored:
+    """Return the stored answers of the run's solvers to questions and candidates, by kind of answer."""
+    drawn: dict[tuple[str, str], list[str | None]] = {}
+    for part in in_parts(list(kinds)):
+        rows = session.execute(
+            select(AskRow.scope, AskRow.about, AskBodyRow.reply)
+            .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
+            .where(
+                AskRow.scope.in_([solver.id for solver in spec.solvers]),
+                AskRow.kind == ANSWER,
+                AskRow.about.in_(part),
+                AskRow.state == ANSWERED,
+            )
+            .order_by(AskRow.place)
+        )
+        for solver_id, about, reply in rows:
+            choices = read_reply(unpack(reply))[0] if reply is not None else ()
+            answers = [extract_answer(choice, kinds[about]) for choice in choices]
+            drawn.setdefault((solver_id, about), []).extend(answers)
+    return drawn
+
+
+def _standings(session: Session, run_id: str) -> dict[str, _Standing]:
     query = (
         select(VerdictRow.candidate_id, VerdictRow.status, VerdictRow.final, VerdictRow.evidence)
         .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
         .where(StandingRow.run_id == run_id)
     )
-    wanted = rule_spec(rule)
+    rows = session.execute(query.execution_options(yield_per=1000))
     return {
-        candidate_id: _Standing(status, final, "counts" in evidence, evidence.get("rule") == wanted)
-        for candidate_id, status, final, evidence in session.execute(query.execution_options(yield_per=1000))
+        candidate_id: _Standing(status, final, evidence) for candidate_id, status, final, evidence in rows
     }
 
 

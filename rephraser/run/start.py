@@ -1,8 +1,5 @@
 """Starting a run, and finding it again: its questions, its strategies, its place in the database."""
 
-from typing import Literal
-
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
@@ -10,12 +7,10 @@ from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.execution import CandidateFile
-from rephraser.run.plan import lacking
 from rephraser.run.spec import RunSpec
+from service.asks.store import add_tasks
 from service.database import Database
-from service.errors import InputError, TagrpoError
-from service.models.remote import Endpoint
-from service.models.remote.endpoint import enforces_schema
+from service.errors import InputError
 from service.questions import load_question_set
 from service.runs.store import (
     Run,
@@ -24,15 +19,9 @@ from service.runs.store import (
     list_runs,
     open_run,
     package_versions,
-    run_question_ids,
 )
-from service.runs.tables import RunRow
 
 KIND = "propose"
-
-
-class NothingLacksError(TagrpoError):
-    """Every question of the runs to be topped up has its neighbors: there is nothing to do."""
 
 
 def local_strategies(proposer: str) -> tuple[Strategy, ...]:
@@ -40,21 +29,6 @@ def local_strategies(proposer: str) -> tuple[Strategy, ...]:
     if proposer == "rules":
         return (Strategy("rules", RULES_VERSION, "rules of English wording, no model", ""),)
     return (Strategy("file", "1", "candidates from a file", ""),)
-
-
-def choose_output(
-    wanted: Literal["auto", "json", "tags"], model: str | None, api_base: str | None
-) -> Literal["json", "tags"]:
-    """Return how the proposer is to answer: JSON where its provider enforces a schema, else tags.
-
-    `model` is None where the proposer draws on this machine.
-
-    Raises:
-        PrerequisiteError: litellm does not understand the model's spelling.
-    """
-    if wanted != "auto":
-        return wanted
-    return "json" if model is not None and enforces_schema(Endpoint(model, api_base)) else "tags"
 
 
 def read_candidate_file(
@@ -77,7 +51,7 @@ def check_start(db: Database, name: str, spec: RunSpec, *, limit: int | None = N
     Nothing is stored. Cheap, where reaching a model may take long.
     """
     with db.read() as session:
-        questions = wanted_questions(session, name, spec, limit)
+        questions = wanted_questions(session, spec, limit)
         return find_same_run(session, name=name, kind=KIND, spec=spec.to_json(), question_ids=questions)
 
 
@@ -89,14 +63,17 @@ def start_run(db: Database, name: str, spec: RunSpec, *, limit: int | None = Non
         InputError: the set has no usable question, or a run of this name has other settings.
     """
     with db.write() as session:
-        return open_run(
+        questions = wanted_questions(session, spec, limit)
+        run, is_new = open_run(
             session,
             name=name,
             kind=KIND,
             spec=spec.to_json(),
-            question_ids=wanted_questions(session, name, spec, limit),
+            question_ids=questions,
             versions=package_versions(),
         )
+        add_tasks(session, run.id, questions)
+        return run, is_new
 
 
 def find_neighbor_run(session: Session, reference: str) -> Run:
@@ -139,21 +116,16 @@ def choose_run(session: Session, reference: str | None) -> Run:
     return runs[0]
 
 
-def wanted_questions(session: Session, name: str, spec: RunSpec, limit: int | None) -> list[str]:
-    """Return the questions of a run; of one that tops up others those that lacked neighbors at its start."""
-    if spec.tops_up:
-        run = session.scalar(select(RunRow).where(RunRow.name == name))
-        if run is not None and run.spec == spec.to_json():
-            return run_question_ids(session, run.id)
+def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the usable questions of a run's set, at most `limit`.
+
+    Raises:
+        InputError: there is none.
+    """
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
             f"question set {spec.questions!r} has no usable question; `tagrpo questions list "
             f"{spec.questions} --held` says why."
         )
-    wanted = lacking(session, spec, [question.id for question in questions])
-    if not wanted:
-        raise NothingLacksError(
-            f"no question of the topped-up run lacks a neighbor: all have {spec.n}; raise --n for more."
-        )
-    return wanted
+    return [question.id for question in questions]

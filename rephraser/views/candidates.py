@@ -22,12 +22,13 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes, read_successes
 from rephraser.views.evidence import Evidence, Exchange, read_evidence
+from service.asks.tables import SENT, AskRow
 from service.database import columns_of
 from service.errors import InputError, NotFoundError
 from service.questions.images import ImageHeader, load_headers
 from service.questions.question import Question
 from service.runs.store import Run, find_run
-from service.runs.tables import CellRow, RunRow
+from service.runs.tables import PICO_PER_USD, RunRow
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class NeighborCard:
 
     Attributes:
         verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        cell_id: of the request it came from (`rephraser.views.evidence.proposing_exchange` shows prompt and
+        ask_id: of the request it came from (`rephraser.views.evidence.proposing_exchange` shows prompt and
             answer); None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
         reviewer, review_reason: of the newest review.
@@ -65,7 +66,7 @@ class NeighborCard:
     run: str
     standing: CandidateStatus
     text: str
-    cell_id: int | None
+    ask_id: int | None
     usd: float | None
     prompt_tokens: int | None
     completion_tokens: int | None
@@ -130,13 +131,13 @@ class Proposal:
     """A candidate in one run: who proposed it, what the run says about it, what asking for it cost.
 
     Attributes:
-        cell_id: of the request it came from; None for rules and files.
+        ask_id: of the request it came from; None for rules and files.
         siblings: candidates of the same request, itself included, which share its cost.
     """
 
     run: Run
     standing: CandidateStatus
-    cell_id: int | None
+    ask_id: int | None
     siblings: int
     cost: Cost | None
     verdicts: tuple[StoredVerdict, ...]
@@ -246,18 +247,18 @@ def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
 def read_detail(session: Session, candidate: Candidate, question: Question) -> Detail:
     """Return all that is known about a stored candidate of this question."""
     rows = session.execute(
-        select(ProposalRow.run_id, ProposalRow.cell_id)
+        select(ProposalRow.run_id, ProposalRow.ask_id)
         .join(RunRow, RunRow.id == ProposalRow.run_id)
         .where(ProposalRow.candidate_id == candidate.id)
         .order_by(RunRow.created_at, ProposalRow.id)
     ).all()
     created_at = session.scalar(select(CandidateRow.created_at).where(CandidateRow.id == candidate.id))
-    answering = select(CellRow.id).where(CellRow.kind == ANSWER, CellRow.subject_id == candidate.id)
+    answering = select(AskRow.id).where(AskRow.kind == ANSWER, AskRow.about == candidate.id)
     return Detail(
         candidate=candidate,
         created_at=str(created_at),
         question=question,
-        proposals=tuple(_proposal(session, candidate, run_id, cell_id) for run_id, cell_id in rows),
+        proposals=tuple(_proposal(session, candidate, run_id, ask_id) for run_id, ask_id in rows),
         reviews=tuple(reviews_of(session, candidate.id)),
         answering=_cost(session, answering),
         images=tuple(load_headers(session, question.images)[id] for id in question.images),
@@ -273,10 +274,10 @@ def _cards() -> Select[*tuple[Any, ...]]:
             RunRow.name.label("run"),
             CandidateRow.text,
             CandidateRow.likeness,
-            CellRow.id.label("cell_id"),
-            CellRow.cost_usd,
-            CellRow.prompt_tokens,
-            CellRow.completion_tokens,
+            ProposalRow.ask_id,
+            AskRow.cost_pico,
+            AskRow.prompt_tokens,
+            AskRow.completion_tokens,
             VerdictRow.status.label("verdict"),
             VerdictRow.reason.label("verdict_reason"),
             VerdictRow.evidence,
@@ -284,7 +285,7 @@ def _cards() -> Select[*tuple[Any, ...]]:
             ReviewRow.reason.label("review_reason"),
         )
         .join(RunRow, RunRow.id == StandingRow.run_id)
-        .outerjoin(CellRow, CellRow.id == ProposalRow.cell_id)
+        .outerjoin(AskRow, AskRow.id == ProposalRow.ask_id)
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
     )
 
@@ -297,8 +298,8 @@ def _card(row: Any) -> NeighborCard:
         run=row.run,
         standing=CandidateStatus(*(getattr(row, field.name) for field in fields(CandidateStatus))),
         text=row.text,
-        cell_id=row.cell_id,
-        usd=row.cost_usd,
+        ask_id=row.ask_id,
+        usd=None if row.cost_pico is None else row.cost_pico / PICO_PER_USD,
         prompt_tokens=row.prompt_tokens,
         completion_tokens=row.completion_tokens,
         verdict=row.verdict,
@@ -327,35 +328,35 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
     return query
 
 
-def _proposal(session: Session, candidate: Candidate, run_id: str, cell_id: int | None) -> Proposal:
+def _proposal(session: Session, candidate: Candidate, run_id: str, ask_id: int | None) -> Proposal:
     verdicts = session.execute(
         select(*columns_of(VerdictRow, StoredVerdict))
         .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
         .order_by(VerdictRow.id)
     )
-    of_cell = select(func.count()).select_from(ProposalRow).where(ProposalRow.cell_id == cell_id)
+    of_ask = select(func.count()).select_from(ProposalRow).where(ProposalRow.ask_id == ask_id)
     return Proposal(
         run=find_run(session, run_id),
         standing=read_status(session, run_id, candidate.id),
-        cell_id=cell_id,
-        siblings=1 if cell_id is None else session.scalar(of_cell) or 1,
-        cost=None if cell_id is None else _cost(session, select(CellRow.id).where(CellRow.id == cell_id)),
+        ask_id=ask_id,
+        siblings=1 if ask_id is None else session.scalar(of_ask) or 1,
+        cost=None if ask_id is None else _cost(session, select(AskRow.id).where(AskRow.id == ask_id)),
         verdicts=tuple(StoredVerdict(*row) for row in verdicts),
     )
 
 
-def _cost(session: Session, cell_ids: Select[int]) -> Cost:
+def _cost(session: Session, ask_ids: Select[int]) -> Cost:
     rows = session.execute(
-        select(CellRow.attempts, CellRow.prompt_tokens, CellRow.completion_tokens, CellRow.cost_usd).where(
-            CellRow.id.in_(cell_ids), CellRow.state != "empty"
+        select(AskRow.prompt_tokens, AskRow.completion_tokens, AskRow.cost_pico, AskRow.worst_pico).where(
+            AskRow.id.in_(ask_ids), AskRow.state != SENT
         )
     ).all()
     return Cost(
-        requests=sum(attempts or 0 for attempts, _, _, _ in rows),
-        prompt_tokens=sum(tokens or 0 for _, tokens, _, _ in rows),
-        completion_tokens=sum(tokens or 0 for _, _, tokens, _ in rows),
-        usd=sum(usd or 0.0 for _, _, _, usd in rows),
-        unpriced=sum(usd is None for _, _, _, usd in rows),
+        requests=len(rows),
+        prompt_tokens=sum(prompt or 0 for prompt, _, _, _ in rows),
+        completion_tokens=sum(completion or 0 for _, completion, _, _ in rows),
+        usd=sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
+        unpriced=sum(worst is None and cost is None for _, _, cost, worst in rows),
     )
 
 

@@ -1,19 +1,19 @@
 """What stands behind a verdict: evidence, the responses it counted, the exchange that made a candidate."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.run.ask import proposing_requests
-from rephraser.run.read import first_choice, read_choices
-from rephraser.run.spec import RunSpec
-from service.database import Database, columns_of
-from service.runs.cells import read_bodies, read_cells
-from service.runs.store import Run
-from service.runs.tables import AnswerRow, CellRow
+from rephraser.run.judge import extract_answer
+from rephraser.run.spec import ANSWER
+from service.answer_kinds import AnswerKind
+from service.asks.ask import unpack
+from service.asks.request import read_reply
+from service.asks.tables import ANSWERED, AskBodyRow, AskRow
 
 
 @dataclass(frozen=True)
@@ -66,12 +66,11 @@ class Evidence:
 
 
 @dataclass(frozen=True)
-class AnswerHeader:
-    """An answer of a solver to a question or candidate; `read_answer_texts` gives the response."""
+class SolverAnswer:
+    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
 
-    id: int
-    solver_id: str
     ordinal: int
+    text: str
     extracted: str | None
     finish_reason: str
 
@@ -81,9 +80,9 @@ class Exchange:
     """A request for candidates and its answer.
 
     Attributes:
-        prompt: (role, text) of the messages, made again from the run's spec as they were when they were sent.
-        text: of the answer's first choice; None while there is no answer.
-        body: the answer as the server sent it.
+        prompt: (role, text) of the messages that were sent.
+        text: of the reply's first choice; None while there is no reply.
+        body: the reply as the server sent it.
     """
 
     prompt: tuple[tuple[str, str], ...]
@@ -127,39 +126,42 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     )
 
 
-def page_answers(session: Session, subject_id: str, solver_id: str, *, limit: int = 50) -> list[AnswerHeader]:
-    """Return the first `limit` answers of a solver to a question or candidate."""
-    rows = session.execute(
-        select(*columns_of(AnswerRow, AnswerHeader))
-        .where(AnswerRow.solver_id == solver_id, AnswerRow.subject_id == subject_id)
-        .order_by(AnswerRow.ordinal)
+def page_answers(
+    session: Session,
+    subject_id: str,
+    solver_id: str,
+    *,
+    kind: AnswerKind = AnswerKind.LATEX,
+    limit: int = 50,
+) -> list[SolverAnswer]:
+    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+    replies = session.scalars(
+        select(AskBodyRow.reply)
+        .join(AskRow, AskRow.id == AskBodyRow.ask_id)
+        .where(
+            AskRow.scope == solver_id,
+            AskRow.kind == ANSWER,
+            AskRow.about == subject_id,
+            AskRow.state == ANSWERED,
+            AskBodyRow.reply.is_not(None),
+        )
+        .order_by(AskRow.place)
         .limit(limit)
     )
-    return [AnswerHeader(*row) for row in rows]
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
+    return [
+        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind), choice.finish_reason)
+        for ordinal, choice in enumerate(choices[:limit])
+    ]
 
 
-def read_answer_texts(session: Session, answer_ids: Sequence[int]) -> dict[int, str]:
-    """Return the responses behind answers by id, as the model wrote them; unknown ids are left out."""
-    rows = session.execute(
-        select(AnswerRow.id, AnswerRow.cell_id, AnswerRow.choice).where(AnswerRow.id.in_(answer_ids))
-    ).all()
-    bodies = read_bodies(session, sorted({row.cell_id for row in rows}))
-    choices = {cell_id: read_choices(body) for cell_id, body in bodies.items()}
-    return {
-        row.id: choices[row.cell_id][row.choice][0]
-        for row in rows
-        if row.choice < len(choices.get(row.cell_id, ()))
-    }
-
-
-def proposing_exchange(db: Database, run: Run, cell_id: int) -> Exchange:
-    """Return the exchange of a proposing cell of this run."""
-    with db.read() as session:
-        (cell,) = read_cells(session, CellRow.id == cell_id)
-        body = read_bodies(session, [cell_id]).get(cell_id)
-    (request,) = proposing_requests(db, run.id, RunSpec.from_json(run.spec), [cell])
+def proposing_exchange(session: Session, ask_id: int) -> Exchange:
+    """Return a request for candidates and its reply."""
+    body = session.get_one(AskBodyRow, ask_id)
+    messages = json.loads(unpack(body.request))["messages"]
+    reply = None if body.reply is None else unpack(body.reply)
     return Exchange(
-        prompt=tuple((message.role, message.content) for message in request.messages),
-        text=None if body is None else first_choice(body)[0],
-        body=body,
+        prompt=tuple((message["role"], message["content"]) for message in messages),
+        text=None if reply is None else read_reply(reply)[0][0].text,
+        body=reply,
     )

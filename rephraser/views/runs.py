@@ -11,17 +11,19 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from rephraser.proposing.parsing import Outcome
 from rephraser.reviews.status import statuses_by_question
-from rephraser.run.plan import counted_neighbors, unreadable_questions
-from rephraser.run.spec import PROPOSE, RunSpec
+from rephraser.run.spec import RunSpec
 from rephraser.run.start import KIND
-from rephraser.tables import ProposalRow
+from rephraser.tables import ProposalRow, StandingRow, VerdictRow
+from rephraser.verdict import Verdict
 from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
-from service.runs.progress import count_states, frequent_errors
+from service.asks.tables import AskRow
+from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import LedgerLine, known_cost, read_ledger
-from service.runs.store import Run, find_run, list_runs, run_question_ids
-from service.runs.tables import EMPTY, FAILED, FINAL, CellRow, RunQuestionRow
+from service.runs.store import Run, list_runs, run_question_ids
+from service.runs.tables import RunQuestionRow
 
 ERRORS_SHOWN = 20
 
@@ -77,14 +79,10 @@ class Unfinished:
 
 @dataclass(frozen=True)
 class RunSummary:
-    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver).
-
-    Neighbors in the runs that it tops up count.
-    """
+    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
 
     run: str
     run_id: str
-    tops_up: tuple[str, ...]  # names of runs
     questions: int
     complete: int
     wanted: int
@@ -93,9 +91,9 @@ class RunSummary:
     candidates: dict[str, int]  # by status
     findings: dict[str, int]  # candidates by the findings of their structural checks
     unreadable: dict[str, int]  # what was wrong with answers of the proposer
-    open_requests: int
-    failed_requests: int
-    final_requests: int  # failed for good: not asked again
+    open_questions: int
+    failed_questions: int  # lack a request that failed
+    final_questions: int  # need a request that failed for good
     errors: dict[str, int]
     suspects: int  # questions whose gold the solvers contradict
     unreadable_questions: int  # of whose own answers too few can be read for any verdict
@@ -112,14 +110,12 @@ def summarize(session: Session, run: Run) -> RunSummary:
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
     statuses = statuses_by_question(session, run.id)
-    elsewhere = counted_neighbors(session, spec)
     neighbors = {
-        question_id: len(elsewhere.get(question_id, ()))
-        + sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
+        question_id: sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
         for question_id in question_ids
     }
-    unreadable = unreadable_questions(session, spec, question_ids)
-    states = count_states(session, run.id)
+    unreadable = _unreadable_questions(session, run.id, spec)
+    [progress] = progress_of(session, [run])
     by_status = Counter(
         "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
     )
@@ -131,7 +127,6 @@ def summarize(session: Session, run: Run) -> RunSummary:
     return RunSummary(
         run=run.name,
         run_id=run.id,
-        tops_up=tuple(find_run(session, reference).name for reference in spec.tops_up),
         questions=len(question_ids),
         complete=sum(count >= spec.n for count in neighbors.values()),
         wanted=spec.n,
@@ -140,10 +135,10 @@ def summarize(session: Session, run: Run) -> RunSummary:
         candidates=dict(sorted(by_status.items())),
         findings=dict(finding_counts(session, run_id=run.id, limit=None)),
         unreadable=_unreadable(session, run.id),
-        open_requests=sum(count for (_, state), count in states.items() if state == EMPTY),
-        failed_requests=sum(count for (_, state), count in states.items() if state == FAILED),
-        final_requests=sum(count for (_, state), count in states.items() if state == FINAL),
-        errors={each.error: each.cells for each in frequent_errors(session, run.id, limit=ERRORS_SHOWN)},
+        open_questions=progress.open,
+        failed_questions=progress.failed,
+        final_questions=progress.final,
+        errors={each.error: each.count for each in frequent_errors(session, run.id, limit=ERRORS_SHOWN)},
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unreadable_questions=len(unreadable),
         unfinished=tuple(unfinished),
@@ -164,13 +159,20 @@ def _why(candidates: list[Any], unreadable: bool) -> str:
 
 def _unreadable(session: Session, run_id: str) -> dict[str, int]:
     rows = session.execute(
-        select(CellRow.outcome, func.count())
-        .where(
-            CellRow.scope == run_id,
-            CellRow.kind == PROPOSE,
-            CellRow.outcome.is_not(None),
-            CellRow.outcome != "ok",
-        )
-        .group_by(CellRow.outcome)
+        select(AskRow.outcome, func.count())
+        .where(AskRow.scope == run_id, AskRow.outcome.is_not(None), AskRow.outcome != Outcome.OK.value)
+        .group_by(AskRow.outcome)
     )
     return {str(outcome): count for outcome, count in rows}
+
+
+def _unreadable_questions(session: Session, run_id: str, spec: RunSpec) -> set[str]:
+    """Return the questions of whose own answers too few could be read for any verdict."""
+    rows = session.execute(
+        select(StandingRow.question_id, VerdictRow.evidence)
+        .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+        .where(StandingRow.run_id == run_id, VerdictRow.status == Verdict.UNDECIDED)
+        .execution_options(yield_per=1000)
+    )
+    most = spec.rule.max_unparsed_share * spec.rule.original_samples
+    return {id for id, evidence in rows if evidence.get("counts", {}).get("original_unparsed", 0) > most}

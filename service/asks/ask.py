@@ -279,6 +279,7 @@ class Asker:
             request.scope,
             request.kind,
             request.about,
+            request.draw,
             request.model,
             self.worker,
             worst,

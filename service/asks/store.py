@@ -62,6 +62,7 @@ class Attempt:
     scope: str
     kind: str
     about: str
+    place: int
     model: str
     worker: int
     worst_pico: int | None
@@ -252,6 +253,7 @@ def _ask_row(attempt: Attempt) -> dict[str, Any]:
         "scope": attempt.scope,
         "kind": attempt.kind,
         "about": attempt.about,
+        "place": attempt.place,
         "model": attempt.model,
         "state": SENT,
         "worker": attempt.worker,

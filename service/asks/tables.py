@@ -56,6 +56,7 @@ class AskRow(Base):
     scope: Mapped[str]
     kind: Mapped[str]
     about: Mapped[str]
+    place: Mapped[int]  # of the answers among those about the same: `Request.draw`
     model: Mapped[str]
     state: Mapped[str]
     worker: Mapped[int]

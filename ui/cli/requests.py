@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from typer import Option
 
-from service.errors import InputError
 from service.asks.redaction import redact
+from service.errors import InputError
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from ui.cli import output
@@ -227,7 +227,7 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
 def print_errors(errors: "Sequence[ErrorCount]") -> None:
     """Print the errors of failed requests, the most frequent first."""
     if errors:
-        output.table(["failed request", "count"], [[each.error, each.cells] for each in errors])
+        output.table(["failed request", "count"], [[each.error, each.count] for each in errors])
 
 
 def print_ledger(ledger: "Sequence[LedgerLine]") -> None:

@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from evaluator.evals.runs import EvalSpec
     from evaluator.grading import Grader
     from evaluator.reports.standing import RunNumbers
-    from service.database import Database
     from service.asks.ask import Models
     from service.asks.money import Price
     from service.asks.request import Request
+    from service.database import Database
     from service.engines.opening import OpenModels
     from service.models.prompts import Preset
     from service.runs.store import Run

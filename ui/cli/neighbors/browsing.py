@@ -70,12 +70,11 @@ def show(
     from rephraser.views.evidence import proposing_exchange
     from service.questions.browsing import find_question
 
-    with db.open() as database:
-        with database.read() as session:
-            stored = find_candidate(session, candidate)
-            detail = read_detail(session, stored, find_question(session, stored.question_id))
+    with db.open() as database, database.read() as session:
+        stored = find_candidate(session, candidate)
+        detail = read_detail(session, stored, find_question(session, stored.question_id))
         exchanges = [
-            None if proposal.cell_id is None else proposing_exchange(database, proposal.run, proposal.cell_id)
+            None if proposal.ask_id is None else proposing_exchange(session, proposal.ask_id)
             for proposal in detail.proposals
             if raw
         ]

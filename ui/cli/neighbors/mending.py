@@ -47,7 +47,7 @@ def mend(
     with db.open() as database:
         with database.write() as session:
             mended = mend_candidate(session, candidate, written, reviewer=who, run=run)
-        record = _check(database, mended)
+        record = _standing(database, mended)
     terminal.emit(record, _print, record)
 
 
@@ -61,16 +61,10 @@ def _read(path: Path | None) -> str:
         raise InputError(f"{path}: no text in UTF-8 ({error}).") from error
 
 
-def _check(database: "Database", mended: "Mended") -> dict[str, Any]:
-    """Have the structural checks look at it, and return where it stands."""
-    from rephraser.proposing.tokens import load_token_counter
+def _standing(database: "Database", mended: "Mended") -> dict[str, Any]:
+    """Return where the new candidate is after the structural checks."""
     from rephraser.reviews.status import read_status
-    from rephraser.run.check import check_structure
-    from rephraser.run.spec import RunSpec
 
-    spec = RunSpec.from_json(mended.run.spec)
-    count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
-    check_structure(database, mended.run.id, spec, count_tokens=count_tokens, report=lambda *_: None)
     with database.read() as session:
         standing = read_status(session, mended.run.id, mended.candidate_id)
     return {

@@ -145,9 +145,9 @@ def _judgings(session: "Session") -> list[Listed]:
             line.run,
             names.get(line.run.spec["eval_run"]),
             line.run.spec["model"],
-            f"{line.filled:,} of {output.plural(line.planned, 'request')} answered",
+            f"{line.done:,} of {output.plural(line.planned, 'response')} judged",
             {"asked": line.run.spec["asked"], **judging_numbers(line)},
-            [line.run.spec["asked"], line.planned, line.filled, line.usd],
+            [line.run.spec["asked"], line.planned, line.done, line.usd],
         )
         for line in progress_of(session, [run for run in runs if run.kind == "judge"])
     ]
@@ -155,7 +155,7 @@ def _judgings(session: "Session") -> list[Listed]:
 
 def judging_numbers(line: "RunProgress") -> dict[str, Any]:
     """Return what a judge's run counts, for JSON."""
-    names = ("planned", "filled", "open", "failed", "final", "usd", "unpriced")
+    names = ("planned", "done", "open", "failed", "final", "usd", "unpriced")
     return {name: getattr(line, name) for name in names}
 
 

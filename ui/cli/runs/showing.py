@@ -93,7 +93,7 @@ def _judging(database: "Database", run: "Run") -> Standing:
     def text() -> None:
         output.say(
             f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}",
-            f"requests: {line.filled:,} answered, {line.open:,} open, {line.failed:,} failed, "
+            f"responses: {line.done:,} judged, {line.open:,} open, {line.failed:,} failed, "
             f"{line.final:,} failed for good",
         )
         print_errors(errors)
@@ -101,7 +101,7 @@ def _judging(database: "Database", run: "Run") -> Standing:
 
     record = {
         **judging_numbers(line),
-        "errors": {each.error: each.cells for each in errors},
+        "errors": {each.error: each.count for each in errors},
         "ledger": [asdict(each) for each in ledger],
     }
     return Standing(record, text, "; ".join(open_words(run.name, line.open, line.failed, errors)))

@@ -17,7 +17,7 @@ from service.runs.progress import (
     page_runs,
 )
 from trainer_adapter.record.series import TrainingProgress, trainings_under_way
-from ui.pages.overview.runs import KINDS
+from ui.pages.overview.runs import KINDS, UNITS
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
@@ -94,8 +94,9 @@ def show_running() -> None:
 
 def _card(run: OpenRun, now: datetime) -> None:
     progress = run.progress
-    done = progress.filled + progress.failed + progress.final
+    done = progress.done + progress.final
     share = done / progress.planned if progress.planned else 0.0
+    unit = UNITS.get(progress.run.kind, "tasks")
     with layout.card(key=f"running-{progress.run.id}"):
         kind = KINDS.get(progress.run.kind, progress.run.kind)
         parts = [layout.strong(progress.run.name), layout.chip(kind, "blue", ":material/sync:")]
@@ -104,10 +105,10 @@ def _card(run: OpenRun, now: datetime) -> None:
         if progress.final:
             parts.append(layout.chip(f"{progress.final:,} failed for good", "red", ":material/block:"))
         layout.line(*parts)
-        st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} requests, {100 * share:.1f}%"))
-        st.markdown(escaped("  ·  ".join(facts(progress, pace(run.minutes, progress.open, now)))))
+        st.progress(share, text=escaped(f"{done:,} of {progress.planned:,} {unit}, {100 * share:.1f}%"))
+        st.markdown(escaped("  ·  ".join(facts(progress, pace(run.minutes, progress, now)))))
         for error in run.errors:
-            st.caption(escaped(f"{error.cells:,} times: {error.error[:300]}"))
+            st.caption(escaped(f"{error.count:,} times: {error.error[:300]}"))
 
 
 def _training_card(training: TrainingProgress, now: datetime) -> None:
@@ -138,7 +139,7 @@ def facts(progress: RunProgress, going: Pace | None) -> list[str]:
     if going is None:
         words.append("no answer within the last 5 minutes")
     else:
-        words.append(f"{going.filled_per_minute:,.0f} requests/min")
+        words.append(f"{going.requests_per_minute:,.0f} requests/min")
         if going.tokens_per_second:
             words.append(f"{going.tokens_per_second:,.0f} tokens/s")
         if going.minutes_left is not None:

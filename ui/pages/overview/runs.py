@@ -22,12 +22,14 @@ from ui.pages.widgets.tables import Column, pick_row
 PAGE = 25
 ALL = "all"
 KINDS = {"propose": "neighbors", "eval": "eval", "judge": "judge", "train": "training"}
+UNITS = {"propose": "questions", "eval": "requests", "judge": "responses"}
+"""What a task of each kind of run works on."""
 
 _COLUMNS = [
     Column("run", "run"),
     Column("kind", "kind"),
     Column("state", "state"),
-    Column("filled", "requests done", "whole"),
+    Column("done", "done", "whole", hint="Questions, requests or responses."),
     Column("open", "open", "whole"),
     Column("failed", "failed", "whole"),
     Column("tokens", "tokens written", "whole"),
@@ -100,7 +102,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "run": progress.run.name,
         "kind": KINDS.get(progress.run.kind, progress.run.kind),
         "state": state,
-        "filled": progress.filled if asked else None,
+        "done": progress.done if asked else None,
         "open": progress.open if asked else None,
         "failed": failures if asked else None,
         "tokens": progress.completion_tokens if asked else None,
@@ -138,9 +140,8 @@ def _details(name: str) -> None:
             elif progress.run.kind == "train":
                 links.link("Its rollouts", "rollouts", icon=":material/account_tree:", run=name)
                 links.link("Training signal", "signal", icon=":material/monitoring:", run=name)
-        for kind, (filled, open_, failed, final) in progress.by_kind.items():
-            words = f"{kind}: {filled:,} done, {open_:,} open, {failed:,} failed requests"
-            st.caption(escaped(words + (f", {final:,} failed for good" if final else "")))
+        for kind, requests in progress.requests_by_kind.items():
+            st.caption(escaped(f"{kind}: {requests:,} requests"))
         if progress.unpriced:
             st.caption(escaped(f"{progress.unpriced:,} requests have no known price."))
         st.caption("Settings")

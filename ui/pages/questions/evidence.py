@@ -7,18 +7,15 @@ from sqlalchemy.orm import Session
 
 from rephraser.views.candidates import NeighborCard
 from rephraser.views.evidence import (
-    AnswerHeader,
     Exchange,
     FoundFinding,
+    SolverAnswer,
     page_answers,
     proposing_exchange,
-    read_answer_texts,
 )
-from service.database import Database
 from service.errors import TagrpoError
 from service.questions.question import Question
-from service.runs.store import find_run
-from ui.pages.state import links, settings
+from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.answers import answer_rows, has_answers
 from ui.pages.text.markup import escaped, show_math_text, show_text
@@ -34,20 +31,13 @@ _RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True),
 
 
 @cached
-def _headers(session: Session, subject_id: str, solver_id: str) -> list[AnswerHeader]:
-    return page_answers(session, subject_id, solver_id, limit=MOST_RESPONSES + 1)
+def _answers(session: Session, subject_id: str, solver_id: str, kind: AnswerKind) -> list[SolverAnswer]:
+    return page_answers(session, subject_id, solver_id, kind=kind, limit=MOST_RESPONSES + 1)
 
 
 @cached
-def _text(session: Session, answer_id: int) -> str:
-    return read_answer_texts(session, [answer_id]).get(answer_id, "")
-
-
-@cached
-def _exchange(session: Session, run_id: str, cell_id: int) -> Exchange:
-    run = find_run(session, run_id)
-    with Database.open(settings.current().database, read_only=True) as database:
-        return proposing_exchange(database, run, cell_id)
+def _exchange(session: Session, ask_id: int) -> Exchange:
+    return proposing_exchange(session, ask_id)
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
@@ -104,7 +94,7 @@ def parts(question: Question, card: NeighborCard) -> None:
     offered = {"numbers": "Numbers"}
     if card.evidence.solvers:
         offered["responses"] = "Responses"
-    if card.cell_id is not None:
+    if card.ask_id is not None:
         offered["exchange"] = "Prompt and model answer"
     owner, _, part_open = links.text("open").rpartition(".")
     opened = part_open if owner == str(card.proposal_id) else ""
@@ -123,8 +113,8 @@ def parts(question: Question, card: NeighborCard) -> None:
         _numbers(card)
     elif opened == "responses" and card.evidence.solvers:
         _show_responses(question, card)
-    elif opened == "exchange" and card.cell_id is not None:
-        _show_exchange(card, card.cell_id)
+    elif opened == "exchange" and card.ask_id is not None:
+        _show_exchange(card, card.ask_id)
 
 
 def _numbers(card: NeighborCard) -> None:
@@ -164,7 +154,7 @@ def _number(value: float | None) -> str:
 
 
 def _tokens(card: NeighborCard) -> str:
-    if card.cell_id is None:
+    if card.ask_id is None:
         return "no request: made by rules or a file"
     return (
         f"{card.prompt_tokens or 0:,} read, {card.completion_tokens or 0:,} written, for all its candidates"
@@ -178,10 +168,12 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
-            _choose_response(label, _headers(subject, solver), read, f"{subject}-{card.proposal_id}")
+            _choose_response(
+                label, _answers(subject, solver, question.kind), read, f"{subject}-{card.proposal_id}"
+            )
 
 
-def _choose_response(label: str, answers: list[AnswerHeader], parameter: str, key: str) -> None:
+def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
     headers = answers[:MOST_RESPONSES]
     words = f"{len(headers):,} responses" if headers else "no responses"
     if len(answers) > len(headers):
@@ -214,12 +206,12 @@ def _choose_response(label: str, answers: list[AnswerHeader], parameter: str, ke
         key=f"responses-{key}-csv",
     )
     if now:
-        show_math_text(_text(headers[now - 1].id), f"response-{key}-{headers[now - 1].id}")
+        show_math_text(headers[now - 1].text, f"response-{key}-{now - 1}")
 
 
-def _show_exchange(card: NeighborCard, cell_id: int) -> None:
+def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     try:
-        exchange = _exchange(card.run_id, cell_id)
+        exchange = _exchange(ask_id)
     except TagrpoError as error:
         layout.error_box("The prompt cannot be shown.", str(error))
         return
