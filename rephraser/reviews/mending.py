@@ -100,7 +100,7 @@ def _check(session: Session, run: Run, candidate: str, mended_from: str, questio
         if each.status != "rejected" and each.candidate_id not in (candidate, mended_from)
     ]
     texts = read_texts(session, [candidate, *others])
-    siblings = [(other, texts[other]) for other in others]
+    siblings = [texts[other] for other in others]
     count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
     verdict = check_structure(
         run.id, spec, question, candidate, texts[candidate], siblings, count_tokens=count_tokens

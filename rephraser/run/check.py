@@ -81,7 +81,7 @@ def check_structure(
     question: Subject,
     candidate_id: str,
     text: str,
-    siblings: Sequence[tuple[str, str]],
+    siblings: Sequence[str],
     *,
     count_tokens: Callable[[str], int] | None,
 ) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def check_structure(
     without one for good, and undecided if evidence speaks against them that answers would have to outweigh.
 
     Args:
-        siblings: (id, text) of earlier candidates that passed these checks.
+        siblings: Earlier candidates that passed these checks.
     """
     options = CheckOptions(
         token_limit=spec.token_limit, count_tokens=count_tokens, min_distance=spec.min_distance

@@ -41,7 +41,7 @@ def find_source(spec: RunSpec, candidates: FileCandidates | None) -> Source | No
     """Return what gives the candidates of a run that asks no proposer; None for a run that asks one.
 
     Raises:
-        InputError: a file is missing, is not for this run, or has other candidates than the run was made with.
+        InputError: a file is missing, is not for this run, or has changed since the run was made.
     """
     if spec.proposer != "file":
         if candidates is not None:

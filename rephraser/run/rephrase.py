@@ -93,7 +93,7 @@ class Rephrasing:
         self._judging.close()
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
-        """Propose candidates for a question and judge them, until enough are accepted or rounds are used up."""
+        """Propose and judge candidates for a question until enough are accepted or all rounds are used."""
         question = await self.store.read(read_subjects, question_id)
         work = _Question(self, asker, question)
         for round_number in range(self.spec.rounds):
@@ -125,8 +125,8 @@ class Rephrasing:
         if self._judged >= FEWEST_JUDGED and rate < self.stop_below:
             asker.stop(
                 ENOUGH,
-                f"{self._accepted:,} of {self._judged:,} candidates were accepted ({rate:.1%}), which is below "
-                f"--stop-below {self.stop_below:g}",
+                f"{self._accepted:,} of {self._judged:,} candidates were accepted ({rate:.1%}), which is "
+                f"below --stop-below {self.stop_below:g}",
             )
 
 
@@ -272,9 +272,7 @@ class _Question:
 
     async def _check(self, candidate: _Candidate) -> None:
         siblings = [
-            (each.id, each.text)
-            for each in self._proposed
-            if each.id != candidate.mended_from and not each.rejected
+            each.text for each in self._proposed if each.id != candidate.mended_from and not each.rejected
         ]
         candidate.verdict = await asyncio.to_thread(
             check_structure,

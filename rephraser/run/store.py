@@ -147,7 +147,7 @@ class Look:
 
 
 def store_looks(session: Session, looks: Sequence[Look]) -> list[dict[str, Any]]:
-    """Store the verdict of each look unless it has one; return the status that is kept, and if it is final."""
+    """Store the verdict of each look unless it has one; return its status, and if it is final."""
     kept = []
     for look in looks:
         outcome = {"status": look.verdict["status"], "final": look.verdict["final"]}

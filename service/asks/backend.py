@@ -16,9 +16,12 @@ class Endpoint(Protocol):
     and decides how many are in flight.
     """
 
-    model: str
-    """As in `Request.model`."""
     price: Price | None
+
+    @property
+    def model(self) -> str:
+        """As in `Request.model`."""
+        ...
 
     async def open(self) -> None:
         """Load and check what the first request needs.

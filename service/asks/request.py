@@ -60,8 +60,8 @@ class Request:
     this machine. `sampling` maps every decoding setting to its value (`max_tokens`, `temperature`, ...).
     `extra` holds fields of one kind of server, such as vLLM's `chat_template_kwargs`. Runs with the same
     `scope` share answers: "" shares with all runs, a run's id keeps them private. `draw` tells equal requests
-    apart if the provider takes no seed, and orders the answers about one thing. `kind` and `about` (a content id) serve reports; neither they nor
-    the server's address are part of the key.
+    apart if the provider takes no seed, and orders the answers about one thing. `kind` and `about` (a content
+    id) serve reports; neither they nor the server's address are part of the key.
     """
 
     model: str

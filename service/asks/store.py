@@ -530,7 +530,7 @@ def count_tasks(session: Session, run_ids: Sequence[str]) -> list[dict[str, int]
 def note(session: Session, named: Sequence[tuple[str, str, Any]]) -> list[Any]:
     """Keep values by (run, name) unless there are some; return those that are kept."""
     rows = [{"run_id": run_id, "name": name, "value": {"": value}} for run_id, name, value in named]
-    session.connection().execute(upsert(NoteRow.__table__).on_conflict_do_nothing(), rows)
+    session.connection().execute(upsert(NoteRow).on_conflict_do_nothing(), rows)
     return read_notes(session, [(run_id, name) for run_id, name, _ in named])
 
 

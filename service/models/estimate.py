@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
-from service.asks.money import Price
+from service.asks.money import PICO_PER_USD, Price, cost_pico
 from service.asks.tables import AskRow
 from service.runs.spending import read_ledger
 from service.runs.store import Run
@@ -94,8 +94,12 @@ def priced(
     price = price_of(model)
     usd = None
     if price is not None:
-        usd = tuple(price.cost(round(p), round(c)) for p, c in zip(prompts, completions, strict=True))
-    return Stage(kind, model, requests, prompts, completions, None if usd is None else (usd[0], usd[1]))
+        low, high = (
+            (cost_pico(price, round(p), round(c)) or 0) / PICO_PER_USD
+            for p, c in zip(prompts, completions, strict=True)
+        )
+        usd = low, high
+    return Stage(kind, model, requests, prompts, completions, usd)
 
 
 def tokens(characters: int) -> Range:

@@ -4,6 +4,7 @@ import os
 import platform
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -16,7 +17,6 @@ from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from service.database import Place
-    from service.models.remote import Endpoint
 
 State = Literal["ok", "missing", "problem"]
 MARKS: dict[State, str] = {"ok": "ok", "missing": "-", "problem": "!"}
@@ -202,35 +202,40 @@ def _hub() -> Check:
 
 def _endpoints(model: str, bases: list[str]) -> list[Check]:
     """Look at each server by itself, then whether several serve the same."""
-    from service.models.remote import Endpoint
-    from service.models.remote.redaction import redact
+    from service.asks.redaction import redact
+    from ui.cli.eval.settings import split_bases
 
-    endpoint = Endpoint.at(model, bases)
-    if len(endpoint.bases) < 2:
-        return [_endpoint(f"model {model}", endpoint)]
-    checks = [_endpoint(redact(f"server {alone.api_base}"), alone) for alone in endpoint.alone()]
-    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", endpoint)]
+    addresses = split_bases(bases)
+    if len(addresses) < 2:
+        return [_endpoint(f"model {model}", model, addresses)]
+    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in addresses]
+    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, addresses)]
 
 
-def _endpoint(what: str, endpoint: "Endpoint") -> Check:
+def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     import asyncio
 
+    from service.asks.money import PriceTable
+    from service.asks.remote import RemoteEndpoint
     from service.errors import PrerequisiteError
-    from service.models.remote import EndpointCheck, RemoteClient
 
-    async def check() -> EndpointCheck:
-        async with RemoteClient(endpoint) as client:
-            return await client.check()
+    endpoint = RemoteEndpoint(model, bases, price=PriceTable().price(model))
+
+    async def look() -> bool:
+        try:
+            await endpoint.open()
+            return endpoint.takes("response_format")
+        finally:
+            await endpoint.close()
 
     try:
-        checked = asyncio.run(check())
+        structured = asyncio.run(look())
     except PrerequisiteError as error:
         return Check(what, "problem", str(error), needed=True)
-    if checked.problem is not None:
-        return Check(what, "problem", checked.problem, "", needed=True)
+    priced = endpoint.price is not None
     details = [
         "reachable",
-        "structured output" if checked.structured else "no structured output",
-        "price known" if checked.price_known else "price not known: give one with --price to use --max-usd",
+        "structured output" if structured else "no structured output",
+        "price known" if priced else "price not known: give one with --price to use --max-usd",
     ]
     return Check(what, "ok", ", ".join(details))

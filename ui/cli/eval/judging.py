@@ -1,6 +1,6 @@
 """`tagrpo eval judge`: a judge model asked about responses of which no rule could tell."""
 
-from contextlib import closing
+import asyncio
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -11,16 +11,15 @@ from ui.cli import exits, output
 from ui.cli.eval.settings import (
     AnswersChoice,
     AnswersName,
-    Engine,
     EvalRequests,
     EvalRun,
     OwnGrader,
     Workers,
     check_grader,
-    open_sampler,
+    model_settings,
 )
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, hold_cap, print_estimates, print_ledger
+from ui.cli.requests import DryRun, hold_cap, log_folder, print_estimates, print_ledger
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, SettingsFile
 
@@ -74,8 +73,11 @@ def judge(
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache
     from evaluator.judging.estimating import estimate_judging
-    from evaluator.judging.running import JudgeSpec, judge_run, open_judge_run
-    from service.models.stopping import INTERRUPTED, deliver_signal
+    from evaluator.judging.running import Judged, JudgeSpec, judge_run, open_judge_run
+    from service.asks.ask import INTERRUPTED
+    from service.asks.prompts import prompt_request
+    from service.engines.opening import OpenModels, check_request
+    from service.models.stopping import deliver_signal
     from service.runs.spending import read_ledger
     from ui.cli.eval.grading import changes_json
 
@@ -98,36 +100,43 @@ def judge(
             requests.max_usd,
         )
         return
-    with closing(open_sampler("remote", model, requests, Engine())) as sampler, db.open() as database:
+    with db.open() as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        sampler.check(spec)
-        sampler.describe()
+        base = _base(chosen, own_grader, answers)
+
+        async def ask(grader: Grader, bar: output.Bar) -> Judged:
+            capped = requests.max_usd is not None
+            async with OpenModels(log_folder(database), requests.price_table(), capped=capped) as models:
+                source = model_settings("remote", model, requests, {}, base_url=requests.api_base)
+                endpoint = await models.open(source)
+                check_request(endpoint, prompt_request(model, spec.prompt, spec.sampling, "?"))
+                grade_run(database, chosen.id, grader, output.stage(bar, "grading"), version=base)
+                with database.write() as session:
+                    judging = open_judge_run(session, chosen, spec, base)
+                hold_cap(database, [judging], requests.max_usd)
+                keep(context, database, [judging])
+                return await judge_run(
+                    database,
+                    chosen,
+                    judging,
+                    spec,
+                    base,
+                    models.models(requests.options()),
+                    output.stages(bar),
+                )
+
         with (
             Grader(workers=workers, cache=GradeCache(database), own=own_grader or _own(chosen)) as grader,
             terminal.progress(chosen.name) as bar,
         ):
-            base = _base(chosen, own_grader, answers)
-            grade_run(
-                database,
-                chosen.id,
-                grader,
-                output.stage(bar, "grading"),
-                version=base,
-            )
-            with database.write() as session:
-                judging = open_judge_run(session, chosen, spec, base)
-            hold_cap(database, [judging], requests.max_usd)
-            keep(context, database, [judging])
-            judged = judge_run(
-                database, chosen, judging, spec, base=base, sampler=sampler, report=output.stages(bar)
-            )
+            judged = asyncio.run(ask(grader, bar))
         if judged.stopped == INTERRUPTED:
             deliver_signal()
         with database.read() as session:
             before = load_result(session, chosen, base)
             after = None if judged.waiting else load_result(session, chosen, judged.version)
-            ledger = tuple(read_ledger(session, judging.id))
+            ledger = tuple(read_ledger(session, judged.run.id))
             turned = grade_changes(session, chosen.id, base, judged.version) if changes else []
     record = _record(chosen, judged, before, after, ledger)
     if changes:

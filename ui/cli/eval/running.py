@@ -120,7 +120,7 @@ def run(
     check_grader(own_grader, answers)
     graded_by = own_version(own_grader) if own_grader else ""
     kind = choose_sampler(sampler, model)
-    source = model_settings(kind, model, requests, vars(engine))
+    source = model_settings(kind, model, requests, vars(engine), base_url=requests.api_base)
 
     def load(database: "Database | None", grader: "Grader") -> list[ProblemSet]:
         if neighbors is not None and database is not None:

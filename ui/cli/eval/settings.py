@@ -270,7 +270,13 @@ _OPTIONS = {
 
 
 def model_settings(
-    kind: SamplerName, model: str, requests: Requests, engine: Mapping[str, Any], prefix: str = ""
+    kind: SamplerName,
+    model: str,
+    requests: Requests,
+    engine: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    base_url: Sequence[str] = (),
 ) -> "ModelSettings":
     """Return how a model is asked. `prefix` is in front of the engine's options on the command line.
 
@@ -285,7 +291,7 @@ def model_settings(
     if kind == "remote":
         return RemoteSettings(
             model=model,
-            base_url=split_bases(getattr(requests, "api_base", ())),
+            base_url=split_bases(base_url),
             api_key_env=getattr(requests, "api_key_env", None),
             max_concurrency=requests.max_concurrency,
             timeout_s=requests.timeout_s,

@@ -37,9 +37,9 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
             f"{name}: {plural(lost, 'sample')} without a response, as the tool that drew them got none: "
             "pass@k counts them wrong to right"
         )
-    from service.models.remote.chat import FINAL_KINDS, TIME_OUT
+    from service.asks.request import FINAL, TIME_OUT
 
-    words = error_words(errors, {*FINAL_KINDS, TIME_OUT})
+    words = error_words(errors, {*FINAL, TIME_OUT})
     return (
         f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
         f"policy or ran out of time twice{f' ({words})' if words else ''}: pass@k counts them wrong to "

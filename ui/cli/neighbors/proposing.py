@@ -1,6 +1,7 @@
 """`tagrpo neighbors propose`: start a run of candidates and verdicts, or go on with one."""
 
-from dataclasses import replace
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,21 +10,21 @@ from typer import Argument, Option
 from ui.cli import exits, output
 from ui.cli.eval.settings import Engine, EngineUse
 from ui.cli.neighbors.judging import NewVerdictRule
-from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers
+from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers, SpecParts, open_stored
 from ui.cli.output import Terminal, plural
-from ui.cli.requests import DryRun, cap_in_force, print_estimates
+from ui.cli.requests import DryRun, cap_in_force, log_folder, print_estimates
 from ui.cli.runs.resuming import keep
 from ui.cli.settings import Db, RunArgument, SettingsFile
 
 if TYPE_CHECKING:
     from rephraser.proposing.file import FileCandidates
-    from rephraser.run.execution import Execution, Prepared
     from rephraser.run.spec import RunSpec
-    from rephraser.verdict.judge import Rule
     from service.answer_kinds import AnswerKind
     from service.database import Database
+    from service.engines.opening import OpenModels
     from service.models.estimate import Estimate
     from service.runs.store import Run
+    from ui.cli.neighbors.settings import OpenedModels
 
 
 def propose(
@@ -33,13 +34,6 @@ def propose(
     name: Annotated[str, Option(help="Name of the run; an existing run is continued.")],
     n: Annotated[int, Option("--n", help="Neighbors wanted for each question.")] = 3,
     rounds: Annotated[int, Option(help="Rounds in all; each later round proposes again for open slots.")] = 3,
-    tops_up: Annotated[
-        list[str] | None,
-        Option(
-            help="A run whose neighbors count towards --n: only missing ones are proposed. May be given "
-            "several times."
-        ),
-    ] = None,
     dry_run: DryRun = False,
     limit: Annotated[
         int | None,
@@ -73,83 +67,75 @@ def propose(
     Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
     """
-    from rephraser.run.engine import PROPOSER
-    from rephraser.run.execution import prepare
-    from rephraser.run.plan import runs_to_top_up
-    from rephraser.run.spec import PremiseSpec, RunSpec
-    from rephraser.run.start import (
-        NothingLacksError,
-        check_start,
-        choose_output,
-        read_candidate_file,
-        start_run,
-    )
+    from rephraser.run.start import read_candidate_file
     from service.models.published import read_seed
     from service.questions.store import set_kinds
-    from service.runs.store import run_question_ids
 
     proposer.check(requests.candidates)
     run_seed = read_seed(seed)
-    shared_seed = None if run_seed is None else 0  # runs of any seed share the answers of solvers
-    verdict_rule, execution = rule.make(), requests.execution(engine)
+    verdict_rule = rule.make()
     with db.open() as database:
         with database.read() as session:
-            programs = _ask_for_programs(set_kinds(session, questions), questions, proposer, verdict_rule)
-        strategies = proposer.strategies(programs=programs)
-        candidates = read_candidate_file(database, execution.candidates, questions, limit=limit)
-        specs, samplers = solvers.open(requests, seed=shared_seed, programs=programs)
-        drawn_by = proposer.open(engine, requests)
-        with database.read() as session:
-            topped_up = runs_to_top_up(session, tops_up or (), questions)
-        spec = RunSpec(
+            programs = _ask_for_programs(set_kinds(session, questions), questions, proposer)
+        candidates = read_candidate_file(database, requests.candidate_file(), questions, limit=limit)
+        parts = SpecParts(
             questions=questions,
-            proposer=proposer.proposer,
-            model=proposer.model or proposer.proposer,
-            strategies=strategies,
-            n=n,
-            rounds=rounds,
-            content_attempts=proposer.content_attempts,
+            proposer=proposer,
+            solvers=solvers,
+            premises=premises,
+            engine=engine,
+            requests=requests,
             seed=run_seed,
-            sampling=proposer.drawing(),
-            output=choose_output(
-                proposer.reply,
-                proposer.model if drawn_by is None else None,
-                next(iter(requests.api_base), None),
-            ),
-            solvers=specs,
-            rule=verdict_rule,
-            premises=None if premises is None else PremiseSpec(premises, seed=shared_seed),
-            token_limit=token_limit,
-            tokenizer=tokenizer,
-            source=None if candidates is None else candidates.content,
-            min_distance=proposer.least_distance(),
-            tops_up=topped_up,
-            engine=None if drawn_by is None else dict(drawn_by.describe()),
+            programs=programs,
         )
-        if drawn_by is not None:
-            drawn_by.check(spec.drawing)
-            samplers[PROPOSER] = drawn_by
-        try:
-            known = check_start(database, name, spec, limit=limit)
-        except NothingLacksError as nothing:
-            output.note(str(nothing))
-            if terminal.as_json:
-                output.print_json({"run": None, "message": str(nothing)})
-            return
+
+        def make(models: "OpenedModels | None") -> "RunSpec":
+            return parts.make(
+                models,
+                n=n,
+                rounds=rounds,
+                rule=verdict_rule,
+                token_limit=token_limit,
+                tokenizer=tokenizer,
+                source=None if candidates is None else candidates.content,
+            )
+
         if dry_run:
-            estimate = _estimate(database, name, spec, requests, limit)
+            estimate = _estimate(database, make(None), requests, limit)
             spread = "one round to all rounds for all"
             terminal.emit(
                 estimate.to_json(), print_estimates, {"": estimate}, "question", spread, requests.max_usd
             )
             return
-        before = 0
+        asyncio.run(_propose(context, database, name, limit, parts, make, candidates, terminal))
+
+
+async def _propose(
+    context: typer.Context,
+    database: "Database",
+    name: str,
+    limit: int | None,
+    parts: "SpecParts",
+    make: "Callable[[OpenedModels], RunSpec]",
+    candidates: "FileCandidates | None",
+    terminal: Terminal,
+) -> None:
+    """Open the models, start the run or find it again, and carry it out."""
+    from rephraser.run.start import check_start, start_run
+    from service.engines.opening import OpenModels
+    from service.runs.store import run_question_ids
+
+    requests = parts.requests
+    capped = requests.max_usd is not None
+    async with OpenModels(log_folder(database), requests.price_table(), capped=capped) as models:
+        opened = await parts.open(models)
+        spec = make(opened)
+        known = check_start(database, name, spec, limit=limit)
+        before, max_usd = 0, requests.max_usd
         if known is not None:
             with database.read() as session:
                 before = len(run_question_ids(session, known.id))
-                execution = replace(execution, max_usd=cap_in_force(session, known, execution.max_usd))
-        # Prepared before the name is taken by a run that cannot begin.
-        prepared = prepare(spec, execution, candidates, samplers)
+                max_usd = cap_in_force(session, known, max_usd)
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
             output.note(f"continuing run {name}")
@@ -159,18 +145,15 @@ def propose(
                 output.note(f"run {name} grows from {before:,} to {plural(now, 'question')}")
         keep(context, database, [run])
         _note_unmatched(candidates)
-        _carry_out(database, run, prepared, execution, terminal)
+        await _carry_out(database, run, spec, models, requests, max_usd, candidates, terminal)
 
 
-def _ask_for_programs(
-    kinds: "frozenset[AnswerKind]", questions: str, proposer: Proposer, rule: "Rule"
-) -> bool:
+def _ask_for_programs(kinds: "frozenset[AnswerKind]", questions: str, proposer: Proposer) -> bool:
     """Return whether the questions of a set ask for programs.
 
     Raises:
         InputError: some do and some do not, or what was chosen is for mathematics alone.
     """
-    from rephraser.verdict.overlap import OverlapRule
     from service.answer_kinds import AnswerKind
     from service.errors import InputError
 
@@ -180,19 +163,15 @@ def _ask_for_programs(
         raise InputError(f'some questions of "{questions}" ask for programs and some do not; part them.')
     if proposer.proposer == "rules":
         raise InputError("the rules rephrase mathematics; for programs name a model or a file of candidates.")
-    if not isinstance(rule, OverlapRule):
-        raise InputError("programs are judged by the rule overlap alone.")
     return True
 
 
-def _estimate(
-    database: "Database", name: str, spec: "RunSpec", requests: RunRequests, limit: int | None
-) -> "Estimate":
+def _estimate(database: "Database", spec: "RunSpec", requests: RunRequests, limit: int | None) -> "Estimate":
     from rephraser.run.estimate import estimate_run
     from rephraser.run.start import wanted_questions
 
     with database.read() as session:
-        questions = wanted_questions(session, name, spec, limit)
+        questions = wanted_questions(session, spec, limit)
         return estimate_run(session, spec, questions, requests.prices_in_force())
 
 
@@ -206,24 +185,30 @@ def go_on(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Go on with a run where it stopped, by its settings in the database: `tagrpo resume`."""
-    from rephraser.run.execution import prepare
+    """Resume a run by its settings in the database: `tagrpo resume`."""
     from rephraser.run.spec import RunSpec
     from rephraser.run.start import find_neighbor_run, read_candidate_file
     from service.runs.store import run_question_ids
 
-    execution = requests.execution(engine)
     with db.open() as database:
         with database.read() as session:
             stored = find_neighbor_run(session, run)
             count = len(run_question_ids(session, stored.id))
-            execution = replace(execution, max_usd=cap_in_force(session, stored, execution.max_usd))
+            max_usd = cap_in_force(session, stored, requests.max_usd)
         spec = RunSpec.from_json(stored.spec)
-        candidates = read_candidate_file(database, execution.candidates, spec.questions, limit=count)
-        prepared = prepare(spec, execution, candidates)
-        keep(context, database, [stored])
-        _note_unmatched(candidates)
-        _carry_out(database, stored, prepared, execution, terminal)
+        candidates = read_candidate_file(database, requests.candidate_file(), spec.questions, limit=count)
+
+        async def resume() -> None:
+            from service.engines.opening import OpenModels
+
+            capped = max_usd is not None
+            async with OpenModels(log_folder(database), requests.price_table(), capped=capped) as models:
+                await open_stored(spec, models, requests, engine)
+                keep(context, database, [stored])
+                _note_unmatched(candidates)
+                await _carry_out(database, stored, spec, models, requests, max_usd, candidates, terminal)
+
+        asyncio.run(resume())
 
 
 def _note_unmatched(candidates: "FileCandidates | None") -> None:
@@ -234,21 +219,43 @@ def _note_unmatched(candidates: "FileCandidates | None") -> None:
         )
 
 
-def _carry_out(
-    database: "Database", run: "Run", prepared: "Prepared", execution: "Execution", terminal: Terminal
+async def _carry_out(
+    database: "Database",
+    run: "Run",
+    spec: "RunSpec",
+    models: "OpenModels",
+    requests: RunRequests,
+    max_usd: float | None,
+    candidates: "FileCandidates | None",
+    terminal: Terminal,
 ) -> None:
-    from rephraser.run.execution import carry_out
+    from rephraser.proposing.tokens import load_token_counter
+    from rephraser.run.execution import find_source, rephrase_run
     from rephraser.views.runs import summarize
-    from service.models.stopping import INTERRUPTED, deliver_signal
+    from service.asks.ask import INTERRUPTED
+    from service.models.stopping import deliver_signal
+    from service.runs.spending import set_cap
     from ui.cli.neighbors.summary import print_summary, run_problems
 
+    source = find_source(spec, candidates)
+    if max_usd is not None:
+        with database.write() as session:
+            set_cap(session, [run.id], max_usd)
     with terminal.progress(run.name) as bar:
-        outcome = carry_out(database, run, prepared, execution, output.stages(bar))
+        outcome = await rephrase_run(
+            database,
+            run,
+            models.models(requests.options()),
+            output.stages(bar),
+            source=source,
+            count_tokens=load_token_counter(spec.tokenizer) if spec.tokenizer else None,
+            stop_below=requests.stop_below,
+            retry_final=requests.retry_final,
+        )
     with database.read() as session:
         summary = summarize(session, run)
-    for notice in outcome.notices:
-        output.note(notice)
-    if outcome.stopped == INTERRUPTED:  # what was in flight is stored
+    output.note_new(models.notices, set())
+    if outcome.stopped == INTERRUPTED:  # requests in flight are stored
         deliver_signal()
     record = {**summary.to_json(), "stopped": outcome.stopped, "message": outcome.message}
     terminal.emit(record, print_summary, summary, ended=not outcome.stopped)

@@ -1,5 +1,6 @@
 """Settings of proposing: the proposer, the solvers, the requests."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -7,14 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 import typer
 from typer import Option
 
-from ui.cli.eval.settings import Engine, EngineUse, SamplerName, choose_sampler, sampler_help
+from service.errors import InputError
+from ui.cli.eval.settings import (
+    Engine,
+    EngineUse,
+    SamplerName,
+    choose_sampler,
+    model_settings,
+    sampler_help,
+)
 from ui.cli.requests import SAMPLING_HELP, KeyVariable, Requests
 
 if TYPE_CHECKING:
     from rephraser.proposing.strategies import Strategy
-    from rephraser.run.execution import Execution
-    from rephraser.run.spec import SolverSpec
-    from service.models.drawing import Sampler
+    from rephraser.run.execution import CandidateFile
+    from rephraser.run.spec import RunSpec, SolverSpec
+    from service.asks.backend import Endpoint
+    from service.engines.opening import ModelSettings, OpenModels
     from service.models.settings import PromptSpec, Sampling
 
 
@@ -96,19 +106,17 @@ class Proposer:
         settings = self.sampling, self.temperature, self.top_p, self.max_tokens
         return override_sampling(PROPOSING, *settings) if self.proposer == "llm" else None
 
-    def open(self, engine: Engine, requests: "RunRequests") -> "Sampler | None":
-        """Return the sampler of a proposer on this machine, None for any other; nothing is drawn yet.
+    def model_settings(self, engine: Engine, requests: "RunRequests") -> "ModelSettings | None":
+        """Return how the proposer is asked; None for rules and files.
 
         Raises:
             InputError: an option of another engine.
         """
-        from service.models.offline import given_options, open_engine
-
-        kind = choose_sampler(self.sampler, self.model or "")
-        if self.proposer != "llm" or kind == "remote":
-            given_options("remote", vars(engine))
+        if self.proposer != "llm":
+            model_settings("remote", "", requests, vars(engine))
             return None
-        return open_engine(kind, str(self.model), vars(engine), grace_s=requests.grace_s)
+        kind = choose_sampler(self.sampler, self.model or "")
+        return model_settings(kind, str(self.model), requests, vars(engine), base_url=requests.api_base)
 
     def least_distance(self) -> float:
         """Return 0.15 for a model, which can be asked again; of a file it is left out when published."""
@@ -159,27 +167,33 @@ class Solvers:
     ] = None
     samples_per_request: Annotated[int, Option(help="Answers drawn from a solver in one request.")] = 4
 
-    def open(
-        self, requests: "RunRequests", *, seed: int | None = 0, programs: bool = False
-    ) -> tuple["tuple[SolverSpec, ...]", "dict[str, Sampler]"]:
-        """Return the solvers, and the samplers of those on this machine by the solver's id.
-
-        Of a checkpoint configuration and tokenizer are loaded and the weights' fingerprint is taken; nothing
-        is drawn yet.
+    def model_settings(self, requests: "RunRequests") -> "list[ModelSettings]":
+        """Return how each solver is asked.
 
         Raises:
-            InputError: no such preset, a prompt's file without `{question}`, an option of another engine.
-            PrerequisiteError: torch, transformers or vLLM is not installed; checkpoint or device cannot be
-                found.
+            InputError: an option of another engine, or not as many addresses as solvers.
         """
-        from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, SOLVING, SolverSpec
-        from service.models.offline import given_options, open_engine
-        from service.models.published import override_sampling
-
         kinds = [choose_sampler(self.solver_sampler, model) for model in self.solver]
         options = {**_engine_options(self), **_engine_options(requests)}
         if {*kinds} <= {"remote"}:
-            given_options("remote", options, prefix="solver-")
+            model_settings("remote", "", requests, options, "solver-")
+            options = {}
+        return solver_settings(list(zip(kinds, self.solver, strict=True)), options, requests)
+
+    def specs(
+        self, models: "Sequence[OpenedModel | None]", *, seed: int | None = 0, programs: bool = False
+    ) -> "tuple[SolverSpec, ...]":
+        """Return the solvers; `models` are those that are open, None in a dry run.
+
+        Raises:
+            InputError: there is no such preset, or a prompt file lacks `{question}`.
+            PrerequisiteError: a solver does not take such requests.
+        """
+        from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, SOLVING, SolverSpec
+        from service.asks.prompts import prompt_request
+        from service.engines.opening import check_request
+        from service.models.published import override_sampling
+
         sampling = override_sampling(
             SOLVING,
             self.solver_sampling,
@@ -188,20 +202,17 @@ class Solvers:
             self.solver_max_tokens,
         )
         instruction = PROGRAM_INSTRUCTION if programs else BOXED_INSTRUCTION
-        prompt = self._prompt(programs=programs)
-        shared = SolverSpec("", sampling, self.samples_per_request, instruction, seed, prompt)
-        specs: list[SolverSpec] = []
-        samplers: dict[str, Sampler] = {}
-        for model, kind in zip(self.solver, kinds, strict=True):
-            if kind == "remote":
-                specs.append(replace(shared, model=model))
-                continue
-            sampler = open_engine(kind, model, options, prefix="solver-", grace_s=requests.grace_s)
-            engine = dict(sampler.describe())
-            specs.append(replace(shared, model=model, engine=engine))
-            sampler.check(specs[-1].drawing)
-            samplers[specs[-1].id] = sampler
-        return tuple(specs), samplers
+        shared = SolverSpec(
+            "", sampling, self.samples_per_request, instruction, seed, self._prompt(programs=programs)
+        )
+        specs = []
+        for name, opened in zip(self.solver, models, strict=True):
+            spec = replace(shared, model=name, engine=None if opened is None else opened.engine)
+            if opened is not None:
+                request = prompt_request(spec.model_identity, spec.drawing.prompt, sampling, "1 + 1 = ?")
+                check_request(opened.endpoint, request)
+            specs.append(spec)
+        return tuple(specs)
 
     def _prompt(self, *, programs: bool) -> "PromptSpec | None":
         from service.models.prompts import Overrides, find_preset, make_prompt
@@ -262,38 +273,198 @@ class RunRequests(Requests):
     candidate_column: Annotated[
         str | None, Option(help="Its column with the candidate, or a list of them.")
     ] = None
-    wave: Annotated[
-        int | None,
-        Option(min=1, help="Questions taken at a time: proposed, checked and judged before the next ones."),
-    ] = None
     stop_below: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
-            help="Stop behind a --wave of which a smaller share of candidates than this is accepted.",
+            help="Stop the run if a smaller share of its candidates than this is accepted.",
         ),
     ] = None
 
-    def execution(self, engine: EngineUse) -> "Execution":
-        """Return the same as the rephraser takes it; `engine` is the proposer's."""
-        from rephraser.run.execution import CandidateFile, Execution
-        from service.models.asking import Asking
+    def candidate_file(self) -> "CandidateFile | None":
+        """Return the file of candidates, None without one."""
+        from rephraser.run.execution import CandidateFile
 
-        if self.stop_below is not None and self.wave is None:
-            raise typer.BadParameter(
-                "--stop-below is looked at behind each wave; give its size too, as --wave 200"
+        if self.candidates is None:
+            return None
+        return CandidateFile(self.candidates, self.question_column, self.candidate_column)
+
+
+@dataclass(frozen=True)
+class OpenedModel:
+    """An open model; `engine` describes it if it runs on this machine."""
+
+    endpoint: "Endpoint"
+    engine: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class OpenedModels:
+    """The open models of a run by their roles."""
+
+    proposer: OpenedModel | None
+    solvers: tuple[OpenedModel, ...]
+
+
+@dataclass(frozen=True)
+class SpecParts:
+    """What a command line says of the models of a new run."""
+
+    questions: str
+    proposer: Proposer
+    solvers: Solvers
+    premises: str | None
+    engine: Engine
+    requests: RunRequests
+    seed: int | None
+    programs: bool
+
+    async def open(self, models: "OpenModels") -> OpenedModels:
+        """Open the proposer, the solvers, and the model that is asked about premises.
+
+        Raises:
+            InputError, PrerequisiteError, BudgetError: see `OpenModels.open`.
+        """
+        proposer = self.proposer.model_settings(self.engine, self.requests)
+        opened = None if proposer is None else await open_model(models, proposer)
+        solvers = [await open_model(models, each) for each in self.solvers.model_settings(self.requests)]
+        if self.premises is not None:
+            await models.open(premise_settings(self.premises, self.requests))
+        return OpenedModels(opened, tuple(solvers))
+
+    def make(self, models: OpenedModels | None, *, source: str | None, **settings: Any) -> "RunSpec":
+        """Return the settings of the run; without `models` nothing is known of engines, as in a dry run.
+
+        Args:
+            models: The open models.
+            source: The hash of a file of candidates.
+            settings: Further fields of the spec.
+
+        Raises:
+            InputError: settings that cannot be used.
+            PrerequisiteError: a model does not take such requests.
+        """
+        from rephraser.run.spec import PremiseSpec, RunSpec
+        from service.asks.remote import RemoteEndpoint
+
+        shared_seed = None if self.seed is None else 0  # runs of any seed share the answers of solvers
+        opened = None if models is None else models.proposer
+        output = self.proposer.reply
+        if output == "auto":
+            structured = (
+                opened is not None
+                and isinstance(opened.endpoint, RemoteEndpoint)
+                and opened.endpoint.provider.enforces_schema
             )
-        file = CandidateFile(self.candidates or "", self.question_column, self.candidate_column)
-        return Execution(
-            **{each.name: getattr(self, each.name) for each in fields(Asking)},
-            api_bases=self.api_base,
-            api_key_env=self.api_key_env,
-            solver_api_bases=self.solver_api_base,
-            premises_api_bases=self.premises_api_base,
-            candidates=file if self.candidates else None,
-            engine_options={each.name: getattr(engine, each.name) for each in fields(EngineUse)},
-            solver_options=_engine_options(self),
-            wave=self.wave,
-            stop_below=self.stop_below,
+            output = "json" if structured else "tags"
+        solvers: Sequence[OpenedModel | None] = (
+            [None] * len(self.solvers.solver) if models is None else models.solvers
+        )
+        return RunSpec(
+            questions=self.questions,
+            proposer=self.proposer.proposer,
+            model=self.proposer.model or self.proposer.proposer,
+            strategies=self.proposer.strategies(programs=self.programs),
+            content_attempts=self.proposer.content_attempts,
+            seed=self.seed,
+            sampling=self.proposer.drawing(),
+            output=output,
+            solvers=self.solvers.specs(solvers, seed=shared_seed, programs=self.programs),
+            premises=None if self.premises is None else PremiseSpec(self.premises, seed=shared_seed),
+            min_distance=self.proposer.least_distance(),
+            engine=None if opened is None else opened.engine,
+            source=source,
+            **settings,
+        )
+
+
+async def open_model(models: "OpenModels", settings: "ModelSettings") -> OpenedModel:
+    """Open one model."""
+    from service.engines.opening import RemoteSettings, describe_engine
+
+    endpoint = await models.open(settings)
+    engine = None if isinstance(settings, RemoteSettings) else describe_engine(endpoint)
+    return OpenedModel(endpoint, engine)
+
+
+def premise_settings(model: str, requests: RunRequests) -> "ModelSettings":
+    """Return how the model is asked that is asked about premises."""
+    return model_settings("remote", model, requests, {}, base_url=requests.premises_api_base)
+
+
+def solver_settings(
+    solvers: Sequence[tuple[SamplerName, str]], options: Mapping[str, Any], requests: RunRequests
+) -> "list[ModelSettings]":
+    """Return how solvers are asked, given their kinds and names.
+
+    Raises:
+        InputError: addresses for no remote solver, or not as many as remote solvers.
+    """
+    given, remote = requests.solver_api_base, [model for kind, model in solvers if kind == "remote"]
+    if given and solvers and not remote:
+        raise InputError("--solver-api-base is for remote solvers; those of this run are on this machine.")
+    if len(remote) > 1 and len(given) not in (0, 1, len(remote)):
+        raise InputError(
+            f"{len(given)} addresses for {len(remote)} solvers. Give --solver-api-base once for all, or once "
+            "for each of them in the order of --solver; separate the servers of one solver by commas."
+        )
+    shared, settings, place = len(remote) == 1 or len(given) < 2, [], 0
+    for kind, model in solvers:
+        bases: Sequence[str] = ()
+        if kind == "remote":
+            bases = given if shared else given[place : place + 1]
+            place += 1
+        own = options if kind != "remote" else {}
+        settings.append(model_settings(kind, model, requests, own, "solver-", base_url=bases))
+    return settings
+
+
+async def open_stored(
+    spec: "RunSpec", models: "OpenModels", requests: RunRequests, engine: "EngineUse"
+) -> None:
+    """Open the models of a stored run.
+
+    Raises:
+        InputError: a checkpoint is not the one that the run was made with, or an option of another engine.
+        PrerequisiteError, BudgetError: see `OpenModels.open`.
+    """
+    if spec.proposer == "llm":
+        own = vars(engine) | _stored_options(spec.engine)
+        settings = model_settings(
+            _stored_kind(spec.engine), spec.model, requests, own, base_url=requests.api_base
+        )
+        _check_same(spec.model, spec.engine, await open_model(models, settings))
+    solvers = [(_stored_kind(solver.engine), solver.model) for solver in spec.solvers]
+    engines = [solver.engine for solver in spec.solvers if solver.engine is not None]
+    options = _engine_options(requests) | (_stored_options(engines[0]) if engines else {})
+    for solver, settings in zip(spec.solvers, solver_settings(solvers, options, requests), strict=True):
+        _check_same(solver.model, solver.engine, await open_model(models, settings))
+    if spec.premises is not None:
+        await models.open(premise_settings(spec.premises.model, requests))
+
+
+def _stored_kind(engine: Mapping[str, Any] | None) -> SamplerName:
+    return "remote" if engine is None else "vllm" if engine["sampler"] == "vllm" else "local"
+
+
+def _stored_options(engine: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the options of a stored engine that shape its responses."""
+    if engine is None:
+        return {}
+    names = {"dtype": "dtype", "device": "device"}
+    if engine["sampler"] == "vllm":
+        names = {
+            "dtype": "dtype",
+            "tensor_parallel": "tensor_parallel_size",
+            "max_model_len": "max_model_len",
+        }
+    return {option: engine[name] for option, name in names.items() if engine.get(name) is not None}
+
+
+def _check_same(model: str, engine: Mapping[str, Any] | None, opened: OpenedModel) -> None:
+    if engine is not None and opened.endpoint.model != engine["identity"]:
+        raise InputError(
+            f"{model}: the checkpoint or its engine is not the one that the run was made with. Restore it, "
+            "or start a run of another name."
         )

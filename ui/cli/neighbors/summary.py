@@ -10,8 +10,8 @@ from ui.cli.runs.showing import Standing
 from ui.cli.settings import resume_command
 
 if TYPE_CHECKING:
-    from rephraser.run.engine import Invocation
     from rephraser.views.runs import RunSummary
+    from service.asks.work import Outcome
     from service.database import Database
     from service.runs.store import Run
 
@@ -27,16 +27,16 @@ def standing(database: "Database", run: "Run") -> Standing:
 
 def attention(summary: "RunSummary") -> str:
     """Say in one line what of a run needs attention; empty where nothing does."""
-    problems = open_words(summary.run, summary.open_requests, summary.failed_requests, ())
-    if summary.final_requests:
+    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, ())
+    if summary.final_questions:
         problems.append(_failed_for_good(summary))
     return "; ".join(problems)
 
 
 def _failed_for_good(summary: "RunSummary") -> str:
-    whose = "its question" if summary.final_requests == 1 else "their questions"
+    whose = "its question" if summary.final_questions == 1 else "their questions"
     return (
-        f"{plural(summary.final_requests, 'request')} failed for good, and {whose} went on without; "
+        f"{plural(summary.final_questions, 'request')} failed for good, and {whose} went on without; "
         f"{resume_command(summary.run, '--retry-final')} asks again"
     )
 
@@ -48,8 +48,6 @@ def _print_run(run: "Run", summary: "RunSummary") -> None:
     strategies = ", ".join(f"{s['name']} v{s['version']}" for s in spec["strategies"])
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
-    if spec.get("tops_up"):
-        output.say("counts the neighbors of the runs that it tops up, and proposes what lacks")
     output.say(
         f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
@@ -82,11 +80,6 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
             output.say()
             output.table([title, "count"], [[name, count] for name, count in counts.items()])
     print_ledger(summary.ledger)
-    if summary.tops_up:
-        both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
-        output.say()
-        output.say(f"Neighbors of {' and '.join(summary.tops_up)} count, which this run tops up; publish all")
-        output.say(f"with `tagrpo sets publish NAME {both}`.")
     if summary.suspects:
         output.say()
         output.say(
@@ -117,43 +110,41 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
             ["question", "neighbors", "candidates so far"],
             [[q.question_id, q.neighbors, q.reason] for q in summary.unfinished[:unfinished]],
         )
-        if ended and not (summary.open_requests or summary.failed_requests):
+        if ended and not (summary.open_questions or summary.failed_questions):
             output.say()
             output.say(
-                "This run has nothing left to ask, also with a higher cap. Another model or strategy can"
-            )
-            output.say(
-                f"top it up: `tagrpo neighbors propose QUESTIONS --name MORE --tops-up {summary.run} ...`"
+                "This run has nothing left to ask, also with a higher cap. Another model or strategy in a "
+                "run of another name can find more."
             )
 
 
 def _way_on(stopped: str, run: str) -> str:
-    from rephraser.run.waves import LOW_RATE
-    from service.models.remote.chat import BUDGET, SETTINGS
+    from service.asks.ask import BUDGET, ENOUGH
+    from service.asks.request import SETTINGS
 
     if stopped == SETTINGS:
         return "settings belong to a run, so begin another one with other settings and another --name"
-    options = {BUDGET: ("--max-usd", "MORE"), LOW_RATE: ("--stop-below", "LESS")}.get(stopped, ())
+    options = {BUDGET: ("--max-usd", "MORE"), ENOUGH: ("--stop-below", "LESS")}.get(stopped, ())
     return f"continue with {resume_command(run, *options)}"
 
 
-def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
+def run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
     """Say what of a run needs attention, each with the way out."""
     problems = []
     if outcome.stopped:
         problems.append(
             f"stopped: {outcome.message or outcome.stopped}; {_way_on(outcome.stopped, summary.run)}"
         )
-    elif summary.open_requests:
+    elif summary.open_questions:
         problems.append(
-            f"{plural(summary.open_requests, 'request')} wait in a batch job; "
+            f"{plural(summary.open_questions, 'request')} wait in a batch job; "
             f"{resume_command(summary.run, '--batch')} collects it, if it was sent for this run"
         )
-    if summary.failed_requests:
+    if summary.failed_questions:
         problems.append(
-            f"{plural(summary.failed_requests, 'request')} got no answer; "
+            f"{plural(summary.failed_questions, 'request')} got no answer; "
             f"{resume_command(summary.run)} asks again"
         )
-    if summary.final_requests:
+    if summary.final_questions:
         problems.append(_failed_for_good(summary))
     return problems

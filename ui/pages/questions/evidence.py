@@ -13,6 +13,7 @@ from rephraser.views.evidence import (
     page_answers,
     proposing_exchange,
 )
+from service.answer_kinds import AnswerKind
 from service.errors import TagrpoError
 from service.questions.question import Question
 from ui.pages.state import links
