@@ -282,8 +282,8 @@ class BatchJobs:
     def _shrink(self, asker: Asker, tag: str, size: int, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
 
-        After a job that was refused while no other ran, jobs have half its size; a refused single request stops
-        the run.
+        After a job that was refused while no other ran, jobs have half its size. If it held a single request,
+        the run stops.
         """
         self._at_once = 1
         if tag != self._alone:

@@ -98,7 +98,9 @@ def classify(error: BaseException) -> Fault:
     text = str(error)
     status = _sent_status(error, names)
     kind = _kind(names, status, text)
+    body = getattr(error, "body", None)  # what openai's errors print as a dictionary
     text = _server_message(_WRAPPING.sub("", text))
+    text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
     if kind == TIME_OUT and not text.strip():
         text = "no complete answer within the time-out"
     if kind == CONNECTION:

@@ -264,7 +264,7 @@ class Servers:
         if server.fault is None:  # a request was answered in the meantime
             return None
         if fault is None:
-            server.on_trial = server.fault.kind != CONNECTION
+            server.on_trial = server.fault.kind != CONNECTION or server.fault.billed
             server.failures = FAILURES - 1 if server.on_trial else 0
         server.fault = fault
         self._hand_out()

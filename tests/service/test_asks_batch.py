@@ -1,0 +1,383 @@
+"""Batch jobs as a backend of ask: half the price, as large as the caps allow, and never paid twice."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asking import OPENAI, question, remote
+from openai_faults import for_text
+from openai_server import OpenAIServer
+from sqlalchemy import select, update
+
+from service.asks import batch
+from service.asks import store as rows
+from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
+from service.asks.batch import BatchJobs
+from service.asks.money import Price, cost_pico, worst_pico
+from service.asks.request import Answer, Request
+from service.asks.store import Store
+from service.asks.tables import AskRow, JobRow, WorkerRow
+from service.database import Database
+from service.errors import InputError, PrerequisiteError
+from service.runs.store import open_run
+from service.runs.tables import CapRow, RunRow
+
+HALF = Price(50.0, 100.0)
+QUICK = RetryPolicy(attempts=3, base_s=0.01, longest_s=0.02)
+REQUESTS = [question(number, OPENAI) for number in range(10, 16)]
+USED = cost_pico(HALF, 4, 4) or 0
+WORST = worst_pico(REQUESTS[0], HALF) or 0
+Outcome = Answer | BaseException
+
+
+def make_run(db: Database, cap_pico: int | None = None) -> str:
+    with db.write() as session:
+        run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=[], versions={})
+        if cap_pico is not None:
+            cap = CapRow(max_usd=cap_pico / 1e12, max_pico=cap_pico)
+            session.add(cap)
+            session.flush()
+            session.execute(update(RunRow).values(cap_id=cap.id))
+    return run.id
+
+
+def committed(db: Database) -> int:
+    with db.read() as session:
+        return session.scalar(select(CapRow.committed_pico)) or 0
+
+
+def states(db: Database) -> list[str]:
+    with db.read() as session:
+        return list(session.scalars(select(AskRow.state).order_by(AskRow.id)))
+
+
+def end_workers(db: Database) -> None:
+    """Make all processes look as if they had ended."""
+    with db.write() as session:
+        session.execute(update(WorkerRow).values(seen_at=0.0))
+
+
+@asynccontextmanager
+async def asking(db: Database, server: OpenAIServer, run_id: str, **settings: Any):  # type: ignore[no-untyped-def]
+    """Give an asker whose model answers by batch jobs, as a process of its own has it."""
+    store, endpoint = Store(db), remote([server], OPENAI)
+    await endpoint.load()
+    jobs = BatchJobs(endpoint, **{"poll_s": 0.02, "quiet_s": 0.02} | settings.pop("jobs", {}))
+    models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
+    asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
+    try:
+        yield asker
+    finally:
+        asker.stop("interrupted", "interrupted")
+        await asker.finish()
+        await jobs.close()
+        await endpoint.close()
+        store.close()
+
+
+async def ask_all(asker: Asker, requests: Sequence[Request] = REQUESTS) -> list[Outcome]:
+    asks = asyncio.gather(*(asker.ask(request) for request in requests), return_exceptions=True)
+    return list(await asyncio.wait_for(asks, 20))
+
+
+def run_batch(
+    db: Database,
+    server: OpenAIServer,
+    cap: int | None = None,
+    requests: Sequence[Request] = REQUESTS,
+    **settings: Any,
+) -> list[Outcome]:
+    async def main() -> list[Outcome]:
+        run_id = make_run(db, cap)
+        async with server, asking(db, server, run_id, **settings) as asker:
+            return await ask_all(asker, requests)
+
+    return asyncio.run(main())
+
+
+def all_answered(outcomes: Sequence[Outcome]) -> bool:
+    return all(isinstance(each, Answer) for each in outcomes)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def test_what_waits_is_one_job_at_half_the_price(db: Database) -> None:
+    server = OpenAIServer(batch_polls=3)
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert all_answered(outcomes)
+    assert (server.batches.created, server.batches.lines, server.batches.downloads) == (1, 6, 1)
+    assert committed(db) == 6 * USED
+    assert server.stats["paid_again"] == 0
+
+
+async def test_a_batch_job_gives_what_single_requests_give(db: Database) -> None:
+    run_id = make_run(db)
+    async with OpenAIServer() as server, asking(db, server, run_id) as asker:
+        answers = await ask_all(asker)
+        endpoint = remote([server], OPENAI)
+        await endpoint.load()
+        for request, got in zip(REQUESTS, answers, strict=True):
+            async with endpoint.slot(asyncio.Event()) as slot:
+                reply = await endpoint.send(request, slot)
+            assert isinstance(got, Answer)
+            assert got.choices[0].text in reply.body
+        sent = [seen.body for seen in server.requests]
+    assert len(sent) == 6
+
+
+@pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
+async def test_a_killed_process_pays_nothing_twice(
+    db: Database, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = make_run(db)
+
+    async def die(*_: Any) -> Any:
+        await asyncio.Event().wait()
+
+    async with OpenAIServer(batch_polls=10**6) as server:
+        with monkeypatch.context() as patch:
+            if moment == "before the job is sent":
+                patch.setattr(BatchJobs, "_submit", die)
+            elif moment == "before its id is stored":
+                submit = BatchJobs._submit
+
+                async def submit_and_die(self: BatchJobs, *arguments: Any) -> Any:
+                    await submit(self, *arguments)
+                    await die()
+
+                patch.setattr(BatchJobs, "_submit", submit_and_die)
+            store, endpoint = Store(db), remote([server], OPENAI)
+            await endpoint.load()
+            jobs = BatchJobs(endpoint, poll_s=0.02, quiet_s=0.02)
+            models = Models({}, {OPENAI: jobs}, retries=QUICK)
+            asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
+            asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
+            sent = 0 if moment == "before the job is sent" else 1
+            await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
+            if moment == "while it runs":
+                await until(lambda: any(server.batches.asked.values()))
+            asker.cancel()
+            for task in [*asks, *jobs._running]:
+                task.cancel()
+            await asyncio.gather(*asks, *jobs._running, return_exceptions=True)
+            await jobs.close()
+            store.close()
+        end_workers(db)
+        server.batches.polls = 1
+        async with asking(db, server, run_id) as again:
+            assert all_answered(await ask_all(again))
+        assert server.batches.created == 1
+        assert server.batches.lines == 6
+        assert server.stats["paid_again"] == 0
+    with db.read() as session:
+        assert set(session.scalars(select(JobRow.collected))) == {True}
+
+
+async def test_a_stopped_process_leaves_its_job_to_the_next(db: Database) -> None:
+    run_id = make_run(db)
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, run_id) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            assert all(isinstance(each, Stopped) for each in await asks)
+        end_workers(db)
+        server.batches.polls = 1
+        async with asking(db, server, run_id) as again:
+            assert all_answered(await ask_all(again))
+        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
+
+
+async def test_a_living_process_keeps_its_job(db: Database) -> None:
+    run_id = make_run(db)
+    async with OpenAIServer(batch_polls=10) as server:
+        async with asking(db, server, run_id) as first, asking(db, server, run_id) as second:
+            one = asyncio.create_task(ask_all(first))
+            await until(lambda: server.batches.created == 1)
+            assert all_answered(await ask_all(second))
+            assert all_answered(await one)
+        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
+
+
+def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=3 * WORST + 2 * USED)
+    answers = sum(isinstance(each, Answer) for each in outcomes)
+    stopped = [each for each in outcomes if isinstance(each, Stopped)]
+    assert answers + len(stopped) == 6
+    assert server.batches.created > 1
+    assert committed(db) == answers * USED <= 3 * WORST + 2 * USED
+    assert {each.kind for each in stopped} <= {"budget"}
+
+
+def test_a_cap_below_the_next_request_stops(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=WORST - 1)
+    assert server.batches.created == 0
+    assert [str(each) for each in outcomes] == [
+        "what is left under --max-usd is enough for 0 of 6 requests"
+    ] * 6
+
+
+def test_a_job_of_too_few_requests_is_not_made(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "LEAST_SHARE", 0.5)
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=2 * WORST + 1)
+    assert server.batches.created == 0
+    assert str(outcomes[0]) == "what is left under --max-usd is enough for 2 of 6 requests"
+
+
+def test_the_number_of_requests_is_capped(db: Database) -> None:
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, max_requests=4)
+    assert server.batches.lines == 4
+    assert sum(isinstance(each, Answer) for each in outcomes) == 4
+    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {"--max-requests 4 is reached"}
+
+
+def test_a_job_fits_into_the_file_that_a_provider_takes(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    line = len('{"custom_id": "1", "method": "POST", "url": "/v1/chat/completions", "body": }\n')
+    assert line <= batch.LINE_BYTES
+    monkeypatch.setattr(batch, "BYTES_PER_JOB", 1000)
+    server = OpenAIServer()
+    assert all_answered(run_batch(db, server))
+    assert server.batches.created > 1
+    sent = [server.batches.files[job["input_file_id"]] for job in server.batches.jobs.values()]
+    assert all(len(content) <= 1000 for content in sent)
+
+
+def test_several_jobs_run_at_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "LINES_PER_JOB", 1)
+    server = OpenAIServer(batch_polls=15)
+    assert all_answered(run_batch(db, server))
+    assert server.batches.created == 6
+
+
+@pytest.mark.parametrize("room", [1, 2, 4])
+def test_jobs_shrink_to_the_room_of_the_providers_queue(db: Database, room: int) -> None:
+    server = OpenAIServer()
+    server.batches.room = room
+    assert all_answered(run_batch(db, server, cap=6 * WORST))
+    assert server.batches.lines == 6
+    assert committed(db) == 6 * USED
+
+
+def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
+    server = OpenAIServer()
+    server.batches.room = 0
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert {type(each) for each in outcomes} == {Stopped}
+    assert "Nothing is lost; resume when other batch jobs have ended." in str(outcomes[0])
+    assert committed(db) == 0
+
+
+def test_an_outage_does_not_lose_a_job(db: Database) -> None:
+    server = OpenAIServer(batch_polls=2)
+    server.batches.fail_look = [503] * 12
+    assert all_answered(run_batch(db, server))
+    assert server.batches.created == 1
+
+
+def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
+    server = OpenAIServer()
+    server.batches.fail_look = [503] * 1000
+    outcomes = run_batch(db, server)
+    assert {type(each) for each in outcomes} == {PrerequisiteError}
+    assert str(outcomes[0]).startswith(f"batch jobs at {server.url}: server error: not now")
+    assert states(db) == ["sent"] * 6
+
+
+@pytest.mark.parametrize("statuses", [[0], [503, 0], [0, 503]])
+def test_a_submission_whose_reply_is_lost_is_not_sent_twice(db: Database, statuses: list[int]) -> None:
+    server = OpenAIServer()
+    server.batches.fail_create = statuses
+    assert all_answered(run_batch(db, server))
+    assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
+
+
+def test_a_refused_submission_costs_nothing_and_says_why(db: Database) -> None:
+    server = OpenAIServer()
+    server.batches.fail_create = [400] * 9
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert {str(each) for each in outcomes} == {f"batch jobs at {server.url}: bad request: not now"}
+    assert (committed(db), states(db)) == (0, ["failed"] * 6)
+
+
+def test_refused_lines_fail_at_no_cost(db: Database) -> None:
+    server = OpenAIServer(faults=for_text("What is 12 ", "bad_request"))
+    outcomes = run_batch(db, server, cap=6 * WORST)
+    assert [isinstance(each, Answer) for each in outcomes] == [True, True, False, True, True, True]
+    assert isinstance(outcomes[2], Failed)
+    assert (str(outcomes[2]), outcomes[2].final) == ("refused", False)
+    assert committed(db) == 5 * USED
+
+
+def test_a_reply_without_choices_was_paid(db: Database) -> None:
+    server = OpenAIServer(faults=for_text("What is 12 ", "empty_choices"))
+    assert all_answered(run_batch(db, server, cap=9 * WORST))
+    assert committed(db) == 6 * USED + WORST
+
+
+def test_an_expired_job_keeps_what_it_has_and_the_rest_is_sent_again(db: Database) -> None:
+    server = OpenAIServer(batch_end="expired")
+    outcomes = run_batch(db, server)
+    assert server.batches.created == 3
+    assert (
+        sum(isinstance(each, Answer) for each in outcomes) == 5
+    )  # each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2
+    failed = [each for each in outcomes if isinstance(each, Failed)]
+    assert {str(each) for each in failed} == {"not done in time"}
+    assert server.stats["paid_again"] == 0
+
+
+def test_a_failed_job_says_why(db: Database) -> None:
+    outcomes = run_batch(db, OpenAIServer(batch_end="failed"), jobs={"tries": 1})
+    assert {str(each) for each in outcomes} == {"line 1 is bad"}
+
+
+def test_a_job_of_prompts_that_are_all_too_long_is_not_final(db: Database) -> None:
+    too_long = "This model's maximum context length is 10 tokens"
+
+    def refuse(_: Any) -> tuple[int, dict[str, Any]]:
+        return 400, {"error": {"message": too_long, "code": "context_length_exceeded"}}
+
+    server = OpenAIServer()
+    server.batches.complete = refuse
+    outcomes = run_batch(db, server, requests=[question(number, OPENAI) for number in range(30)])
+    assert all(isinstance(each, Failed | Stopped) for each in outcomes)
+    assert set(states(db)) == {"failed"}
+
+
+def test_a_refused_field_is_left_out_of_the_next_job(db: Database) -> None:
+    server = OpenAIServer(refuse_fields=["seed"])
+    outcomes = run_batch(db, server)
+    assert all_answered(outcomes)
+    assert server.batches.created == 2
+    assert not any(each.seeded for each in outcomes if isinstance(each, Answer))
+
+
+def test_keys_are_removed_from_replies(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTHER_KEY", "open-sesame")
+    server = OpenAIServer(answer=lambda messages, n, seed: ["open-sesame"] * n)
+    outcomes = run_batch(db, server)
+    assert {each.choices[0].text for each in outcomes if isinstance(each, Answer)} == {"[key removed]"}
+
+
+async def test_places_without_batch_jobs_are_refused() -> None:
+    two = remote(["http://a/v1", "http://b/v1"], OPENAI)
+    await two.load()
+    with pytest.raises(InputError, match="Give --base-url once, or remove --batch"):
+        BatchJobs(two)
+    anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
+    await anthropic.load()
+    with pytest.raises(PrerequisiteError, match="anthropic has no batch jobs in OpenAI's form"):
+        BatchJobs(anthropic)

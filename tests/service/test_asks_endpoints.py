@@ -1,0 +1,343 @@
+"""One attempt at a provider or server: what is sent, what a failure means, what is remembered."""
+
+import asyncio
+import base64
+import json
+import time
+from typing import Any
+
+import pytest
+from asking import OPENAI, VLLM, answer, attempt, plain, question, remote
+from openai_faults import Fault as ServerFault
+from openai_faults import always, fault_sequence, for_text
+from openai_server import OpenAIServer
+from pictures import picture
+
+from service.asks import request as kinds
+from service.asks.faults import blame, fault_of_status, parse_retry_after
+from service.asks.redaction import BLOT, redact
+from service.asks.remote import RemoteEndpoint
+from service.asks.request import Fault, Message, read_reply
+from service.errors import InputError, PrerequisiteError
+from service.models.settings import Sampling
+from service.questions.images import read_image
+
+EITHER = pytest.mark.parametrize(
+    "make", [lambda server, **s: remote([server], **s), plain], ids=["litellm", "plain"]
+)
+FAULTS = [
+    ("rate_limit", kinds.RATE_LIMITED, False),
+    ("quota", kinds.QUOTA, False),
+    ("server_error", kinds.SERVER_ERROR, False),
+    ("bad_request", kinds.BAD_REQUEST, False),
+    ("unauthorized", kinds.AUTHENTICATION, False),
+    ("no_model", kinds.UNKNOWN_MODEL, False),
+    ("content_filter", kinds.CONTENT_FILTER, False),
+    ("context_length", kinds.CONTEXT_LENGTH, False),
+    ("no_room", kinds.SETTINGS, False),
+    ("hang", kinds.TIME_OUT, True),
+    ("drip", kinds.TIME_OUT, True),
+    ("cut", kinds.CONNECTION, True),
+    ("cut_early", kinds.CONNECTION, True),
+    ("invalid_json", kinds.INVALID_ANSWER, True),
+    ("wrong_type", kinds.INVALID_ANSWER, True),
+    ("wrong_shape", kinds.INVALID_ANSWER, True),
+    ("empty_choices", kinds.INVALID_ANSWER, True),
+    ("aborted", kinds.INVALID_ANSWER, True),
+]
+
+
+@EITHER
+@pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
+async def test_a_failed_attempt_is_classified_and_not_repeated(
+    make: Any, fault: str, kind: str, billed: bool
+) -> None:
+    async with OpenAIServer(faults=always(fault)) as server:
+        endpoint = make(server, timeout_s=0.3)
+        await endpoint.open()
+        with pytest.raises(Fault) as failed:
+            await answer(endpoint, question())
+        await endpoint.close()
+    assert (failed.value.kind, failed.value.billed) == (kind, billed)
+    assert server.stats["requests"] == 1
+
+
+@EITHER
+async def test_every_setting_is_sent_neutral_ones_too(make: Any) -> None:
+    async with OpenAIServer() as server:
+        endpoint = make(server)
+        await endpoint.open()
+        got = await answer(
+            endpoint, question(n=2, extra={"chat_template_kwargs": {"enable_thinking": False}})
+        )
+        await endpoint.close()
+    assert [len(choice.text) for choice in got.choices] == [16, 16]
+    assert (got.prompt_tokens, got.completion_tokens, got.seeded) == (4, 8, True)
+    neutral = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0}
+    assert server.requests[0].body == neutral | {
+        "model": "test-model",
+        "messages": [{"role": "user", "content": "What is 2 + 3?"}],
+        "chat_template_kwargs": {"enable_thinking": False},
+        "max_tokens": 50,
+        "temperature": 0.7,
+        "top_p": 0.95,
+        "top_k": -1,
+        "seed": 2,
+        "n": 2,
+    }
+
+
+@EITHER
+async def test_images_are_parts_of_their_message(make: Any) -> None:
+    image = read_image(picture("blue", kind="JPEG"))
+    message = Message("user", "Find <image>.", ("Find ", image, "."))
+    async with OpenAIServer() as server:
+        endpoint = make(server)
+        await endpoint.open()
+        await attempt(endpoint, question(messages=(message,)))
+        await endpoint.close()
+    url = f"data:image/jpeg;base64,{base64.b64encode(image.data).decode()}"
+    assert server.requests[0].body["messages"][0]["content"] == [
+        {"type": "text", "text": "Find "},
+        {"type": "image_url", "image_url": {"url": url}},
+        {"type": "text", "text": "."},
+    ]
+
+
+@EITHER
+async def test_raw_text_is_continued(make: Any) -> None:
+    async with OpenAIServer(faults=fault_sequence(None, "rate_limit")) as server:
+        endpoint = make(server)
+        await endpoint.open()
+        got = await answer(endpoint, question(prompt="1 + 1 =", n=2))
+        with pytest.raises(Fault, match="rate limited"):
+            await answer(endpoint, question(prompt="1 + 1 ="))
+        await endpoint.close()
+    assert [choice.finish_reason for choice in got.choices] == ["stop", "stop"]
+    assert server.requests[0].body["prompt"] == "1 + 1 ="
+    assert server.requests[0].body["top_k"] == -1
+
+
+@EITHER
+async def test_a_thought_that_the_server_took_out_is_kept(make: Any) -> None:
+    async with OpenAIServer(thinks=True, reasoning_parser=True) as server:
+        endpoint = make(server)
+        await endpoint.open()
+        got = await answer(endpoint, question())
+        await endpoint.close()
+    assert got.choices[0].reasoning == "Let me see.\n"
+    assert got.choices[0].full_text.startswith("<think>\nLet me see.\n</think>\n\n")
+
+
+@pytest.mark.parametrize("model", [VLLM, OPENAI])
+@pytest.mark.parametrize("retry_after", ["0.2", "date"])
+async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_after: str) -> None:
+    if retry_after == "date":
+        retry_after = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+    fault = ServerFault("rate_limit", retry_after)
+    async with OpenAIServer(faults=fault_sequence(fault)) as server:
+        endpoint = remote([server], model)
+        await endpoint.open()
+        with pytest.raises(Fault) as failed:
+            await attempt(endpoint, question())
+        assert failed.value.retry_after_s is not None
+        began = time.monotonic()
+        await attempt(endpoint, question())
+        await endpoint.close()
+    assert time.monotonic() - began >= failed.value.retry_after_s - 0.1 > 0
+
+
+@pytest.mark.parametrize("model", [VLLM, OPENAI])
+async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> None:
+    async with OpenAIServer(refuse_fields=["seed", "n"], structured=False) as server:
+        endpoint = remote([server], model)
+        await endpoint.open()
+        asked = question(n=4, response_schema={"type": "object"})
+        first, second = await answer(endpoint, asked), await answer(endpoint, asked)
+        await endpoint.close()
+    assert [len(got.choices) for got in (first, second)] == [1, 1]
+    assert not first.seeded
+    assert not second.seeded
+    assert server.stats["requests"] == 3 + 1 + 1
+    assert not {"seed", "n", "response_format"} & set(server.requests[-1].body)
+    assert not endpoint.takes("n")
+    assert endpoint.notices == [
+        f"{model} does not take n: every response is requested by itself.",
+        f"{model} does not take response_format: only the prompt asks for structured output.",
+        f"{model} does not take seed: another run draws other responses.",
+    ]
+
+
+async def test_a_refused_temperature_is_a_fault() -> None:
+    async with OpenAIServer(refuse_fields=["temperature"]) as server:
+        endpoint = remote([server])
+        await endpoint.open()
+        with pytest.raises(Fault, match="bad request: 'temperature' is not supported"):
+            await attempt(endpoint, question())
+        await endpoint.close()
+    assert server.stats["requests"] == 1
+
+
+async def test_keys_are_removed_from_replies_and_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_GATE", "open-sesame")
+    async with OpenAIServer(
+        key="open-sesame",
+        answer=lambda messages, n, seed: ["the key is open-sesame"] * n,
+        faults=fault_sequence(None, "unauthorized"),
+    ) as server:
+        endpoint = remote([server], key_env="MY_GATE")
+        await endpoint.open()
+        reply = await attempt(endpoint, question())
+        with pytest.raises(Fault) as failed:
+            await attempt(endpoint, question())
+        await endpoint.close()
+    assert read_reply(reply.body)[0][0].text == f"the key is {BLOT}"
+    assert "open-sesame" not in str(failed.value) + reply.body
+    assert server.requests[0].authorization == "Bearer open-sesame"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Bearer abcd.efgh", "api_key=12345678", "Incorrect API key provided: abc*****xyz", "sk-proj-12345678"],
+)
+def test_redaction_removes_keys(text: str) -> None:
+    assert BLOT in redact(text)
+    assert redact(f"see http://user:pass@host/v1 {text}").startswith(f"see http{'://'}{BLOT}@host/v1 ")
+
+
+def test_redaction_keeps_ordinary_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "1")
+    assert redact("token 1 of 12; the basic idea is a key") == "token 1 of 12; the basic idea is a key"
+
+
+async def test_half_a_character_is_stored_as_a_replacement() -> None:
+    async with OpenAIServer(answer=lambda messages, n, seed: ["x \ud83d"] * n) as server:
+        for endpoint in (remote([server]), plain(server)):
+            await endpoint.open()
+            assert (await answer(endpoint, question())).choices[0].text == "x \ufffd"
+            await endpoint.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({"Retry-After": "3"}, 3.0),
+        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
+        ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-1"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_in_all_spellings(headers: dict[str, str], seconds: float | None) -> None:
+    assert parse_retry_after(headers) == seconds
+
+
+CONTEXT = (
+    "This model's maximum context length is {} tokens. However, you requested {} tokens ({} in the messages)"
+)
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        (CONTEXT.format(4096, 9000, 8000), kinds.CONTEXT_LENGTH),
+        (CONTEXT.format(1000, 1003, 3), kinds.SETTINGS),
+        ("max_tokens is too large: 1000. This model supports at most 512 completion tokens", kinds.SETTINGS),
+        ("input length and `max_tokens` exceed context limit: 10 + 1000 > 900, decrease", kinds.SETTINGS),
+        ("prompt is too long: 250000 tokens > 200000 maximum", kinds.CONTEXT_LENGTH),
+        ("Invalid value for temperature", kinds.BAD_REQUEST),
+    ],
+)
+def test_a_refusal_for_length_blames_the_prompt_or_the_settings(message: str, kind: str) -> None:
+    fault = fault_of_status(400, json.dumps({"error": {"message": message}}), {})
+    assert blame(fault, 1000).kind == kind
+
+
+async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
+    with pytest.raises(PrerequisiteError, match="set OPENAI_API_KEY in the environment"):
+        await RemoteEndpoint("gpt-4-turbo").open()
+    with pytest.raises(PrerequisiteError, match="needs a key: set MY_KEY"):
+        await RemoteEndpoint("hosted_vllm/m", ["http://127.0.0.1:9/v1"], key_env="MY_KEY").open()
+    with pytest.raises(PrerequisiteError, match="needs its server's address: --base-url"):
+        await RemoteEndpoint("hosted_vllm/m").open()
+    with pytest.raises(PrerequisiteError, match="Spell it as gpt-4-turbo"):
+        await RemoteEndpoint("nobody-knows-this").open()
+    with pytest.raises(PrerequisiteError, match="cannot be reached"):
+        await remote(["http://127.0.0.1:9/v1"]).open()
+    with pytest.raises(InputError, match="the address of host has a name or password"):
+        remote(["http://me:secret@host/v1"])
+    async with OpenAIServer(key="right") as server:
+        with pytest.raises(PrerequisiteError, match=r"refuses the key \(401\)"):
+            await remote([server]).open()
+    async with OpenAIServer(models=["other"]) as server:
+        with pytest.raises(PrerequisiteError, match="does not list the model 'test-model', only: other"):
+            await remote([server]).open()
+        with pytest.raises(PrerequisiteError, match="does not list the model 'test-model', only: other"):
+            await plain(server).open()
+    async with OpenAIServer(version="0.11", max_model_len=4096) as server:
+        endpoint = remote([server])
+        await endpoint.open()
+        serving = endpoint.serving
+        await endpoint.close()
+    assert (serving.engine, serving.version, serving.max_model_len) == ("vllm", "0.11", 4096)
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "words"),
+    [
+        ("gpt-4-turbo", {"sampling": {"top_k": 20}}, r"openai does not take top_k \(20\). Set it to 0"),
+        ("gpt-4-turbo", {"sampling": {"min_p": 0.1}}, r"openai does not take min_p \(0.1\). Set it to 0.0"),
+        ("anthropic/claude-3-5-sonnet-20240620", {"prompt": "2 + 2 ="}, "anthropic takes chats only"),
+        ("gpt-4-turbo", {"extra": {"chat_template_kwargs": {}}}, "openai does not take chat_template_kwargs"),
+    ],
+)
+async def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
+    endpoint = RemoteEndpoint(model)
+    await endpoint.load()
+    endpoint.provider.check(question())
+    with pytest.raises(PrerequisiteError, match=words):
+        endpoint.provider.check(question(**fields))
+
+
+async def test_own_servers_take_everything_and_anthropic_takes_no_n() -> None:
+    own, anthropic = remote(["http://127.0.0.1:9/v1"]), RemoteEndpoint("anthropic/claude-3-5-sonnet-20240620")
+    await own.load()
+    await anthropic.load()
+    sampling = Sampling(top_k=20, min_p=0.1, repetition_penalty=1.1, stop=("x",)).decoding
+    own.provider.check(question(sampling=sampling, extra={"chat_template_kwargs": {}}))
+    assert [endpoint.takes("n") for endpoint in (own, anthropic)] == [True, False]
+
+
+async def test_token_ids_are_sent_as_the_prompt() -> None:
+    async with OpenAIServer() as server:
+        endpoint = plain(server, render=lambda request: [1, 2, 3] if request.messages else None)
+        await endpoint.open()
+        got = await answer(endpoint, question(n=2, extra={"chat_template_kwargs": {"enable_thinking": True}}))
+        await endpoint.close()
+    assert len(got.choices) == 2
+    body = server.requests[0].body
+    assert body["prompt"] == [[1, 2, 3]]
+    assert not {"messages", "chat_template_kwargs"} & set(body)
+
+
+async def test_the_time_of_an_attempt_grows_with_the_longest_response() -> None:
+    endpoint = RemoteEndpoint(VLLM, ["http://h/v1"], tokens_per_s=20.0)
+    assert endpoint.attempt_s(question()) == 120 + 50 / 20
+
+
+async def test_a_cancelled_attempt_gives_its_slot_back() -> None:
+    async with OpenAIServer(faults=for_text("What is 1 ", "hang")) as server:
+        endpoint = remote([server], max_concurrency=1)
+        await endpoint.open()
+        hanging = asyncio.create_task(attempt(endpoint, question(1)))
+        await asyncio.sleep(0.2)
+        assert endpoint.waits_for.startswith(f"1 requests at {server.url}, the oldest for 0 s")
+        waiting = asyncio.create_task(attempt(endpoint, question(2)))
+        await asyncio.sleep(0.05)
+        hanging.cancel()
+        await waiting
+        await endpoint.close()
+    assert endpoint.waits_for == ""

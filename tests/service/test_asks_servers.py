@@ -1,0 +1,217 @@
+"""Several servers of a model, and how many requests each bears."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import pytest
+from asking import answer, attempt, question, remote
+from openai_faults import Fault as ServerFault
+from openai_faults import FaultPlan, Seen, always
+from openai_server import OpenAIServer
+
+from service.asks import servers as module
+from service.asks.remote import RemoteEndpoint
+from service.asks.request import CONNECTION, RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault
+from service.asks.servers import Server
+from service.errors import InputError, PrerequisiteError
+
+
+@pytest.fixture(autouse=True)
+def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FIRST_S", 0.1)
+    monkeypatch.setattr(module, "LONGEST_S", 0.4)
+
+
+@asynccontextmanager
+async def opened(servers: Sequence[OpenAIServer], **settings: Any):  # type: ignore[no-untyped-def]
+    async with AsyncExitStack() as stack:
+        for server in servers:
+            await stack.enter_async_context(server)
+        endpoint = remote(servers, **settings)
+        await endpoint.open()
+        yield endpoint
+        await endpoint.close()
+
+
+async def ask_many(endpoint: RemoteEndpoint, count: int, tries: int = 6) -> None:
+    await asyncio.gather(*(answer(endpoint, question(number), tries=tries) for number in range(count)))
+
+
+def paid_once(*servers: OpenAIServer) -> bool:
+    return {count for server in servers for count in server.paid.values()} == {1} and sum(
+        len(server.paid) for server in servers
+    ) == len(set().union(*(server.paid for server in servers)))
+
+
+def from_request(number: int, fault: str) -> FaultPlan:
+    def plan(seen: Seen) -> ServerFault | None:
+        return ServerFault(fault) if seen.ordinal >= number else None
+
+    return plan
+
+
+async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
+    slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
+    async with opened([slow, fast], max_concurrency=8) as endpoint:
+        await ask_many(endpoint, 80)
+    assert paid_once(slow, fast)
+    assert fast.stats["requests"] > 2 * slow.stats["requests"] > 0
+
+    equal = [OpenAIServer(latency_s=0.2) for _ in range(3)]
+    async with opened(equal) as endpoint:
+        await ask_many(endpoint, 12)
+    assert [server.max_in_flight for server in equal] == [4, 4, 4]
+
+
+@pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
+async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+    good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
+    async with opened([good, bad], max_concurrency=4) as endpoint:
+        await ask_many(endpoint, 160)
+    assert paid_once(good, bad)
+    # Three failures, what was in flight with them, and one request on trial after each rest.
+    assert bad.met[fault] <= 3 + 4 + 5 * 4
+    assert good.stats["requests"] == 160 - 20
+    lines = [record.getMessage() for record in caplog.records if record.name == "tagrpo.servers"]
+    assert len(lines) == 1
+    assert lines[0].startswith(
+        f"{bad.url} rests and is tried again from time to time; 1 of 2 servers answer:"
+    )
+
+
+async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    good, dying = OpenAIServer(latency_s=0.05), OpenAIServer(latency_s=0.05)
+    async with opened([good, dying], max_concurrency=4) as endpoint:
+        await ask_many(endpoint, 10)
+        await dying.__aexit__()
+        await ask_many(endpoint, 10)
+        async with OpenAIServer(latency_s=0.05, port=dying.port) as again:
+            await asyncio.sleep(0.5)
+            await ask_many(endpoint, 20)
+            assert again.stats["paid"] > 0
+        assert "answers again" in caplog.text
+
+
+async def test_a_server_that_returns_as_another_model_rests_on() -> None:
+    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
+    async with opened([good, dying], max_concurrency=4) as endpoint:
+        await dying.__aexit__()
+        await ask_many(endpoint, 10)
+        async with OpenAIServer(port=dying.port, root="b") as other:
+            await asyncio.sleep(0.5)
+            await ask_many(endpoint, 10)
+            assert other.stats["requests"] == 0
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"root": "other/weights"}, "root other/weights instead of test-model"),
+        ({"version": "0.12"}, "version 0.12 instead of 0.11"),
+        ({"max_model_len": 512}, "max_model_len 512 instead of 4096"),
+        ({"models": ["other"]}, "does not list the model 'test-model'"),
+    ],
+)
+async def test_servers_of_different_models_are_refused(other: dict[str, Any], words: str) -> None:
+    same: dict[str, Any] = {"version": "0.11", "max_model_len": 4096}
+    async with OpenAIServer(**same) as first, OpenAIServer(**same | other) as second:
+        with pytest.raises(PrerequisiteError, match=words):
+            await remote([first, second]).open()
+        assert first.stats["requests"] + second.stats["requests"] == 0
+
+
+async def test_none_reachable_at_the_start() -> None:
+    with pytest.raises(PrerequisiteError, match=r"no server answers: .*:9/v1/models cannot be reached"):
+        await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
+    with pytest.raises(InputError, match="http://h/v1 is given twice"):
+        remote(["http://h/v1", "http://h/v1/"])
+
+
+async def test_when_all_servers_are_down_attempts_fail_without_a_bill() -> None:
+    servers = [OpenAIServer(), OpenAIServer()]
+    async with opened(servers) as endpoint:
+        for server in servers:
+            await server.__aexit__()
+        for _ in range(4):
+            with pytest.raises(Fault) as failed:
+                await attempt(endpoint, question())
+            assert (failed.value.kind, failed.value.billed) == (CONNECTION, False)
+
+
+async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
+    servers = [OpenAIServer(faults=always("no_model")) for _ in range(2)]
+    async with opened(servers) as endpoint:
+        kinds = []
+        for _ in range(2):
+            with pytest.raises(Fault) as failed:
+                await attempt(endpoint, question())
+            kinds.append(failed.value.kind)
+    assert kinds == ["server error", UNKNOWN_MODEL]
+
+
+async def test_a_field_that_one_server_refuses_is_sent_to_none() -> None:
+    strict, lax = OpenAIServer(refuse_fields=["seed"]), OpenAIServer()
+    async with opened([strict, lax]) as endpoint:
+        for number in range(6):
+            await attempt(endpoint, question(number))
+    assert sum("seed" in seen.body for seen in strict.requests + lax.requests) <= 2
+
+
+async def test_stopping_ends_the_wait_for_a_slot() -> None:
+    async with opened([OpenAIServer(latency_s=0.3)], max_concurrency=1) as endpoint:
+        stopping = asyncio.Event()
+        first = asyncio.create_task(attempt(endpoint, question()))
+        await asyncio.sleep(0.05)
+
+        async def wait() -> None:
+            async with endpoint.slot(stopping):
+                pass
+
+        waiting = asyncio.create_task(wait())
+        await asyncio.sleep(0.05)
+        stopping.set()
+        endpoint.wake()
+        await asyncio.wait_for(waiting, 0.1)
+        await first
+
+
+async def test_an_overloaded_server_gets_what_it_bears() -> None:
+    server = OpenAIServer(latency_s=0.02, capacity=4)
+    async with opened([server], max_concurrency=32) as endpoint:
+        await ask_many(endpoint, 200, tries=50)
+        limit = endpoint._servers.all[0].limit
+    assert server.stats["paid"] == 200
+    assert 2 <= limit <= 8
+
+
+def test_the_limit_doubles_then_adapts() -> None:
+    server = Server(None, "s", 64)
+    overload, hang = Fault(RATE_LIMITED, ""), Fault(TIME_OUT, "")
+    server.in_flight = 16
+    for _ in range(16):
+        server.grow()
+    assert server.limit == 32
+    server.adapt(overload, began=1.0, now=2.0)
+    assert server.limit == 16
+    server.adapt(overload, began=1.9, now=2.1)  # it was in flight at the decrease
+    server.adapt(Fault("server error", "", status=529), began=1.9, now=2.2)
+    assert server.limit == 16
+    server.in_flight = 16
+    for _ in range(16):
+        server.grow()
+    assert 16.9 < server.limit < 17
+    server.adapt(hang, began=3.0, now=9.0)  # nothing was refused since it began
+    assert 16.9 < server.limit < 17
+    server.adapt(overload, began=9.5, now=10.0)
+    server.adapt(hang, began=9.7, now=11.0)
+    assert 8.4 < server.limit < 8.5
+    server.in_flight = 1
+    server.grow()  # the limit kept no request waiting
+    assert 8.4 < server.limit < 8.5
+    for began in range(20, 30):
+        server.adapt(overload, began=began, now=began + 0.5)
+    assert server.limit == 1

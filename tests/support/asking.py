@@ -1,0 +1,65 @@
+"""Endpoints of the test server, and what becomes of single attempts."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from openai_server import OpenAIServer
+
+from service.asks.backend import Endpoint
+from service.asks.money import Price
+from service.asks.plain import PlainEndpoint
+from service.asks.remote import RemoteEndpoint
+from service.asks.request import Answer, Fault, Message, Reply, Request, read_reply
+from service.models.settings import Sampling
+
+VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
+PRICE = Price(100.0, 200.0)
+
+
+def question(number: int = 2, model: str = VLLM, **fields: Any) -> Request:
+    """Return a request for 50 tokens; the test server answers it by its text and seed."""
+    sampling = Sampling(temperature=0.7, max_tokens=50).decoding | fields.pop("sampling", {})
+    messages = (Message("user", f"What is {number} + 3?"),)
+    if "prompt" in fields:
+        messages = ()
+    return Request(**{"model": model, "messages": messages, "sampling": sampling, "seed": number} | fields)
+
+
+def remote(servers: Sequence[OpenAIServer | str], spelling: str = VLLM, **settings: Any) -> RemoteEndpoint:
+    """Return an endpoint of these servers through litellm."""
+    bases = [server if isinstance(server, str) else server.url for server in servers]
+    return RemoteEndpoint(spelling, bases, **{"timeout_s": 20.0, "price": PRICE} | settings)
+
+
+def plain(server: OpenAIServer, **settings: Any) -> PlainEndpoint:
+    """Return an endpoint of the server by plain HTTP."""
+    return PlainEndpoint(VLLM, server.url, "test-model", **{"timeout_s": 20.0} | settings)
+
+
+async def attempt(endpoint: Endpoint, request: Request) -> Reply:
+    """Send one attempt as `ask` does.
+
+    Raises:
+        Fault: it failed.
+    """
+    async with endpoint.slot(asyncio.Event()) as server:
+        return await endpoint.send(request, server)
+
+
+async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Answer:
+    """Send up to `tries` attempts, as long as a fault may pass; return the answer.
+
+    Raises:
+        Fault: the last attempt failed.
+    """
+    while True:
+        tries -= 1
+        try:
+            reply = await attempt(endpoint, request)
+            choices, tokens, model = read_reply(reply.body)
+            return Answer(0, choices, model, *tokens, reply.seeded)
+        except Fault:
+            if not tries:
+                raise
+            await asyncio.sleep(0.02)
