@@ -5,12 +5,13 @@ import json
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import zstandard
+from sqlalchemy.orm import Session
 
 from service.asks import store as rows
 from service.asks.backend import Endpoint
@@ -32,6 +33,7 @@ from service.asks.store import NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED
 from service.asks.tables import FINAL as FINAL_STATE
 from service.models.stopping import GRACE_S, STALL_S
+from service.runs.spending import Account, read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
@@ -144,7 +146,7 @@ class Asker:
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
-        self._settlements = self._failed_in_a_row = 0
+        self._settlements = self._failed_in_a_row = self._begun = 0
         self._settled, self._at_cap = asyncio.Event(), asyncio.Lock()
 
     @property
@@ -303,15 +305,23 @@ class Asker:
             if seen != self._settlements:
                 continue
             if not self._in_flight:
-                raise Stopped(BUDGET, "the next request might cost more than is left under --max-usd")
+                account = await self.store.read(read_accounts, self.run_id)
+                raise Stopped(
+                    BUDGET,
+                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next request "
+                    "might cost more than the rest",
+                )
             await self._settled.wait()
 
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
             raise self.stopped
-        if self.models.max_requests is not None and self.totals.sent + 1 > self.models.max_requests:
+        if self.models.max_requests is not None and self._begun >= self.models.max_requests:
             raise Stopped(REQUESTS, f"--max-requests {self.models.max_requests} is reached")
-        return await self.store.write(rows.begin, attempt)
+        self._begun += 1
+        begun = await self.store.write(rows.begin, attempt)
+        self._begun -= not isinstance(begun, int)
+        return begun
 
     async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
         """Store a reply and its cost; only then does anyone get it.
@@ -384,6 +394,11 @@ class Asker:
                 await self.stopping.wait()
         if self.stopped is not None:
             raise self.stopped
+
+
+def read_accounts(session: Session, run_ids: Sequence[str]) -> list[Account]:
+    """Return how much the runs have spent under their caps."""
+    return [read_account(session, run_id) for run_id in run_ids]
 
 
 def pack(text: str) -> bytes:

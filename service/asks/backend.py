@@ -16,7 +16,10 @@ class Endpoint(Protocol):
     and decides how many are in flight.
     """
 
-    price: Price | None
+    @property
+    def price(self) -> Price | None:
+        """Of a token; None: not known."""
+        ...
 
     @property
     def model(self) -> str:

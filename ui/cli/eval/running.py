@@ -133,7 +133,7 @@ def run(
             benchmarks or (), rows, allow_bad_golds=allow_bad_golds, limit=limit, grader=grader
         )
 
-    def specs(problem_sets: list[ProblemSet], engine: dict[str, Any], together: int | None) -> Specs:
+    def specs(problem_sets: list[ProblemSet], engine: dict[str, Any], together: int | None) -> "Specs":
         return make_specs(
             problem_sets, model, prompts, drawing, answers, graded_by, engine=engine, at_once=together
         )
