@@ -7,12 +7,15 @@ problem's samples, then the unknown ones, then the wrong ones.
 `make_eval_spec(temperature=1.0, model="test/other")` takes settings of any part of the spec by name.
 """
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import insert, select, update
+from sqlalchemy.orm import Session
 
+from evaluator.evals.missing import Block, block_item
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,
@@ -21,18 +24,18 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.running import plan_samples, store_samples
+from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id
+from service.asks.money import PICO_PER_USD
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database
-from service.models.drawing import Response
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.cells import Receipt, claim_cells, fill_cell
 from service.runs.store import Run, finish_run, open_run
-from service.runs.tables import CellRow
 
 Counts = Sequence[tuple[int, int, int]]
 """Of each problem: samples, correct ones, unknown ones."""
@@ -126,39 +129,49 @@ def add_eval_run(
         )
         store_run_problems(session, run.id, placed)
         stored = run_problems(session, run.id)
-        for problem, (n, _, _) in zip(stored, counts, strict=True):
-            plan_samples(session, run.id, [problem], n, max(n, 1))
-        cells = claim_cells(session, run.id, run.id, owner="test", limit=len(stored))
-        positions = {problem.id: problem.position for problem in stored}
-        for cell in cells:
-            position = positions[cell.payload["run_problem"]]
+        for position, problem in enumerate(stored):
             n, correct, unknown = counts[position]
+            if not n:
+                continue
             place = placed[position]
             values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
             found = list(answers[position]) if answers else _answers(values, place.problem.answer)
-            drawn = [
-                Response(
+            lengths = [tokens(position, ordinal) for ordinal in range(n)]
+            billed = sum(100 if length is None else length for length in lengths)
+            ask_id = add_ask(session, run, made.model, billed, None if usd is None else usd / len(stored))
+            samples = [
+                NewSample(
+                    problem.id,
+                    ordinal,
+                    ask_id,
+                    ordinal,
                     texts(place, ordinal, value) if texts else f"So it is \\boxed{{{answer or ''}}}.",
                     "length" if ordinal >= n - cut[position] else "stop",
                     20,
-                    tokens(position, ordinal),
+                    lengths[ordinal],
                 )
                 for ordinal, (value, answer) in enumerate(zip(values, found, strict=True))
             ]
-            billed = sum(100 if one.completion_tokens is None else one.completion_tokens for one in drawn)
-            share = None if usd is None else usd / len(cells)
-            fill_cell(session, cell.id, "{}", Receipt(made.model, 20, billed, share, 1, 0.5))
-            store_samples(session, cell, drawn, list(range(n)))
+            insert_samples(session, samples)
+            add_tasks(session, run.id, [block_item(Block(problem.id, 0, n))])
             first = n if graded is None else graded[position]
             if first:
-                _grade(session, cell.payload["run_problem"], values[:first], found, grader_version, sources)
-        done = [cell.id for cell in cells]
-        for start in range(0, len(done), 500):
-            session.execute(
-                update(CellRow).where(CellRow.id.in_(done[start : start + 500])).values(outcome="ok")
-            )
+                _grade(session, problem.id, values[:first], found, grader_version, sources)
+        session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         finish_run(session, run.id, finished=finished)
     return run
+
+
+def add_ask(session: Session, run: Run, model: str, tokens: int, usd: float | None) -> int:
+    """Store an answered request of a run, with what it cost; None: the price is not known."""
+    worst = None if usd is None else 10**9
+    key = uuid.uuid4().bytes
+    attempt = Attempt(key, run.id, run.id, "sample", "", 0, model, 0, worst, b"")
+    (ask_id,) = begin(session, [attempt])
+    assert isinstance(ask_id, int)
+    cost = None if usd is None else round(usd * PICO_PER_USD)
+    end(session, [Ended(ask_id, ANSWERED, cost, 20, tokens, 0.5)])
+    return ask_id
 
 
 def add_methods(db: Database, *names: str) -> None:

@@ -4,6 +4,8 @@ import asyncio
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import world
@@ -15,10 +17,11 @@ from evaluator.evals.problems import PlacedProblem, Problem, make_problem
 from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
+from service.asks.ask import Models, RetryPolicy
+from service.asks.money import PriceTable
 from service.database import Database
-from service.models.asking import Asking
-from service.models.remote import Endpoint, RetryPolicy
-from service.models.remote.sampler import RemoteSampler
+from service.engines.opening import OpenModels, RemoteSettings
+from service.runs.spending import set_cap
 from service.runs.store import Run
 
 FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
@@ -55,17 +58,36 @@ def start(db: Database, name: str, problems: Sequence[Problem], **spec: Any) -> 
     return run
 
 
-def sampler(server: OpenAIServer, model: str = MODEL, **settings: Any) -> RemoteSampler:
-    """Return the remote sampler for the server, with quick retries."""
-    endpoint = Endpoint(model, server.url, timeout_s=settings.pop("timeout_s", 20))
-    own = {name: settings.pop(name) for name in ("prices", "retries") if name in settings}
-    return RemoteSampler(endpoint, Asking(**settings), **{"retries": FAST, **own})
+def draw(
+    db: Database,
+    run: Run,
+    server: OpenAIServer,
+    n: int,
+    *,
+    retry_final: bool = False,
+    prices: PriceTable | None = None,
+    max_usd: float | None = None,
+    timeout_s: float = 20,
+    model: str = MODEL,
+    **options: Any,
+) -> EvalOutcome:
+    """Draw and grade at the server, with quick retries; `options` are those of `Models`."""
+    settings = RemoteSettings(model=model, base_url=(server.url,), timeout_s=timeout_s)
+    if max_usd is not None:
+        with db.write() as session:
+            set_cap(session, [run.id], max_usd)
 
+    async def evaluate() -> EvalOutcome:
+        capped = max_usd is not None
+        async with OpenModels(Path(), prices or PriceTable(), capped=capped) as models:
+            await models.open(settings)
+            asked = models.models(replace(Models({}, retries=FAST), **options))
+            with Grader(workers=1) as grader:
+                return await run_eval(
+                    db, run, asked, n, lambda *_: None, grader=grader, retry_final=retry_final
+                )
 
-def draw(db: Database, run: Run, drawing: Any, n: int, *, retry_final: bool = False) -> EvalOutcome:
-    """Draw and grade."""
-    with Grader(workers=1) as grader:
-        return run_eval(db, run, drawing, n, lambda *_: None, grader=grader, retry_final=retry_final)
+    return asyncio.run(evaluate())
 
 
 def stored(db: Database, run: Run) -> list[Any]:
