@@ -89,15 +89,15 @@ async def compare(url: str, count: int, rounds: int) -> dict[str, list[tuple[flo
         return send
 
     ways = {"bare litellm": bare, "RemoteEndpoint": through(remote), "PlainEndpoint": through(plain)}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for send in ways.values():
         await measure(send, 2 * IN_FLIGHT)
     for _ in range(rounds):
         for name, send in ways.items():
-            found[name].append(await measure(send, count))
+            results[name].append(await measure(send, count))
     await remote.close()
     await plain.close()
-    return found
+    return results
 
 
 def main() -> None:
@@ -109,9 +109,9 @@ def main() -> None:
         answers = Path(folder, "answers.py")
         answers.write_text(ANSWERS)
         with server_process("--answer", f"{answers}:answer") as url:
-            found = asyncio.run(compare(url, options.requests, options.rounds))
-    bare = found["bare litellm"]
-    for name, measured in found.items():
+            results = asyncio.run(compare(url, options.requests, options.rounds))
+    bare = results["bare litellm"]
+    for name, measured in results.items():
         rate = median(way[0] / base[0] for way, base in zip(measured, bare, strict=True))
         cpu = median(way[1] for way in measured)
         beyond = median(way[1] - base[1] for way, base in zip(measured, bare, strict=True))

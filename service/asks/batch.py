@@ -370,9 +370,9 @@ class _RunJobs:
             after: dict[str, Any] = {}
             while True:
                 page = await self._call(partial(self._client.batches.list, **after, limit=JOBS_PER_PAGE))
-                for found in page.data:
-                    if (found.metadata or {}).get(TAG) == tag:
-                        return str(found.id)
+                for remote in page.data:
+                    if (remote.metadata or {}).get(TAG) == tag:
+                        return str(remote.id)
                 if not page.data or not getattr(page, "has_more", False):
                     break
                 after = {"after": page.data[-1].id}
@@ -411,8 +411,8 @@ class _RunJobs:
         left = {str(line.ask_id): line for line in lines}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
             file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
-            found = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
-            known = [(line, entry) for line, entry in found if line is not None]
+            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
+            known = [(line, entry) for line, entry in entries if line is not None]
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
                 await asyncio.gather(*(self._keep(line, entry) for line, entry in part))

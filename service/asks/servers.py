@@ -228,15 +228,15 @@ class Servers:
         Raises:
             PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
         """
-        found = await asyncio.gather(*(self._look(server) for server in self.all))
-        for server, look in zip(self.all, found, strict=True):
+        looks = await asyncio.gather(*(self._look(server) for server in self.all))
+        for server, look in zip(self.all, looks, strict=True):
             fault = self._compare(server, look)
             if fault is not None and (fault.kind in REFUSING or len(self.all) == 1):
                 raise PrerequisiteError(fault.message)
             if fault is not None:
                 self._rest(server, fault)
         if self._serving is None:
-            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in found)}")
+            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in looks)}")
         return self._serving
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:

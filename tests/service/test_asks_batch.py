@@ -198,10 +198,10 @@ async def test_a_living_process_keeps_its_job(db: Database) -> None:
     run_id = make_run(db)
     async with OpenAIServer(batch_polls=10) as server:
         async with asking(db, server, run_id) as first, asking(db, server, run_id) as second:
-            one = asyncio.create_task(ask_all(first))
+            asks = asyncio.create_task(ask_all(first))
             await until(lambda: server.batches.created == 1)
             assert all_answered(await ask_all(second))
-            assert all_answered(await one)
+            assert all_answered(await asks)
         assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
 
 
