@@ -12,6 +12,7 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"))
 
@@ -88,15 +89,15 @@ async def compare(url: str, count: int, rounds: int) -> dict[str, list[tuple[flo
         return send
 
     ways = {"bare litellm": bare, "RemoteEndpoint": through(remote), "PlainEndpoint": through(plain)}
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
-    for name, send in ways.items():
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+    for send in ways.values():
         await measure(send, 2 * IN_FLIGHT)
     for _ in range(rounds):
         for name, send in ways.items():
-            found[name].append(await measure(send, count))
+            results[name].append(await measure(send, count))
     await remote.close()
     await plain.close()
-    return found
+    return results
 
 
 def main() -> None:
@@ -104,15 +105,13 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=1000, help="requests per way and round")
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
-    answers = Path(__file__).with_name("asks_answers.py")
-    answers.write_text(ANSWERS)
-    try:
+    with TemporaryDirectory() as folder:
+        answers = Path(folder, "answers.py")
+        answers.write_text(ANSWERS)
         with server_process("--answer", f"{answers}:answer") as url:
-            found = asyncio.run(compare(url, options.requests, options.rounds))
-    finally:
-        answers.unlink()
-    bare = found["bare litellm"]
-    for name, measured in found.items():
+            results = asyncio.run(compare(url, options.requests, options.rounds))
+    bare = results["bare litellm"]
+    for name, measured in results.items():
         rate = median(way[0] / base[0] for way, base in zip(measured, bare, strict=True))
         cpu = median(way[1] for way in measured)
         beyond = median(way[1] - base[1] for way, base in zip(measured, bare, strict=True))

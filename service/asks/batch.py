@@ -17,22 +17,23 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
-from sqlalchemy import insert, or_, select, update
+from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks import store as rows
-from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, unpack
+from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped, unpack
 from service.asks.faults import blame, classify, kind_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
 from service.asks.store import ELSEWHERE, Attempt
-from service.asks.tables import SENT, AskBodyRow, AskRow, JobRow, WorkerRow
-from service.errors import InputError, PrerequisiteError
+from service.asks.tables import SENT, AskBodyRow, AskRow, JobRow
+from service.errors import DatabaseError, InputError, PrerequisiteError
 from service.runs.tables import CapRow, RunRow
 
+PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""
 TAG = "tagrpo"
@@ -52,6 +53,8 @@ OUTAGE_S = 86_400.0
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 CALL_TIMEOUT_S = 120.0
+NOBODY = 0
+"""The worker of a job that no process waits for."""
 STORED_AT_ONCE = 200
 _ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -81,8 +84,19 @@ class _Line:
     body: str = ""
 
 
+@dataclass(eq=False)
+class _Job:
+    """A job with its requests; `is_new` if this process sends it."""
+
+    tag: str
+    lines: Sequence[_Line]
+    remote_id: str | None = None
+    is_new: bool = False
+    completed: int = 0
+
+
 class BatchJobs:
-    """Answers the requests for one model by batch jobs, a few at a time; a backend of `ask`."""
+    """Answers the requests for one model by batch jobs; a backend of `ask` for the runs of a command."""
 
     def __init__(
         self, endpoint: RemoteEndpoint, *, poll_s: float = 60.0, quiet_s: float = QUIET_S, tries: int = 3
@@ -111,15 +125,8 @@ class BatchJobs:
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, quiet_s, tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self._client = provider.openai_client(CALL_TIMEOUT_S)
-        self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
-        self._waiters: dict[bytes, _Waiter] = {}
-        self._pending: dict[bytes, Request] = {}
-        self._in_jobs: set[bytes] = set()
-        self._counts: dict[str, tuple[int, int]] = {}
-        self._running: set[asyncio.Task[None]] = set()
-        self._alone: str | None = None
-        self._maker: asyncio.Task[None] | None = None
+        self.client = provider.openai_client(CALL_TIMEOUT_S)
+        self._runs: dict[Asker, _RunJobs] = {}
 
     async def obtain(self, request: Request, asker: Asker) -> Answer:
         """Return the answer once a job has brought it.
@@ -131,8 +138,47 @@ class BatchJobs:
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs take chats only; remove --batch for raw text", final=False)
-        if self._maker is None:
-            self._maker = asyncio.create_task(self._make_jobs(asker))
+        if asker not in self._runs:
+            self._runs[asker] = _RunJobs(self, asker)
+        return await self._runs[asker].obtain(request)
+
+    @property
+    def waits_for(self) -> str:
+        """How far the jobs of this process are together, in words."""
+        jobs = [job for run in self._runs.values() for job in run.jobs.values()]
+        done, total = sum(job.completed for job in jobs), sum(len(job.lines) for job in jobs)
+        return f"{len(jobs)} batch jobs, {done:,} of {total:,} requests answered"
+
+    async def close(self) -> None:
+        """Finish storing results and close the connections; the provider goes on with its jobs.
+
+        Call it after the runs have stopped, and before the store is closed.
+        """
+        for run in self._runs.values():
+            await run.close()
+        await self.client.close()
+
+
+class _RunJobs:
+    """The batch jobs of one run for one model, a few at a time."""
+
+    def __init__(self, settings: BatchJobs, asker: Asker) -> None:
+        self.jobs: dict[str, _Job] = {}
+        self._settings, self._endpoint, self._client = settings, settings.endpoint, settings.client
+        self._asker, self._retries = asker, asker.models.retries
+        self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
+        self._waiters: dict[bytes, _Waiter] = {}
+        self._pending: dict[bytes, Request] = {}
+        self._in_jobs: set[bytes] = set()
+        self._alone: _Job | None = None
+        """The job that runs while no other ran, from its start on."""
+        self._error: Exception | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._maker = asyncio.create_task(self._make_jobs())
+
+    async def obtain(self, request: Request) -> Answer:
+        if self._error is not None:
+            raise self._error
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
         self._waiters[request.key] = waiter
         if request.key not in self._in_jobs:
@@ -143,41 +189,28 @@ class BatchJobs:
             del self._waiters[request.key]
             self._pending.pop(request.key, None)
 
-    @property
-    def waits_for(self) -> str:
-        """How far the jobs of this process are together, in words."""
-        done = sum(done for done, _ in self._counts.values())
-        total = sum(total for _, total in self._counts.values())
-        return f"{len(self._running)} batch jobs, {done:,} of {total:,} requests answered"
-
     async def close(self) -> None:
-        """Finish storing results and close the connections; the provider goes on with its jobs.
+        self._asker.stop(INTERRUPTED, "the command ends")  # ends the wait for jobs
+        self._maker.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
-        Call it after the run has stopped, and before the store is closed.
-        """
-        if self._maker is not None:
-            self._maker.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-        await self._client.close()
-
-    async def _make_jobs(self, asker: Asker) -> None:
+    async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, then make jobs of what waits, until the run stops."""
+        store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
         try:
-            mine = asker.run_id, asker.worker, self.endpoint.model
-            for tag in await asker.store.write(take_over, mine):
-                remote_id, lines = await asker.store.read(read_job, tag)
-                self._start(asker, tag, lines, remote_id, is_new=False)
             while True:
+                for tag in await store.write(take_over, mine):
+                    self._start(await store.read(read_job, tag))
                 size = -1
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
-                    await asker.pause(self.quiet_s)
-                if len(self._running) >= self._at_once or not await self._make_job(asker):
-                    await asker.pause(self.quiet_s)
+                    await self._asker.pause(self._settings.quiet_s)
+                if len(self.jobs) >= self._at_once or not await self._make_job():
+                    await self._asker.pause(self._settings.quiet_s)
         except Exception as error:
             self._refuse_all(error)
 
-    async def _make_job(self, asker: Asker) -> bool:
+    async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
 
         Raises:
@@ -187,180 +220,174 @@ class BatchJobs:
         bodies = await asyncio.to_thread(lambda: [self._body(request) for request in requests])
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
-        worst = [worst_pico(request, self.price) for request in requests]
-        left = await asker.store.read(money_left, asker.run_id)
+        worst = [worst_pico(request, self._settings.price) for request in requests]
+        left = await self._asker.store.read(money_left, self._asker.run_id)
         fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
         enough = fitting >= LEAST_SHARE * len(requests)
         count = min(fitting, in_one_file) if enough else 0
-        if asker.models.max_requests is not None:
-            count = min(count, asker.models.max_requests - asker.totals.sent)
+        if self._asker.models.max_requests is not None:
+            count = min(count, self._asker.models.max_requests - self._asker.totals.sent)
         if count <= 0:
-            if self._running:
+            if self.jobs:
                 return False
             if enough:
-                raise Stopped(REQUESTS, f"--max-requests {asker.models.max_requests} is reached")
-            raise Stopped(
-                BUDGET,
-                f"what is left under --max-usd is enough for {fitting:,} of {len(requests):,} requests",
-            )
+                raise Stopped(REQUESTS, f"--max-requests {self._asker.models.max_requests} is reached")
+            few = f"{fitting:,} of {len(requests):,} requests"
+            raise Stopped(BUDGET, f"what is left under --max-usd is enough for {few}")
         tag = uuid.uuid4().hex
         attempts = [
-            asker.attempt(request, pico, tag) for request, pico in zip(requests[:count], worst, strict=False)
+            self._asker.attempt(request, pico, tag)
+            for request, pico in zip(requests[:count], worst, strict=False)
         ]
-        begun = await asker.store.write(begin_job, NewJob(tag, attempts))
+        begun = await self._asker.store.write(begin_job, NewJob(tag, attempts))
         lines: list[_Line] = []
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
                 lines.append(_Line(ask_id, request.key, request.max_tokens, body))
             elif ask_id == ELSEWHERE:
-                self._follow(asyncio.create_task(self._await_other_process(request, asker)))
+                self._follow(asyncio.create_task(self._await_other_process(request)))
         if lines:
-            asker.totals.sent += len(lines)
-            self._start(asker, tag, lines, None, is_new=True)
+            self._asker.totals.sent += len(lines)
+            self._start(_Job(tag, lines, is_new=True))
         return bool(lines)
 
     def _body(self, request: Request) -> str:
-        body = self.endpoint.provider.body(request, self.endpoint.leave_out(request))
+        body = self._endpoint.provider.body(request, self._endpoint.leave_out(request))
         return json.dumps(body)
 
-    async def _await_other_process(self, request: Request, asker: Asker) -> None:
+    async def _await_other_process(self, request: Request) -> None:
         """Wait while another process sends a request; it may die."""
         self._pending.pop(request.key, None)
         try:
-            if (answer := await asker.find(request)) is not None:
+            if (answer := await self._asker.find(request)) is not None:
                 self._finish(request.key, answer)
                 return
-            await asker.pause(self.poll_s)
+            await self._asker.pause(self._settings.poll_s)
             self._send_again(request.key)
         except (Failed, Stopped) as error:
             self._finish(request.key, error)
 
-    def _start(
-        self, asker: Asker, tag: str, lines: Sequence[_Line], remote_id: str | None, *, is_new: bool
-    ) -> None:
-        self._in_jobs.update(line.key for line in lines)
-        for line in lines:
+    def _start(self, job: _Job) -> None:
+        self._in_jobs.update(line.key for line in job.lines)
+        for line in job.lines:
             self._pending.pop(line.key, None)
-        self._alone = None if self._running else tag
-        self._counts[tag] = 0, len(lines)
-        self._follow(asyncio.create_task(self._carry_out(asker, tag, lines, remote_id, is_new)))
+        self._alone = None if self.jobs else job
+        self.jobs[job.tag] = job
+        self._follow(asyncio.create_task(self._carry_out(job)))
 
     def _follow(self, task: asyncio.Task[None]) -> None:
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(
-        self, asker: Asker, tag: str, lines: Sequence[_Line], remote_id: str | None, is_new: bool
-    ) -> None:
+    async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
         try:
-            if remote_id is None:
-                remote_id = await (self._submit(asker, tag, lines) if is_new else self._find(asker, tag))
-                if remote_id is not None:
-                    await asker.store.write(name_job, (tag, remote_id))
-            if remote_id is None:
-                await self._give_up(asker, lines, "the batch job was never sent")
+            if job.remote_id is None:
+                job.remote_id = await (self._submit(job) if job.is_new else self._find(job.tag))
+                if job.remote_id is not None:
+                    await self._asker.store.write(name_job, (job.tag, job.remote_id))
+            if job.remote_id is None:
+                await self._give_up(job, "the batch job was never sent")
             else:
-                job = await self._wait(asker, tag, remote_id)
-                message = _message(job)
-                if "enqueued token limit" in message.lower() and not _completed(job):
-                    await self._give_up(asker, lines, message)
-                    asker.totals.sent -= len(lines) if is_new else 0
-                    self._shrink(asker, tag, len(lines), message)
+                ended = await self._wait(job)
+                message = _message(ended)
+                if "enqueued token limit" in message.lower() and not job.completed:
+                    await self._give_up(job, message)
+                    self._shrink(job, message)
                 else:
-                    await self._collect(asker, job, lines)
-            await asker.store.write(close_job, tag)
+                    await self._collect(ended, job.lines)
+            await self._asker.store.write(close_job, job.tag)
         except NotSentError as error:
-            await self._give_up(asker, lines, str(error))
-            await asker.store.write(close_job, tag)
+            await self._give_up(job, str(error))
+            await self._asker.store.write(close_job, job.tag)
             self._refuse_all(error)
         except Exception as error:
             self._refuse_all(error)
+            with suppress(DatabaseError):
+                await self._asker.store.write(release_job, job.tag)
         finally:
-            self._in_jobs.difference_update(line.key for line in lines)
+            del self.jobs[job.tag]
 
-    def _shrink(self, asker: Asker, tag: str, size: int, message: str) -> None:
+    def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
 
         After a job that was refused while no other ran, jobs have half its size. If it held a single request,
         the run stops.
         """
         self._at_once = 1
-        if tag != self._alone:
+        if job is not self._alone:
             return
-        self._largest = max(1, size // 2)
-        if size == 1:
+        self._largest = max(1, len(job.lines) // 2)
+        if len(job.lines) == 1:
             way_out = "Nothing is lost; resume when other batch jobs have ended."
-            asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
+            self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _submit(self, asker: Asker, tag: str, lines: Sequence[_Line]) -> str:
+    async def _submit(self, job: _Job) -> str:
         """Send a job and return its id at the provider.
 
         Raises:
             NotSentError: the provider refuses it, or cannot be reached.
             PrerequisiteError: as before, but an earlier attempt may have arrived; `_find` tells later.
         """
-        page = "/v1/chat/completions"
         content = "".join(
-            f'{{"custom_id": "{line.ask_id}", "method": "POST", "url": "{page}", "body": {line.body}}}\n'
-            for line in lines
+            f'{{"custom_id": "{line.ask_id}", "method": "POST", "url": "{PAGE}", "body": {line.body}}}\n'
+            for line in job.lines
         )
-        upload = partial(self._client.files.create, file=(f"{tag}.jsonl", content.encode()), purpose="batch")
+        upload = partial(
+            self._client.files.create, file=(f"{job.tag}.jsonl", content.encode()), purpose="batch"
+        )
         try:
-            file = await self._call(asker, upload)
+            file = await self._call(upload)
         except PrerequisiteError as error:
             raise NotSentError(str(error)) from error
         attempt, may_have_arrived = 0, False
         while True:
             attempt += 1
             try:
-                job = await self._client.batches.create(
+                created = await self._client.batches.create(
                     completion_window="24h",
-                    endpoint="/v1/chat/completions",
+                    endpoint=PAGE,
                     input_file_id=file.id,
-                    metadata={TAG: tag},
+                    metadata={TAG: job.tag},
                 )
-                return str(job.id)
+                return str(created.id)
             except Exception as error:
                 fault = classify(error)
             if fault.billed or fault.kind == SERVER_ERROR:
                 may_have_arrived = True
-                if (remote_id := await self._find(asker, tag)) is not None:
+                if (remote_id := await self._find(job.tag)) is not None:
                     return remote_id
-            pause_s = asker.models.retries.pause_s(fault, attempt)
+            pause_s = self._retries.pause_s(fault, attempt)
             if pause_s is None:
                 raise (PrerequisiteError if may_have_arrived else NotSentError)(self._words(fault))
-            await asker.pause(pause_s)
+            await self._asker.pause(pause_s)
 
-    async def _find(self, asker: Asker, tag: str) -> str | None:
+    async def _find(self, tag: str) -> str | None:
         """Return the id of the job with this tag, None if the provider has none."""
         for look in range(LOOKS):
             if look:
-                await asker.pause(asker.models.retries.base_s)
+                await self._asker.pause(self._retries.base_s)
             after: dict[str, Any] = {}
             while True:
-                page = await self._call(
-                    asker, partial(self._client.batches.list, **after, limit=JOBS_PER_PAGE)
-                )
-                for job in page.data:
-                    if (job.metadata or {}).get(TAG) == tag:
-                        return str(job.id)
+                page = await self._call(partial(self._client.batches.list, **after, limit=JOBS_PER_PAGE))
+                for remote in page.data:
+                    if (remote.metadata or {}).get(TAG) == tag:
+                        return str(remote.id)
                 if not page.data or not getattr(page, "has_more", False):
                     break
                 after = {"after": page.data[-1].id}
         return None
 
-    async def _wait(self, asker: Asker, tag: str, remote_id: str) -> Any:
+    async def _wait(self, job: _Job) -> Any:
+        retrieve = partial(self._client.batches.retrieve, str(job.remote_id))
         while True:
-            job = await self._call(asker, partial(self._client.batches.retrieve, remote_id), OUTAGE_S)
-            self._counts[tag] = _completed(job), self._counts[tag][1]
-            if job.status in _ENDED:
-                return job
-            await asker.pause(self.poll_s)
+            state = await self._call(retrieve, OUTAGE_S)
+            job.completed = state.request_counts.completed if state.request_counts else 0
+            if state.status in _ENDED:
+                return state
+            await self._asker.pause(self._settings.poll_s)
 
-    async def _call(
-        self, asker: Asker, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0
-    ) -> Result:
+    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
         """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
         began, attempt = time.monotonic(), 0
         while True:
@@ -369,64 +396,66 @@ class BatchJobs:
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            pause_s = asker.models.retries.pause_s(fault, attempt)
+            pause_s = self._retries.pause_s(fault, attempt)
             if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause_s = asker.models.retries.longest_s
+                pause_s = self._retries.longest_s
             if pause_s is None:
                 raise PrerequisiteError(self._words(fault))
-            await asker.pause(pause_s)
+            await self._asker.pause(pause_s)
 
     def _words(self, fault: Fault) -> str:
-        return f"batch jobs at {self.endpoint.where}: {fault}"
+        return f"batch jobs at {self._endpoint.where}: {fault}"
 
-    async def _collect(self, asker: Asker, job: Any, lines: Sequence[_Line]) -> None:
+    async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""
         left = {str(line.ask_id): line for line in lines}
-        for file_id in filter(None, (job.output_file_id, job.error_file_id)):
-            file = await self._call(asker, partial(self._client.files.content, file_id), OUTAGE_S)
-            found = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
-            known = [(line, entry) for line, entry in found if line is not None]
+        for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
+            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
+            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
+            known = [(line, entry) for line, entry in entries if line is not None]
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
-                await asyncio.gather(*(self._keep(asker, line, entry) for line, entry in part))
-        reason = _message(job) or f"the batch job {job.status} without an answer to this request"
+                await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
+        reason = _message(ended) or f"the batch job {ended.status} without an answer to this request"
         for line in left.values():
-            await self._fail(asker, line, Fault(SERVER_ERROR, reason))
+            await self._fail(line, Fault(SERVER_ERROR, reason))
 
-    async def _keep(self, asker: Asker, line: _Line, entry: dict[str, Any]) -> None:
+    async def _keep(self, line: _Line, entry: dict[str, Any]) -> None:
         """Store an answer or a refusal."""
         response = entry.get("response") or {}
         status, body = response.get("status_code"), response.get("body") or {}
         if status != 200:
-            await self._fail(asker, line, _refusal(int(status or 0), entry.get("error") or body))
+            await self._fail(line, _refusal(int(status or 0), entry.get("error") or body))
             return
-        reply = Reply(self.endpoint.redact(json.dumps(body)), seeded=self.endpoint.takes("seed"))
+        reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
         try:
-            self._finish(line.key, await asker.keep(line.ask_id, reply, self.price))
+            self._finish(line.key, await self._asker.keep(line.ask_id, reply, self._settings.price))
         except Fault as fault:
-            await self._fail(asker, line, fault)
+            await self._fail(line, fault)
 
-    async def _fail(self, asker: Asker, line: _Line, fault: Fault) -> None:
+    async def _fail(self, line: _Line, fault: Fault) -> None:
         """Store a failed attempt; send the request again if that may help."""
         fault = blame(fault, line.max_tokens)
-        final = asker.is_final(fault)
-        await asker.end_failed(line.ask_id, fault, final=final)
+        final = self._asker.is_final(fault)
+        await self._asker.end_failed(line.ask_id, fault, final=final)
+        self._in_jobs.discard(line.key)
         waiter = self._waiters.get(line.key)
         if waiter is None:
             return
         waiter.tries += 1
-        learned = self.endpoint.learn_refused(waiter.request, set(), fault)
-        if waiter.tries < self.tries and (learned or (fault.kind in RETRIED and not final)):
+        learned = self._endpoint.learn_refused(waiter.request, set(), fault)
+        if waiter.tries < self._settings.tries and (learned or (fault.kind in RETRIED and not final)):
             self._send_again(line.key)
         else:
-            asker.count_failure(fault)
+            self._asker.count_failure(fault)
             self._finish(line.key, Failed(fault.kind, fault.message, final=final))
 
-    async def _give_up(self, asker: Asker, lines: Sequence[_Line], message: str) -> None:
+    async def _give_up(self, job: _Job, message: str) -> None:
         """Note that no request of a job was sent: they cost nothing, and are sent again."""
         fault = Fault(SERVER_ERROR, message)
-        await asyncio.gather(*(asker.end_failed(line.ask_id, fault, final=False) for line in lines))
-        for line in lines:
+        await asyncio.gather(*(self._asker.end_failed(line.ask_id, fault, final=False) for line in job.lines))
+        self._asker.totals.sent -= len(job.lines) if job.is_new else 0
+        for line in job.lines:
             self._send_again(line.key)
 
     def _send_again(self, key: bytes) -> None:
@@ -435,6 +464,7 @@ class BatchJobs:
             self._pending[key] = self._waiters[key].request
 
     def _finish(self, key: bytes, outcome: Answer | Exception) -> None:
+        self._in_jobs.discard(key)
         waiter = self._waiters.get(key)
         if waiter is None or waiter.done.done():
             return
@@ -444,12 +474,9 @@ class BatchJobs:
             waiter.done.set_result(outcome)
 
     def _refuse_all(self, error: Exception) -> None:
+        self._error = error
         for key in self._waiters:
             self._finish(key, error)
-
-
-def _completed(job: Any) -> int:
-    return int(job.request_counts.completed) if job.request_counts else 0
 
 
 def _message(job: Any) -> str:
@@ -498,15 +525,14 @@ def begin_job(session: Session, new_jobs: Sequence[NewJob]) -> list[list[int | s
     return begun
 
 
-def take_over(session: Session, workers: Sequence[tuple[str, int, str]]) -> list[list[str]]:
-    """Give the jobs of dead workers to (run, worker, model); return their tags."""
+def take_over(session: Session, workers: Sequence[tuple[int, str]]) -> list[list[str]]:
+    """Give each (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
     taken = []
-    for run_id, worker, model in workers:
-        has_left = JobRow.worker.in_(select(WorkerRow.id).where(WorkerRow.seen_at == 0.0))
+    for worker, model in workers:
         tags = session.scalars(
             update(JobRow)
-            .where(JobRow.run_id == run_id, JobRow.model == model, JobRow.collected.is_(False))
-            .where(or_(JobRow.worker.in_(rows.dead_workers(session)), has_left))
+            .where(JobRow.model == model, JobRow.collected.is_(False))
+            .where(JobRow.worker.in_({NOBODY} | rows.dead_workers(session)))
             .values(worker=worker)
             .returning(JobRow.tag)
         )
@@ -514,8 +540,14 @@ def take_over(session: Session, workers: Sequence[tuple[str, int, str]]) -> list
     return taken
 
 
-def read_job(session: Session, tags: Sequence[str]) -> list[tuple[str | None, list[_Line]]]:
-    """Return the id at the provider, if it is stored, and the requests without an answer of jobs."""
+def release_job(session: Session, tags: Sequence[str]) -> list[None]:
+    """Let others wait for jobs."""
+    session.execute(update(JobRow).where(JobRow.tag.in_(tags)).values(worker=NOBODY))
+    return [None] * len(tags)
+
+
+def read_job(session: Session, tags: Sequence[str]) -> list[_Job]:
+    """Return jobs with their requests that have no answer."""
     jobs = []
     for tag in tags:
         remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
@@ -526,10 +558,10 @@ def read_job(session: Session, tags: Sequence[str]) -> list[tuple[str | None, li
             .order_by(AskRow.id)
         )
         lines = [
-            _Line(ask_id, bytes(key), int(json.loads(unpack(body))["sampling"]["max_tokens"]))
+            _Line(ask_id, key or b"", int(json.loads(unpack(body))["sampling"]["max_tokens"]))
             for ask_id, key, body in sent
         ]
-        jobs.append((remote_id, lines))
+        jobs.append(_Job(tag, lines, remote_id))
     return jobs
 
 

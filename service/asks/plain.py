@@ -4,15 +4,14 @@ import asyncio
 import json
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
 from service.asks.chat import chat_messages, optional_fields
 from service.asks.faults import blame, classify, fault_of_status
 from service.asks.money import Price
 from service.asks.request import Reply, Request
-from service.asks.servers import Server, Servers, Serving, look_at
-from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
+from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
     import aiohttp
@@ -23,7 +22,7 @@ Render = Callable[[Request], list[int] | None]
 """Returns the token ids of a request's prompt; None: the server renders the chat."""
 
 
-class PlainEndpoint:
+class PlainEndpoint(ServedEndpoint):
     """A vLLM server on this machine; see `backend.Endpoint`.
 
     It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
@@ -49,16 +48,15 @@ class PlainEndpoint:
             served_name: The model's name at the server.
             render: Makes token ids of a prompt, which are sent to `/completions` instead of the chat.
             max_concurrency: The most requests in flight.
-            timeout_s: As for `RemoteEndpoint`.
-            tokens_per_s: As for `RemoteEndpoint`.
+            timeout_s: See `ServedEndpoint`.
+            tokens_per_s: See `ServedEndpoint`.
             key: What the server wants as its key.
         """
         self.model, self.price = model, Price(0.0, 0.0)
-        self.serving = Serving()
         self._base, self._served_name, self._render, self._key = base.rstrip("/"), served_name, render, key
-        self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
         self._session: aiohttp.ClientSession | None = None
-        self._servers = Servers([Server(base, base, max_concurrency, limit=max_concurrency)], self._look)
+        server = Server(self._base, self._base, max_concurrency, limit=max_concurrency)
+        super().__init__(Servers([server], self._look), timeout_s, tokens_per_s)
 
     async def open(self) -> None:
         """Connect, and ask the server what it serves.
@@ -85,19 +83,12 @@ class PlainEndpoint:
     async def _look(self, _: Server) -> "Serving | Fault":
         return await look_at(self._base, self._served_name, self._key)
 
-    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
-        return self._servers.slot(stopping)
-
-    def wake(self) -> None:
-        self._servers.wake()
-
     async def send(self, request: Request, server: Server) -> Reply:
         assert self._session is not None, "PlainEndpoint is not open"
         page, body = self._page_and_body(request)
-        timeout_s = self._timeout_s or SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
         began = time.monotonic()
         try:
-            async with asyncio.timeout(timeout_s):
+            async with asyncio.timeout(self.attempt_s(request)):
                 data = json.dumps(body).encode()
                 async with self._session.post(f"{self._base}/{page}", data=data) as response:
                     text = (await response.read()).decode("utf-8", "replace")
@@ -116,14 +107,6 @@ class PlainEndpoint:
             extra = {name: value for name, value in request.extra.items() if name != "chat_template_kwargs"}
             return "completions", {**body, "prompt": [token_ids], **extra}
         return "chat/completions", {**body, "messages": chat_messages(request), **request.extra}
-
-    @property
-    def waits_for(self) -> str:
-        return self._servers.waits_for
-
-    @property
-    def generated_tokens(self) -> int | None:
-        return None
 
     @property
     def notices(self) -> tuple[str, ...]:

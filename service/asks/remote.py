@@ -5,7 +5,6 @@ import importlib
 import re
 import time
 from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -14,10 +13,10 @@ from service.asks.faults import blame, classify
 from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request, read_reply
-from service.asks.servers import Server, Servers, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
 from service.errors import InputError
 from service.hashing import whole_characters
-from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
+from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
     from service.asks.providers import Provider
@@ -37,7 +36,7 @@ _CONSEQUENCES = {
 }
 
 
-class RemoteEndpoint:
+class RemoteEndpoint(ServedEndpoint):
     """One model at its provider, or at the least loaded of several servers; see `backend.Endpoint`."""
 
     def __init__(
@@ -60,9 +59,8 @@ class RemoteEndpoint:
             price: None: not known. See `money.PriceTable`.
             identity: `Request.model`; default: the spelling.
             max_concurrency: The most requests in flight at a server; the limit adapts below it.
-            timeout_s: The time for one attempt up to the last byte; default: `SHORTEST_TIMEOUT_S` and the
-                time of the longest response at `tokens_per_s`.
-            tokens_per_s: The slowest server that is waited for.
+            timeout_s: See `ServedEndpoint`.
+            tokens_per_s: See `ServedEndpoint`.
             key_env: The environment variable with the key; default: where litellm looks.
 
         Raises:
@@ -71,16 +69,14 @@ class RemoteEndpoint:
         self.spelling, self.price, self.model = spelling, price, identity or spelling
         self.bases = _checked_addresses(spelling, bases)
         self.where = redact(" and ".join(self.bases) or spelling)
-        self.serving = Serving()
-        self._timeout_s, self._tokens_per_s, self._key_env = timeout_s, tokens_per_s, key_env
+        self._key_env = key_env
         self._providers: dict[str | None, Provider] = {}
         self._refused: set[str] = set()
         self._left_out: set[str] = set()
         self._secrets: tuple[str, ...] = ()
-        self._servers = Servers(
-            [Server(base, redact(base or spelling), max_concurrency) for base in self.bases or (None,)],
-            self._look,
-        )
+        addresses = self.bases or (None,)
+        servers = [Server(base, redact(base or spelling), max_concurrency) for base in addresses]
+        super().__init__(Servers(servers, self._look), timeout_s, tokens_per_s)
 
     async def open(self) -> None:
         """Load litellm, check the key, and ask servers what they serve; nothing is paid.
@@ -93,8 +89,13 @@ class RemoteEndpoint:
         provider = self.provider
         provider.check_key()
         await provider.warm_up()
-        if provider.base is not None or provider.name == "openai":
+        if provider.base is None and provider.name != "openai":
+            return  # no list of models in OpenAI's form
+        try:
             self.serving = await self._servers.survey()
+        except BaseException:
+            await self.close()
+            raise
 
     async def load(self) -> None:
         """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent.
@@ -120,12 +121,6 @@ class RemoteEndpoint:
     async def _look(self, server: Server) -> Serving | Fault:
         provider = self._providers[server.base]
         return await look_at((provider.base or _OPENAI).rstrip("/"), provider.model, provider.key())
-
-    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
-        return self._servers.slot(stopping)
-
-    def wake(self) -> None:
-        self._servers.wake()
 
     async def send(self, request: Request, server: Server) -> Reply:
         """Send one attempt, and again without an optional field that the server refuses.
@@ -156,12 +151,6 @@ class RemoteEndpoint:
         """Return a reply without keys of the environment and without half characters."""
         return redact_values(whole_characters(body), self._secrets)
 
-    def attempt_s(self, request: Request) -> float:
-        """Return the seconds that one attempt may take."""
-        if self._timeout_s is not None:
-            return self._timeout_s
-        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
-
     def leave_out(self, request: Request) -> set[str]:
         """Return the optional fields of the request that the server does not take, and note them."""
         without = {name for name in optional_fields(request) if not self.takes(name)}
@@ -176,14 +165,6 @@ class RemoteEndpoint:
         refused = {name for name in sent if _COMPLAINTS[name].search(fault.message)}
         self._refused |= refused
         return bool(refused)
-
-    @property
-    def waits_for(self) -> str:
-        return self._servers.waits_for
-
-    @property
-    def generated_tokens(self) -> int | None:
-        return None
 
     @property
     def notices(self) -> list[str]:

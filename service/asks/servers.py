@@ -9,7 +9,7 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +25,10 @@ from service.asks.request import (
     TIME_OUT,
     UNKNOWN_MODEL,
     Fault,
+    Request,
 )
 from service.errors import PrerequisiteError
+from service.models.settings import SHORTEST_TIMEOUT_S
 
 if TYPE_CHECKING:
     import httpx
@@ -226,15 +228,15 @@ class Servers:
         Raises:
             PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
         """
-        found = await asyncio.gather(*(self._look(server) for server in self.all))
-        for server, look in zip(self.all, found, strict=True):
+        looks = await asyncio.gather(*(self._look(server) for server in self.all))
+        for server, look in zip(self.all, looks, strict=True):
             fault = self._compare(server, look)
             if fault is not None and (fault.kind in REFUSING or len(self.all) == 1):
                 raise PrerequisiteError(fault.message)
             if fault is not None:
                 self._rest(server, fault)
         if self._serving is None:
-            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in found)}")
+            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in looks)}")
         return self._serving
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
@@ -329,6 +331,42 @@ class Servers:
             if not turn.done():
                 self._take(server)
                 turn.set_result(server)
+
+
+class ServedEndpoint:
+    """What endpoints of servers share; see `backend.Endpoint`."""
+
+    def __init__(self, servers: Servers, timeout_s: float | None, tokens_per_s: float) -> None:
+        """Set up.
+
+        Args:
+            servers: The servers of the model.
+            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
+                of the longest response at `tokens_per_s`.
+            tokens_per_s: The slowest server to wait for.
+        """
+        self.serving = Serving()
+        self._servers, self._timeout_s, self._tokens_per_s = servers, timeout_s, tokens_per_s
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
+        return self._servers.slot(stopping)
+
+    def wake(self) -> None:
+        self._servers.wake()
+
+    def attempt_s(self, request: Request) -> float:
+        """Return the seconds that one attempt may take."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
+
+    @property
+    def waits_for(self) -> str:
+        return self._servers.waits_for
+
+    @property
+    def generated_tokens(self) -> int | None:
+        return None
 
 
 async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:

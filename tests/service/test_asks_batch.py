@@ -32,11 +32,11 @@ WORST = worst_pico(REQUESTS[0], HALF) or 0
 Outcome = Answer | BaseException
 
 
-def make_run(db: Database, cap_pico: int | None = None) -> str:
+def make_run(db: Database, cap_pico: int | None = None, name: str = "run") -> str:
     with db.write() as session:
-        run, _ = open_run(session, name="run", kind="propose", spec={}, question_ids=[], versions={})
+        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=[], versions={})
         if cap_pico is not None:
-            cap = CapRow(max_usd=cap_pico / 1e12, max_pico=cap_pico)
+            cap = CapRow(max_pico=cap_pico, committed_pico=0)
             session.add(cap)
             session.flush()
             session.execute(update(RunRow).values(cap_id=cap.id))
@@ -54,9 +54,9 @@ def states(db: Database) -> list[str]:
 
 
 def end_workers(db: Database) -> None:
-    """Make all processes look as if they had ended."""
+    """Make all processes look like those of a machine that was lost."""
     with db.write() as session:
-        session.execute(update(WorkerRow).values(seen_at=0.0))
+        session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
 
 
 @asynccontextmanager
@@ -143,15 +143,15 @@ async def test_a_killed_process_pays_nothing_twice(
     async with OpenAIServer(batch_polls=10**6) as server:
         with monkeypatch.context() as patch:
             if moment == "before the job is sent":
-                patch.setattr(BatchJobs, "_submit", die)
+                patch.setattr(batch._RunJobs, "_submit", die)
             elif moment == "before its id is stored":
-                submit = BatchJobs._submit
+                submit = batch._RunJobs._submit
 
-                async def submit_and_die(self: BatchJobs, *arguments: Any) -> Any:
-                    await submit(self, *arguments)
+                async def submit_and_die(*arguments: Any) -> Any:
+                    await submit(*arguments)
                     await die()
 
-                patch.setattr(BatchJobs, "_submit", submit_and_die)
+                patch.setattr(batch._RunJobs, "_submit", submit_and_die)
             store, endpoint = Store(db), remote([server], OPENAI)
             await endpoint.load()
             jobs = BatchJobs(endpoint, poll_s=0.02, quiet_s=0.02)
@@ -163,9 +163,10 @@ async def test_a_killed_process_pays_nothing_twice(
             if moment == "while it runs":
                 await until(lambda: any(server.batches.asked.values()))
             asker.cancel()
-            for task in [*asks, *jobs._running]:
+            jobs_of_run = jobs._runs[asker]
+            for task in (tasks := [*asks, *jobs_of_run._tasks, jobs_of_run._maker]):
                 task.cancel()
-            await asyncio.gather(*asks, *jobs._running, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
             await jobs.close()
             store.close()
         end_workers(db)
@@ -187,7 +188,6 @@ async def test_a_stopped_process_leaves_its_job_to_the_next(db: Database) -> Non
             await until(lambda: any(server.batches.asked.values()))
             asker.stop("interrupted", "interrupted")
             assert all(isinstance(each, Stopped) for each in await asks)
-        end_workers(db)
         server.batches.polls = 1
         async with asking(db, server, run_id) as again:
             assert all_answered(await ask_all(again))
@@ -198,11 +198,39 @@ async def test_a_living_process_keeps_its_job(db: Database) -> None:
     run_id = make_run(db)
     async with OpenAIServer(batch_polls=10) as server:
         async with asking(db, server, run_id) as first, asking(db, server, run_id) as second:
-            one = asyncio.create_task(ask_all(first))
+            asks = asyncio.create_task(ask_all(first))
             await until(lambda: server.batches.created == 1)
             assert all_answered(await ask_all(second))
-            assert all_answered(await one)
+            assert all_answered(await asks)
         assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
+
+
+async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> None:
+    first, second = make_run(db, name="first"), make_run(db, name="second")
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, first) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            await asks
+        server.batches.polls = 1
+        async with asking(db, server, second) as other:
+            assert all_answered(await ask_all(other))
+        assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
+    with db.read() as session:
+        assert set(session.scalars(select(AskRow.run_id))) == {first}
+
+
+async def test_runs_of_one_command_share_the_backend(db: Database) -> None:
+    first, second = make_run(db, name="first"), make_run(db, name="second")
+    others = [question(number, OPENAI) for number in range(20, 23)]
+    async with OpenAIServer() as server, asking(db, server, first) as asker:
+        assert all_answered(await ask_all(asker))
+        again = Asker(asker.store, second, await asker.store.write(rows.enter, ""), asker.models)
+        assert all_answered(await ask_all(again, others))
+        await again.finish()
+    with db.read() as session:
+        assert sorted(session.scalars(select(AskRow.run_id))) == sorted([first] * 6 + [second] * 3)
 
 
 def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
