@@ -91,8 +91,8 @@ class VllmEndpoint:
             version = importlib.metadata.version("vllm")
         except importlib.metadata.PackageNotFoundError:
             raise PrerequisiteError(
-                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, run "
-                "the checkpoint with transformers, or ask a vLLM server by its address."
+                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, "
+                "run the checkpoint with transformers, or ask a vLLM server by its address."
             ) from None
         names = ("dtype", "tensor_parallel_size", "max_model_len", "options")
         return {
