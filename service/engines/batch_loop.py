@@ -236,7 +236,7 @@ class TransformersEndpoint:
         for row in rows:
             tokens = row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens
             text = _decode(self.checkpoint.tokenizer, tokens)
-            if row.ends is not None and row.stop_reason == "stop":
+            if isinstance(row.ends, _StopTexts) and row.stop_reason == "stop":
                 text = row.ends.cut(text)
             choices.append({"text": prompt.restore_thought(text), "finish_reason": row.stop_reason})
         choices *= request.n // len(rows)

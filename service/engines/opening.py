@@ -30,8 +30,11 @@ class Engines:
         if settings not in self._open:
             number = len(self._open) + 1
             log = self._logs / ("vllm.log" if number == 1 else f"vllm-{number}.log")
-            is_vllm = isinstance(settings, VllmSettings)
-            engine = VllmEndpoint(settings, log) if is_vllm else TransformersEndpoint(settings)
+            engine: Endpoint
+            if isinstance(settings, VllmSettings):
+                engine = VllmEndpoint(settings, log)
+            else:
+                engine = TransformersEndpoint(settings)
             await engine.open()
             self._stack.push_async_callback(engine.close)
             self._open[settings] = engine

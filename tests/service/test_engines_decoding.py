@@ -143,35 +143,14 @@ def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
     assert done == 31
 
 
-@pytest.mark.parametrize("name", ["llama", "lfm2"])
-def test_out_of_memory_halves_the_batch_and_changes_no_token(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model, prompts = random_model(name), random_prompts(4)
-    expected = draw(Decoder(model, 16, PLENTY), prompts, 4)
-    decoder, forward, failures = Decoder(model, 16, PLENTY), model.forward, []
-
-    @functools.wraps(forward)
-    def small(**arguments: Any) -> Any:
-        if arguments["input_ids"].shape[0] > 2:
-            failures.append(1)
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return forward(**arguments)
-
-    monkeypatch.setattr(model, "forward", small)
-    assert draw(decoder, prompts, 4) == expected
-    assert 1 <= len(failures) <= 3
-    assert "Out of GPU memory" in decoder.notices[-1]
-
-
-def test_one_response_that_does_not_fit_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
     def never(**arguments: Any) -> Any:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(llama, "forward", never)
-    with pytest.raises(PrerequisiteError, match="One response does not fit"):
+    with pytest.raises(PrerequisiteError, match="memory does not hold 0 responses"):
         draw(decoder, [(9, 10)], 1)
 
 
