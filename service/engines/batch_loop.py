@@ -60,7 +60,8 @@ class TransformersEndpoint:
 
     def __init__(self, settings: TransformersSettings) -> None:
         """Set up; nothing is loaded yet."""
-        self.settings, self.price = settings, Price(0.0, 0.0)
+        self.settings = settings
+        self.price: Price | None = Price(0.0, 0.0)
         self._decoder: Decoder | None = None
         self._pending: set[_Pending] = set()
         self._loop: asyncio.Task[None] | None = None
@@ -110,7 +111,7 @@ class TransformersEndpoint:
             **images,
         }
 
-    @property
+    @cached_property
     def model(self) -> str:
         return engine_id(self.engine)
 
