@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
+from service.engines.choosing import Choosing, Uniforms, choose_tokens, log_probs, penalize
 from service.errors import PrerequisiteError
 
 _PREFILL_TOKENS = 4096
@@ -31,7 +31,10 @@ class PromptImages:
 
 @dataclass(eq=False)
 class Row:
-    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text)."""
+    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
+
+    `log_probs` gets the log-probability of each token; None: they are not computed.
+    """
 
     prompt: tuple[int, ...]
     max_tokens: int
@@ -41,6 +44,7 @@ class Row:
     owner: Any = None
     ends: Callable[[Sequence[int]], bool] | None = None
     images: PromptImages | None = None
+    log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
     uniforms: Uniforms = field(init=False)
@@ -148,6 +152,8 @@ class Decoder:
             self.add([row for row in rows if not row.stop_reason])
             self._halve(len(rows), error)
             finished += [row for row in rows if row.stop_reason]
+        if not self._waiting:
+            self._last = None
         return finished
 
     def _pick(self) -> list[Row]:
@@ -258,7 +264,12 @@ class Decoder:
             if how.has_penalties:
                 part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
             uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
-            for row, token in zip(chosen, choose_tokens(part, uniforms, how), strict=True):
+            tokens = choose_tokens(part, uniforms, how)
+            if any(row.log_probs is not None for row in chosen):
+                for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
+                    if row.log_probs is not None:
+                        row.log_probs.append(value)
+            for row, token in zip(chosen, tokens, strict=True):
                 row.add(token)
         self.generated_tokens += len(rows)
 
