@@ -139,8 +139,8 @@ class Decoder:
         finished: list[Row] = []
         try:
             with torch.inference_mode():
-                for _, rows in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
-                    self._start(list(rows))
+                for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
+                    self._start(list(alike))
                 finished += self._drop_finished()
                 if self._running:
                     self._decode()
@@ -343,7 +343,7 @@ class Decoder:
                 f"{type(self._model).__name__} does not use a cache of transformers. Run it with vLLM."
             ) from error
         parts = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
-        return max(sum(part.nbytes for part in parts if part is not None), 1)
+        return max(sum(int(part.nbytes) for part in parts if part is not None), 1)
 
     def _read_alone(self, ids: list[int]) -> tuple[Cache, torch.Tensor]:
         cache = self._new_cache()

@@ -1,7 +1,7 @@
 """The rollout "transformers": a Ray actor that holds a copy of the policy and draws responses from it.
 
-verl's agent loops call `ResponseServer.generate` for one prompt at a time. The server draws all of them in one
-batch. verl's training worker holds a `TransformersRollout`, which sends the weights after every update.
+verl's agent loops call `ResponseServer.generate` for one prompt at a time. The server draws all of them in
+one batch. verl's training worker holds a `TransformersRollout`, which sends the weights after every update.
 """
 
 import asyncio
@@ -144,7 +144,7 @@ class ResponseServer:
         )
 
     def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
-        """Return the images of a prompt, the same object for the same images: rows with it share its reading."""
+        """Return the images of a prompt: one object for the same images, so that the prompt is read once."""
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
             raise ValueError(
