@@ -53,3 +53,24 @@ def test_tokens_are_drawn_with_the_probabilities_that_they_report() -> None:
     assert len(reported) > 1
     for token, probability in reported.items():
         assert seen[token] / draws == pytest.approx(probability, abs=0.05)
+
+
+def test_forbidden_tokens_are_not_drawn_and_have_no_probability() -> None:
+    model, how = random_model("llama"), Choosing(0.0)
+
+    def likeliest(never: frozenset[int]) -> Row:
+        decoder = Decoder(model, 1, 1 << 40, never)
+        decoder.add([Row((9, 10, 11), 1, 0, how, frozenset(), log_probs=[])])
+        (row,) = decoder.step()
+        return row
+
+    first = likeliest(frozenset())
+    second = likeliest(frozenset(first.tokens))
+    assert second.tokens != first.tokens
+    assert first.log_probs
+    assert second.log_probs
+    # The others share the probability of the forbidden token.
+    with torch.no_grad():
+        log_p = torch.log_softmax(model(torch.tensor([[9, 10, 11]])).logits[0, -1], dim=-1)
+    rest = math.log1p(-math.exp(first.log_probs[0]))
+    assert second.log_probs[0] == pytest.approx(float(log_p[second.tokens[0]]) - rest, abs=1e-4)
