@@ -196,7 +196,7 @@ def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Questio
     places = dict(
         session.execute(
             select(SampleRow.id, SampleRow.run_problem_id).where(SampleRow.id.in_(sample_ids))
-        ).tuples()
+        ).all()
     )
     found = read_problems(session, RunProblemRow.id.in_(set(places.values())))
     problems = {problem.id: problem for problem in found}
