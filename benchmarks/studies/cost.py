@@ -18,8 +18,8 @@ from benchmarks.harness import add_data
 from rephraser.proposing.request import build_messages
 from rephraser.proposing.strategies import load_strategy
 from rephraser.verdict import OverlapRule
-from service.models.remote import PriceTable
-from service.models.remote.backend import litellm
+from service.asks.money import PriceTable
+from service.asks.providers import litellm
 
 BATCH = 0.5  # price of a batch job
 
