@@ -24,7 +24,6 @@ from rephraser.run.check import (
 )
 from rephraser.run.spec import RunSpec
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
-from rephraser.verdict.overlap import OverlapRule
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 
@@ -104,8 +103,7 @@ def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[C
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
     counts = _counts(case, clustering)
     structure = case.structure
-    programs = case.kind is AnswerKind.CODE
-    rule = rule_for_programs(spec.rule) if programs and isinstance(spec.rule, OverlapRule) else spec.rule
+    rule = rule_for_programs(spec.rule) if case.kind is AnswerKind.CODE else spec.rule
     judgement = judge(counts, rule, structure)
     last = case.closed or case.look + 1 >= len(rule_for(rule, structure).looks)
     evidence = {
@@ -121,7 +119,6 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
         "original_top": judgement.original_top,
-        "log_bayes_factor": judgement.log_bayes_factor,
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
@@ -133,7 +130,6 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         judgement.verdict,
         judgement.reason,
         final=last or judgement.verdict is not Verdict.UNDECIDED,
-        posterior=None if programs else judgement.posterior,
         evidence=evidence,
     )
 

@@ -9,7 +9,7 @@ from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
 from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.strategies import Strategy
-from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
+from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
 from service.models.settings import PromptSpec, Sampling, SamplingSettings
@@ -155,7 +155,7 @@ class RunSpec:
     sampling: Sampling | None = None
     output: Literal["json", "tags"] = "tags"
     solvers: tuple[SolverSpec, ...] = ()
-    rule: Rule = field(default_factory=OverlapRule)
+    rule: OverlapRule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
     token_limit: int = 512
     tokenizer: str | None = None

@@ -114,7 +114,7 @@ def add_run(
                 {
                     "question_id": question.id,
                     "candidate_id": identity,
-                    "cell_id": None,
+                    "ask_id": None,
                     "proposer": spec.proposer,
                     "strategy": item.strategy,
                     "strategy_hash": hashes.get(item.strategy, ""),
