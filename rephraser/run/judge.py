@@ -15,21 +15,13 @@ from evaluator.grading import (
 )
 from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import Premises
-from rephraser.run.check import (
-    PREMISE_CHANGED,
-    PREMISE_DROPPED,
-    premise_evidence,
-    structure_of,
-    verdict_row,
-)
+from rephraser.run.check import premise_evidence, structure_of, verdict_row
 from rephraser.run.spec import RunSpec
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 
 SHOWN_CLASS_LENGTH = 200
-OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)
-"""Findings that follow from what a model answered about premises."""
 
 
 @dataclass(frozen=True)

@@ -206,11 +206,6 @@ class RunSpec:
         """The statuses of candidates that are neighbors: without a solver, unverified ones too."""
         return frozenset({"accepted"} if self.solvers else {"accepted", "unverified"})
 
-    @property
-    def tells_reasons(self) -> bool:
-        """Whether later rounds are told why earlier candidates failed."""
-        return self.request_version != "1"
-
     def shares(self, samples: int) -> tuple[int, ...]:
         """Return how many of `samples` answers each solver draws: as even as can be."""
         solvers = len(self.solvers)
@@ -269,8 +264,8 @@ class RunSpec:
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
             engine=data.get("engine"),
-            request_version=data.get("request_version", "1"),
-            min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
+            request_version=data["request_version"],
+            min_distance=data["checks"]["min_distance"],
         )
 
 
