@@ -201,7 +201,8 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for part in in_parts(list(dict.fromkeys(ids))):
         for row in (QuestionRow, CandidateRow):
-            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).tuples().all())
+            rows = session.execute(select(row.id, row.text).where(row.id.in_(part)))
+            texts |= {identity: text for identity, text in rows}
     return texts
 
 

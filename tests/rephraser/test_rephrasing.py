@@ -15,7 +15,7 @@ from rephraser.checks import Finding
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, SolverSpec
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import OverlapRule
 from rephraser.views.runs import RunSummary, summarize
@@ -263,9 +263,7 @@ def test_a_changed_problem_is_rejected_by_its_answers(tmp_path: Path) -> None:
 
 def test_a_solver_that_is_cut_off_in_a_loop_accepts_nothing(tmp_path: Path) -> None:
     looping = Choice("So 12 are left. Wait, let me check that again. " * 3, "length")
-    world = World(
-        tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(CHANGED)], answers={"": looping}
-    )
+    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(CHANGED)], answers={"": looping})
     world.work()
     assert world.final() == {CHANGED: "undecided"}
 
@@ -352,9 +350,7 @@ def test_several_solvers_share_the_answers_of_a_verdict(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1, solvers=solvers), proposed=[proposals(GOOD[0])])
     world.work()
     assert world.final() == {GOOD[0]: "accepted"}
-    assert world.evidence()["by_solver"] == {
-        model: {"original": 16, "candidate": 6} for model in ("s", "t")
-    }
+    assert world.evidence()["by_solver"] == {model: {"original": 16, "candidate": 6} for model in ("s", "t")}
 
 
 def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:

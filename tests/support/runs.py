@@ -12,12 +12,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, update
 
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
+from service.asks.store import add_tasks
+from service.asks.tables import DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions import Question, make_question, store_questions
 from service.questions.images import PLACEHOLDER
@@ -35,7 +37,6 @@ class Proposed:
 
     text: str
     verdicts: tuple[str, ...] = ("accepted",)
-    posterior: float | None = 0.9987654321
     strategy: str = "perspectives"
     model: str = "test/proposer"
     round: int = 0
@@ -123,9 +124,7 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            verdicts += [
-                _verdict(identity, status, item.posterior, now, item.right) for status in item.verdicts
-            ]
+            verdicts += [_verdict(identity, status, now, item.right) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
@@ -137,6 +136,9 @@ def add_run(
             question_ids=[question.id for question in questions],
             versions={"tagrpo": "0.0.test"},
         )
+        add_tasks(session, run.id, [question.id for question in questions])
+        if finished:
+            session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         for table, rows in ((ProposalRow, proposals), (VerdictRow, verdicts)):
             if rows:
                 session.execute(insert(table), [{**row, "run_id": run.id} for row in rows])
@@ -144,11 +146,9 @@ def add_run(
     return run
 
 
-def add_verdict(
-    db: Database, run: Run, question: Question, text: str, status: str, posterior: float | None = None
-) -> None:
+def add_verdict(db: Database, run: Run, question: Question, text: str, status: str) -> None:
     """Append a verdict on a candidate."""
-    row = _verdict(candidate_id(question.id, text), status, posterior, utc_now())
+    row = _verdict(candidate_id(question.id, text), status, utc_now())
     with db.write() as session:
         session.execute(insert(VerdictRow).values(run_id=run.id, **row))
 
@@ -183,15 +183,12 @@ def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
 def _verdict(
     candidate: str,
     status: str,
-    posterior: float | None,
     now: str,
     right: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    compared = status in {"accepted", "rejected", "undecided"}
     return {
         "candidate_id": candidate,
         "status": status,
-        "posterior": posterior if compared else None,
         "reason": f"{status} by the test",
         "final": True,
         "evidence": {} if right is None else {"counts": _counts(*right)},
