@@ -4,6 +4,7 @@
 `open_empty(path)` for a database to put them in.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,17 +14,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sqlalchemy import insert, update
+from sqlalchemy.orm import Session
 
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
-from service.asks.store import add_tasks
-from service.asks.tables import DONE, TaskRow
+from service.asks.ask import pack
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions import Question, make_question, store_questions
 from service.questions.images import PLACEHOLDER
 from service.runs.store import Run, finish_run, open_run
+from service.runs.tables import PICO_PER_USD
 
 STRATEGIES = (
     Strategy("perspectives", "5", "other words, other order", "Say it in other words."),
@@ -206,3 +210,36 @@ def _counts(question: int, candidate: int) -> dict[str, Any]:
         "candidate_unparsed": 0,
         "unknown_pairs": 0,
     }
+
+
+def add_ask(
+    session: Session,
+    run_id: str,
+    reply: str | None,
+    *,
+    prompt: Sequence[tuple[str, str]] = (("user", "asked"),),
+    tokens: tuple[int, int] = (1, 1),
+    usd: float | None = 0.0,
+    state: str = ANSWERED,
+    error: str | None = None,
+    **columns: Any,
+) -> int:
+    """Store a request that has ended, with its bodies; by default an answer in the scope of the run."""
+    request = {"messages": [{"role": role, "content": content} for role, content in prompt]}
+    cost = None if usd is None else round(usd * PICO_PER_USD)
+    values = {"scope": run_id, "kind": "answer", "about": "", "place": 0, "model": "m"} | columns
+    attempt = Attempt(
+        os.urandom(16), run_id, **values, worker=0, worst_pico=cost, body=pack(json.dumps(request))
+    )
+    [ask_id] = begin(session, [attempt])
+    assert isinstance(ask_id, int)
+    stored = None if reply is None else pack(reply)
+    end(session, [Ended(ask_id, state, cost, *tokens, reply=stored, error=error)])
+    return ask_id
+
+
+def completion(*texts: str) -> str:
+    """Return a server's reply with these texts."""
+    return json.dumps(
+        {"choices": [{"message": {"content": each}, "finish_reason": "stop"} for each in texts]}
+    )
