@@ -63,7 +63,6 @@ class VerdictRow(Base):
     candidate_id: Mapped[str] = mapped_column(ForeignKey("candidates.id"), index=True)
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"))
     status: Mapped[str]  # accepted, rejected, undecided, unverified
-    posterior: Mapped[float | None]  # null where answers were not compared
     reason: Mapped[str]
     final: Mapped[bool]  # false while more answers are to be drawn
     evidence: Mapped[dict[str, Any]]
@@ -229,7 +228,7 @@ class NeighborSetMemberRow(Base):
     strategy_hash: Mapped[str]
     model: Mapped[str]
     verdict: Mapped[str]
-    posterior: Mapped[float | None]
+    posterior: Mapped[float | None]  # of earlier sets and their imports; null in new ones
     reviewed: Mapped[bool]  # a human decision stands behind the verdict
     successes: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
 

@@ -34,7 +34,7 @@ from benchmarks.studies.question_pairs import print_head, print_row
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 from rephraser.checks import Severity, check_candidate, groups_of
 from rephraser.run.check import WEIGHING
-from rephraser.verdict import OverlapRule, Rule, Structure, Verdict, rule_for
+from rephraser.verdict import OverlapRule, Structure, Verdict, rule_for
 
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
 BROKEN_SHARE = 0.1
@@ -90,7 +90,7 @@ def checked(row: dict[str, Any]) -> Pair:
     )
 
 
-def simulate(rng: Generator, cases: int, rule: Rule) -> tuple[Table, dict[float, Answers]]:
+def simulate(rng: Generator, cases: int, rule: OverlapRule) -> tuple[Table, dict[float, Answers]]:
     """Return what answers alone make of each truth, and of honest ones by the question's success rate."""
     table: Table = {}
     by_rate: dict[float, Answers] = {}
@@ -110,7 +110,7 @@ def simulate(rng: Generator, cases: int, rule: Rule) -> tuple[Table, dict[float,
     return table, by_rate
 
 
-def decided(cases: Sequence[simulation.Case], rule: Rule, flagged: bool) -> Answers:
+def decided(cases: Sequence[simulation.Case], rule: OverlapRule, flagged: bool) -> Answers:
     used = rule_for(rule, FLAGGED if flagged else Structure())
     outcomes = [simulation.decide(case, used) for case in cases]
     verdicts = Counter(verdict for verdict, _ in outcomes)

@@ -25,16 +25,15 @@ from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import RATES, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normal import tidy
-from rephraser.verdict import BayesRule, OverlapRule, Rule, Verdict, count_answers, judge
+from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, OverlapRule] = {
     "overlap": OverlapRule(),
     "flagged": OverlapRule().for_flagged(),
     "plain": OverlapRule.plain(),
-    "bayes": BayesRule(),
 }
-DETAILED = ("overlap", "bayes")  # the rules whose shares are printed per pair of success rates
-VARIANTS: dict[str, Rule] = {
+DETAILED = ("overlap",)  # the rules whose shares are printed per pair of success rates
+VARIANTS: dict[str, OverlapRule] = {
     "default": OverlapRule(),
     "O >= 8": OverlapRule(accept_overlap=8),
     "O >= 10": OverlapRule(accept_overlap=10),
@@ -98,7 +97,7 @@ class Outcome:
     drawn: int
 
 
-def judged(cases: Iterable[Case], rule: Rule) -> list[Outcome]:
+def judged(cases: Iterable[Case], rule: OverlapRule) -> list[Outcome]:
     return [
         Outcome((case.question_rate, case.candidate_rate), *simulation.decide(case, rule)) for case in cases
     ]
@@ -189,7 +188,7 @@ def arm_numbers(outcomes: Sequence[Outcome], broken: Tally) -> dict[str, float]:
 
 
 def report_rule(
-    name: str, rule: Rule, arms: dict[str, list[Case]], broken: dict[str, list[Case]]
+    name: str, rule: OverlapRule, arms: dict[str, list[Case]], broken: dict[str, list[Case]]
 ) -> dict[str, Any]:
     print(f"\n== {name}: {rule}")
     outcomes = {arm: judged(cases, rule) for arm, cases in arms.items()}

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from rephraser.verdict import AnswerCounts, Rule, Verdict, count_answers, judge
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, count_answers, judge
 
 Label = int | None  # None: no answer could be parsed
 GOLD = 0
@@ -102,7 +102,7 @@ class Case:
         return count_answers(self.original[:original_samples], self.candidate[:candidate_samples], GOLD)
 
 
-def decide(case: Case, rule: Rule) -> tuple[Verdict, int]:
+def decide(case: Case, rule: OverlapRule) -> tuple[Verdict, int]:
     """Look at a case as the pipeline does; return the verdict and the number of candidate answers drawn."""
     for drawn in rule.looks:
         verdict = judge(case.counts(rule.original_samples, drawn), rule).verdict

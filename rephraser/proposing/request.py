@@ -14,7 +14,7 @@ RESPONSE_SCHEMA: dict[str, Any] = {
 }
 
 REQUEST_VERSION = "2"
-"""Stored with a run. Since 2 it is told why earlier candidates failed; runs of before go on as they began."""
+"""Stored with a run. Raise it if the requests change: a run that began with others is not resumed."""
 
 _AVOID = "Keep clearly away from these earlier rewrites:"
 _FAILED = (

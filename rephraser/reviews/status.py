@@ -24,7 +24,6 @@ class CandidateStatus:
 
     Attributes:
         status: accepted, rejected, undecided or unverified; None while the run has not judged it.
-        posterior: of "same problem", as the verdict stored it; None where answers were not compared.
         reason: of the review where there is one, else of the verdict; empty where there is neither.
         reviewed: a human decision stands behind the status.
         final: no more answers are to be drawn: a review, or a verdict that says so.
@@ -40,7 +39,6 @@ class CandidateStatus:
     strategy_hash: str
     model: str
     status: str | None
-    posterior: float | None
     reason: str
     reviewed: bool
     final: bool
@@ -66,7 +64,6 @@ def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
             StandingRow.strategy_hash,
             StandingRow.model,
             func.nullif(StandingRow.status, PENDING).label("status"),
-            VerdictRow.posterior,
             func.coalesce(ReviewRow.reason, VerdictRow.reason, "").label("reason"),
             reviewed.label("reviewed"),
             (reviewed | func.coalesce(VerdictRow.final, False)).label("final"),

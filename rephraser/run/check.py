@@ -59,7 +59,6 @@ def verdict_row(
     reason: str,
     *,
     final: bool,
-    posterior: float | None,
     evidence: dict[str, Any],
 ) -> dict[str, Any]:
     """Return a row of the verdict table."""
@@ -67,7 +66,6 @@ def verdict_row(
         "run_id": run_id,
         "candidate_id": candidate_id,
         "status": status.value,
-        "posterior": posterior,
         "reason": reason,
         "final": final,
         "evidence": evidence,
@@ -128,4 +126,4 @@ def _structural_verdict(
         ],
         "versions": {"checks": CHECKS_VERSION},
     }
-    return verdict_row(run_id, candidate_id, status, reason, final=final, posterior=None, evidence=evidence)
+    return verdict_row(run_id, candidate_id, status, reason, final=final, evidence=evidence)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from evaluator.grading import Grader
 from rephraser.proposing.file import FileCandidates, read_candidates
+from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.rules import propose_by_rules
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import RunSpec, ask_seed
@@ -92,7 +93,16 @@ async def rephrase_run(
         stop_below: See `Rephrasing`.
         retry_final: Send requests again that failed for good.
         grader_workers: Processes that compare answers; by default one per core.
+
+    Raises:
+        InputError: The run began with requests of another version.
     """
+    spec = RunSpec.from_json(run.spec)
+    if spec.request_version != REQUEST_VERSION:
+        raise InputError(
+            f"run {run.name!r} began with requests of version {spec.request_version}, and this tagrpo sends "
+            f"version {REQUEST_VERSION}, which would be paid again. Start a run of another name."
+        )
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
@@ -102,7 +112,7 @@ async def rephrase_run(
         rephrasing = Rephrasing(
             store,
             run.id,
-            RunSpec.from_json(run.spec),
+            spec,
             grader,
             source=source,
             count_tokens=count_tokens,

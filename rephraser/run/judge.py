@@ -15,22 +15,13 @@ from evaluator.grading import (
 )
 from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import Premises
-from rephraser.run.check import (
-    PREMISE_CHANGED,
-    PREMISE_DROPPED,
-    premise_evidence,
-    structure_of,
-    verdict_row,
-)
+from rephraser.run.check import premise_evidence, structure_of, verdict_row
 from rephraser.run.spec import RunSpec
 from rephraser.verdict import AnswerCounts, Structure, Verdict, judge, rule_for, rule_spec
-from rephraser.verdict.overlap import OverlapRule
 from rephraser.verdict.programs import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 
 SHOWN_CLASS_LENGTH = 200
-OF_PREMISES = (PREMISE_DROPPED, PREMISE_CHANGED)
-"""Findings that follow from what a model answered about premises."""
 
 
 @dataclass(frozen=True)
@@ -104,8 +95,7 @@ def _cluster_programs(cases: Sequence[Case], grader: Grader) -> Iterator[tuple[C
 def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
     counts = _counts(case, clustering)
     structure = case.structure
-    programs = case.kind is AnswerKind.CODE
-    rule = rule_for_programs(spec.rule) if programs and isinstance(spec.rule, OverlapRule) else spec.rule
+    rule = rule_for_programs(spec.rule) if case.kind is AnswerKind.CODE else spec.rule
     judgement = judge(counts, rule, structure)
     last = case.closed or case.look + 1 >= len(rule_for(rule, structure).looks)
     evidence = {
@@ -121,7 +111,6 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         "overlap": judgement.overlap,
         "new_top": judgement.new_top,
         "original_top": judgement.original_top,
-        "log_bayes_factor": judgement.log_bayes_factor,
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
@@ -133,7 +122,6 @@ def _answer_verdict(run_id: str, spec: RunSpec, case: Case, clustering: Clusteri
         judgement.verdict,
         judgement.reason,
         final=last or judgement.verdict is not Verdict.UNDECIDED,
-        posterior=None if programs else judgement.posterior,
         evidence=evidence,
     )
 

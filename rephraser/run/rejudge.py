@@ -16,7 +16,7 @@ from rephraser.run.judge import Case, extract_answer, judge_cases, too_many_unre
 from rephraser.run.spec import ANSWER, RunSpec
 from rephraser.run.store import Subject, read_subjects
 from rephraser.tables import StandingRow, VerdictRow
-from rephraser.verdict import Rule, Verdict, rule_for, rule_spec
+from rephraser.verdict import OverlapRule, Verdict, rule_for, rule_spec
 from service.asks.ask import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, AskBodyRow, AskRow
@@ -77,7 +77,7 @@ class _Standing:
 
 
 def judge_again(
-    db: Database, run: Run, rule: Rule, grader: Grader, *, dry_run: bool = False, report: TellProgress
+    db: Database, run: Run, rule: OverlapRule, grader: Grader, *, dry_run: bool = False, report: TellProgress
 ) -> Rejudged:
     """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
 

@@ -1,8 +1,8 @@
 """Rephrase a question: propose, check, compare answers, and again until enough candidates are accepted."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
@@ -19,7 +19,7 @@ from rephraser.run.store import (
     Look,
     Proposed,
     Subject,
-    read_candidate_texts,
+    read_mended,
     read_reasons,
     read_statuses,
     read_subjects,
@@ -41,19 +41,15 @@ FEWEST_JUDGED = 20
 """How many candidates must be judged before a low acceptance rate stops a run."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Candidate:
-    """A candidate of a question. `rejected`: its structural checks rejected it."""
+    """A candidate of a question. `rejected`: its structural checks, which found `findings`, rejected it."""
 
     id: str
     text: str
     ordinal: int
-    verdict: dict[str, Any] = field(default_factory=dict)
-    mended_from: str | None = None
-
-    @property
-    def rejected(self) -> bool:
-        return bool(self.verdict["status"] == Verdict.REJECTED)
+    findings: Sequence[Mapping[str, str]]
+    rejected: bool
 
 
 class Rephrasing:
@@ -93,7 +89,11 @@ class Rephrasing:
         self._judging.close()
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
-        """Propose and judge candidates for a question until enough are accepted or all rounds are used."""
+        """Propose and judge candidates for a question until enough are accepted or all rounds are used.
+
+        Raises:
+            Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
+        """
         question = await self.store.read(read_subjects, question_id)
         state = _Question(self, asker, question)
         for round_number in range(self.spec.rounds):
@@ -101,13 +101,20 @@ class Rephrasing:
             missing = await state.missing(round_number)
             if not any(missing["slots"]):
                 break
+<<<<<<< HEAD
             candidates = await state.propose(round_number, missing["slots"], missing["reasons"])
             await state.settle(candidates)
+=======
+            candidates = await work.propose(round_number, missing["slots"], missing["avoid"])
+            await work.settle(candidates)
+>>>>>>> h-t-rephrase
             if self.source is not None and not candidates:
                 break
         else:
             await state.judge_mended()
         await self._count_accepted(asker, question_id)
+        if work.failed is not None:
+            raise work.failed
 
     async def judge(self, case: Case) -> dict[str, Any]:
         """Return the row of a verdict; answers of several candidates are compared together."""
@@ -131,7 +138,10 @@ class Rephrasing:
 
 
 class _Question:
-    """The work on one question. A replay takes the same way: what may differ goes through `asker.once`."""
+    """The work on one question. A replay takes the same way: what may differ goes through `asker.once`.
+
+    `failed` is the first request that failed for good; the question goes on without it.
+    """
 
     def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
         self._run, self._asker, self._question = run, asker, question
@@ -139,17 +149,21 @@ class _Question:
         self._proposed: list[_Candidate] = []
         self._failed_strategies: set[int] = set()
         self._original: asyncio.Task[Answers] | None = None
+        self.failed: Failed | None = None
 
     async def missing(self, round_number: int) -> dict[str, Any]:
-        """Return how many candidates each strategy still has to propose, and why earlier ones failed."""
+        """Return how many candidates each strategy still has to propose, and what to keep away from.
+
+        The latter are the latest candidates by ordinal, with the reason why one failed.
+        """
 
         async def look() -> dict[str, Any]:
             key = self._run.run_id, self._question.id
             statuses = await self._store.read(read_statuses, key)
-            reasons = {}
-            if round_number and self._spec.tells_reasons:
-                reasons = await self._store.read(read_reasons, key)
-            return {"slots": await self._slots(statuses), "reasons": reasons}
+            reasons = await self._store.read(read_reasons, key) if self._proposed else {}
+            latest = [str(each.ordinal) for each in self._proposed[-EARLIER_SHOWN:]]
+            avoid = {ordinal: reasons.get(ordinal) for ordinal in latest}
+            return {"slots": await self._slots(statuses), "avoid": avoid}
 
         result: dict[str, Any] = await self._asker.once(f"round {round_number} of {self._question.id}", look)
         return result
@@ -169,15 +183,21 @@ class _Question:
         ]
 
     async def propose(
-        self, round_number: int, slots: Sequence[int], reasons: dict[str, str]
+        self, round_number: int, slots: Sequence[int], avoid: Mapping[str, str | None]
     ) -> list[_Candidate]:
-        """Return the new candidates of a round, checked and stored."""
+        """Return the new candidates of a round, checked and stored.
+
+        A request names what to avoid of earlier rounds, and what its own strategy proposed in this one, so
+        that it stays the same if another strategy's request is sent again.
+        """
         if self._run.source is not None:
             return await self._propose_from_source(self._run.source, round_number, sum(slots))
         missing = {strategy: count for strategy, count in enumerate(slots) if count}
+        texts = {str(each.ordinal): each.text for each in self._proposed}
+        shown = [Earlier(texts[ordinal], reason) for ordinal, reason in avoid.items() if ordinal in texts]
+        earlier = {strategy: list(shown) for strategy in missing}
         candidates: list[_Candidate] = []
         for attempt in range(self._spec.content_attempts):
-            avoid = [Earlier(each.text, reasons.get(str(each.ordinal))) for each in self._proposed]
             requests = {
                 strategy: proposing_request(
                     self._run.run_id,
@@ -189,11 +209,11 @@ class _Question:
                     strategy=strategy,
                     attempt=attempt,
                     count=count,
-                    avoid=avoid[-EARLIER_SHOWN:],
+                    avoid=earlier[strategy][-EARLIER_SHOWN:],
                 )
                 for strategy, count in missing.items()
             }
-            answers = await finish_all([self._asker.ask(request) for request in requests.values()])
+            answers = await self._finish([self._asker.ask(request) for request in requests.values()])
             for strategy, answer in zip(list(missing), answers, strict=True):
                 if answer is None:
                     self._failed_strategies.add(strategy)
@@ -217,6 +237,7 @@ class _Question:
                     parsed.candidates, columns, _outcome(choice.finish_reason, parsed.outcome)
                 )
                 candidates += new
+                earlier[strategy] += [Earlier(each.text) for each in new]
                 missing[strategy] -= len(new)
                 if not missing[strategy]:
                     del missing[strategy]
@@ -243,16 +264,26 @@ class _Question:
         """Check texts and store those that are new to the question, with their first verdicts."""
         strategy = self._spec.strategies[columns["strategy"]]
         seen = {each.id for each in self._proposed}
-        proposed, new = [], []
+        proposed, new, verdicts = [], list[_Candidate](), list[dict[str, Any]]()
         for index, text in enumerate(texts):
             identity, ordinal = candidate_id(self._question.id, text), columns["first"] + index
             if identity in seen:
                 continue
             seen.add(identity)
-            candidate = _Candidate(identity, text, ordinal)
-            await self._check(candidate)
-            new.append(candidate)
-            self._proposed.append(candidate)
+            verdict = await asyncio.to_thread(
+                check_structure,
+                self._run.run_id,
+                self._spec,
+                self._question,
+                identity,
+                text,
+                [each.text for each in self._proposed if not each.rejected],
+                count_tokens=self._run.count_tokens,
+            )
+            rejected = verdict["status"] == Verdict.REJECTED
+            new.append(_Candidate(identity, text, ordinal, verdict["evidence"]["findings"], rejected))
+            self._proposed.append(new[-1])
+            verdicts.append(verdict)
             row = {
                 "ask_id": columns["ask_id"],
                 "proposer": self._spec.proposer,
@@ -266,47 +297,18 @@ class _Question:
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         outcomes = {} if columns["ask_id"] is None or outcome is None else {columns["ask_id"]: outcome.value}
-        verdicts = [candidate.verdict for candidate in new]
         await self._store.write(store_checked, Checked(self._run.run_id, proposed, verdicts, outcomes))
         return new
 
-    async def _check(self, candidate: _Candidate) -> None:
-        siblings = [
-            each.text for each in self._proposed if each.id != candidate.mended_from and not each.rejected
-        ]
-        candidate.verdict = await asyncio.to_thread(
-            check_structure,
-            self._run.run_id,
-            self._spec,
-            self._question,
-            candidate.id,
-            candidate.text,
-            siblings,
-            count_tokens=self._run.count_tokens,
-        )
-
     async def judge_mended(self) -> None:
-        """Check and judge the texts that people wrote for candidates of this question."""
-        statuses = await self._store.read(read_statuses, (self._run.run_id, self._question.id))
-        mended = [each for each in statuses if each.mended_from is not None and not each.final]
-        if not mended:
-            return
-        texts = await self._store.read(read_candidate_texts, tuple(each.candidate_id for each in mended))
-        candidates = []
-        for each in mended:
-            candidate = _Candidate(
-                each.candidate_id, texts[each.candidate_id], each.ordinal, mended_from=each.mended_from
-            )
-            await self._check(candidate)
-            candidates.append(candidate)
-        verdicts = [candidate.verdict for candidate in candidates]
-        await self._store.write(store_checked, Checked(self._run.run_id, (), verdicts, {}))
-        await self.settle(candidates)
+        """Judge the texts that people wrote for candidates of this question."""
+        mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
+        await self.settle([_Candidate(*row, rejected=False) for row in mended])
 
     async def settle(self, candidates: Sequence[_Candidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
         if self._spec.solvers:
-            await finish_all([self._compare(each) for each in candidates if not each.rejected])
+            await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: _Candidate) -> None:
         premises = await self._ask_premises(candidate)
@@ -317,7 +319,7 @@ class _Question:
             )
         original = await asyncio.shield(self._original)
         closed = too_many_unread(_flat(original), self._spec)
-        findings = [*candidate.verdict["evidence"]["findings"]]
+        findings = [*candidate.findings]
         findings += [] if premises is None else premise_findings(premises)
         looks = rule_for(self._spec.rule, structure_of(each["name"] for each in findings)).looks
         for look, samples in enumerate(looks):
@@ -356,7 +358,7 @@ class _Question:
             for solver, share in zip(self._spec.solvers, self._spec.shares(samples), strict=True)
             for start in range(0, share, solver.samples_per_request)
         ]
-        drawn = await finish_all([self._block(solver, subject_id, text, start) for solver, start in blocks])
+        drawn = await self._finish([self._block(solver, subject_id, text, start) for solver, start in blocks])
         answers: Answers = {solver.id: [] for solver in self._spec.solvers}
         for (solver, _), block in zip(blocks, drawn, strict=True):
             answers[solver.id] += block or []
@@ -385,16 +387,20 @@ class _Question:
             try:
                 answer = await self._asker.ask(request)
             except Failed as failed:
-                if failed.final:
-                    break
-                raise
+                if not failed.final:
+                    raise
+                self.failed = self.failed or failed
+                break
             choice = answer.choices[0]
             premises = parse_premises(choice.text, truncated=choice.finish_reason == "length")
             if premises.outcome != UNREADABLE:
                 return premises
         return Premises()
 
+    async def _finish(self, work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+        """Await all; return the results, None for a request that failed for good.
 
+<<<<<<< HEAD
 async def finish_all(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Await all; return the results, None for a request that failed for good.
 
@@ -410,6 +416,18 @@ async def finish_all(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Any
 
 def _is_final(error: BaseException) -> bool:
     return isinstance(error, Failed) and error.final
+=======
+        Raises:
+            Stopped, Failed, Exception: the first error, after everything has ended.
+        """
+        ended = await asyncio.gather(*work, return_exceptions=True)
+        errors = [error for error in ended if isinstance(error, BaseException)]
+        for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
+            if not (isinstance(error, Failed) and error.final):
+                raise error
+            self.failed = self.failed or error
+        return [None if isinstance(result, BaseException) else result for result in ended]
+>>>>>>> h-t-rephrase
 
 
 def _flat(answers: Answers) -> tuple[str | None, ...]:

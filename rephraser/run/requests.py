@@ -51,7 +51,7 @@ def proposing_request(
 ) -> Request:
     """Return the request for `count` candidates by one strategy.
 
-    `avoid` are candidates of earlier rounds and attempts, the newest last.
+    `avoid` are earlier candidates, the newest last.
     """
     if spec.sampling is None:
         raise ValueError("a run that asks a model needs sampling settings")
@@ -60,7 +60,7 @@ def proposing_request(
         spec.strategies[strategy],
         question,
         count,
-        avoid=avoid[-EARLIER_SHOWN:],
+        avoid=avoid,
         structured=structured,
         images=len(images),
     )

@@ -9,7 +9,7 @@ from rephraser.checks import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
 from rephraser.proposing.request import REQUEST_VERSION
 from rephraser.proposing.strategies import Strategy
-from rephraser.verdict import OverlapRule, Rule, rule_from_spec, rule_spec
+from rephraser.verdict import OverlapRule, rule_from_spec, rule_spec
 from service.errors import InputError
 from service.hashing import content_hash, content_id
 from service.models.settings import PromptSpec, Sampling, SamplingSettings
@@ -155,7 +155,7 @@ class RunSpec:
     sampling: Sampling | None = None
     output: Literal["json", "tags"] = "tags"
     solvers: tuple[SolverSpec, ...] = ()
-    rule: Rule = field(default_factory=OverlapRule)
+    rule: OverlapRule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
     token_limit: int = 512
     tokenizer: str | None = None
@@ -205,11 +205,6 @@ class RunSpec:
     def counting(self) -> frozenset[str]:
         """The statuses of candidates that are neighbors: without a solver, unverified ones too."""
         return frozenset({"accepted"} if self.solvers else {"accepted", "unverified"})
-
-    @property
-    def tells_reasons(self) -> bool:
-        """Whether later rounds are told why earlier candidates failed."""
-        return self.request_version != "1"
 
     def shares(self, samples: int) -> tuple[int, ...]:
         """Return how many of `samples` answers each solver draws: as even as can be."""
@@ -269,8 +264,8 @@ class RunSpec:
             tokenizer=data["checks"]["tokenizer"],
             source=data["source"],
             engine=data.get("engine"),
-            request_version=data.get("request_version", "1"),
-            min_distance=data["checks"].get("min_distance", 0.0),  # earlier runs kept none
+            request_version=data["request_version"],
+            min_distance=data["checks"]["min_distance"],
         )
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from sqlalchemy import Table, insert, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import Table, func, insert, select, update
+from sqlalchemy.orm import Session, aliased
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.wording import likeness
@@ -201,11 +201,46 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for part in in_parts(list(dict.fromkeys(ids))):
         for row in (QuestionRow, CandidateRow):
+<<<<<<< HEAD
             texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
+=======
+            rows = session.execute(select(row.id, row.text).where(row.id.in_(part)))
+            texts |= {identity: text for identity, text in rows}
+>>>>>>> h-t-rephrase
     return texts
 
 
-def read_candidate_texts(session: Session, asked: Sequence[tuple[str, ...]]) -> list[dict[str, str]]:
-    """Return the texts of groups of candidates by id."""
-    texts = read_texts(session, [identity for group in asked for identity in group])
-    return [{identity: texts[identity] for identity in group} for group in asked]
+def read_mended(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[Any, ...]]]:
+    """Return (id, text, ordinal, findings) of mended candidates that wait for answers, by (run, question)."""
+    found: dict[tuple[str, str], list[tuple[Any, ...]]] = defaultdict(list)
+    newest, first = aliased(VerdictRow), aliased(VerdictRow)
+    first_id = (
+        select(func.min(VerdictRow.id))
+        .where(VerdictRow.run_id == ProposalRow.run_id, VerdictRow.candidate_id == ProposalRow.candidate_id)
+        .scalar_subquery()
+    )
+    rows = session.execute(
+        select(
+            ProposalRow.run_id,
+            ProposalRow.question_id,
+            CandidateRow.id,
+            CandidateRow.text,
+            ProposalRow.ordinal,
+            first.evidence,
+        )
+        .join(StandingRow, StandingRow.proposal_id == ProposalRow.id)
+        .join(CandidateRow, CandidateRow.id == ProposalRow.candidate_id)
+        .join(newest, newest.id == StandingRow.verdict_id)
+        .join(first, first.id == first_id)
+        .where(
+            ProposalRow.mended_from.is_not(None),
+            StandingRow.review_id.is_(None),
+            newest.final.is_(False),
+            ProposalRow.run_id.in_({run_id for run_id, _ in asked}),
+            ProposalRow.question_id.in_({question_id for _, question_id in asked}),
+        )
+        .order_by(ProposalRow.ordinal)
+    )
+    for run_id, question_id, *candidate, evidence in rows:
+        found[run_id, question_id].append((*candidate, evidence["findings"]))
+    return [found[key] for key in asked]

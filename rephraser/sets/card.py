@@ -40,7 +40,7 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
   - `id`, `text`
   - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
   - `verdict` (accepted, undecided, unverified, rejected)
-  - `posterior` of asking the same problem, null where answers were not compared
+  - `posterior` of asking the same problem, of earlier sets, null in new ones
   - `reviewed`: a human decided
   - `likeness` of its wording to the question's, 0 to 1: words in common in the same order
   - `question_right` of `question_drawn` answers of `solver` to the question, and `neighbor_right` of

@@ -15,7 +15,7 @@ from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_proposals
 from rephraser.sets.selection import Fitting, Selection, choose
 from rephraser.sets.store import write_set
-from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
+from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import Successes, read_successes, solver_name
 from service.database import Database
@@ -267,7 +267,7 @@ def _neighbor(chosen: Fitting) -> Neighbor:
         strategy_hash=status.strategy_hash,
         model=status.model,
         verdict=str(status.status),
-        posterior=canonical_posterior(status.posterior),
+        posterior=None,
         reviewed=status.reviewed,
         successes=chosen.successes,
     )

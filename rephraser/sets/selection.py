@@ -54,7 +54,6 @@ class Selection:
         n: at most so many a question; None takes all that fit.
         include: statuses to take. Where a question has more than n, earlier ones in this tuple come first.
         strategies, models: names to take; empty takes all.
-        min_posterior: leave out neighbors with a lower posterior, or none. A human review passes.
         only_with_neighbors: leave out questions without any neighbor (else they stay and train alone).
         min_distance: leave out what is nearer to its question, or to a neighbor chosen before.
         prefer: of one status these come first; of one difficulty those that are furthest apart.
@@ -65,7 +64,6 @@ class Selection:
     include: tuple[str, ...] = ("accepted",)
     strategies: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    min_posterior: float | None = None
     only_with_neighbors: bool = False
     min_distance: float = 0.0
     prefer: Preference = "any"
@@ -79,8 +77,6 @@ class Selection:
             raise InputError(
                 f"cannot include {', '.join(unknown) or 'nothing'}; known: {', '.join(STATUSES)}."
             )
-        if self.min_posterior is not None and not 0 <= self.min_posterior <= 1:
-            raise InputError(f"a posterior lies between 0 and 1, {self.min_posterior} does not.")
         if not 0 <= self.min_distance <= 1:
             raise InputError(f"a distance lies between 0 and 1, {self.min_distance} does not.")
         if self.prefer not in get_args(Preference):
@@ -92,11 +88,7 @@ class Selection:
             return False
         if self.strategies and status.strategy not in self.strategies:
             return False
-        if self.models and status.model not in self.models:
-            return False
-        if self.min_posterior is None or status.reviewed:
-            return True
-        return status.posterior is not None and status.posterior >= self.min_posterior
+        return not self.models or status.model in self.models
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that stands in a version's spec."""

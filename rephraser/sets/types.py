@@ -19,7 +19,7 @@ class Neighbor:
     Attributes:
         strategy_hash: hash of the instruction; empty where the proposer has none.
         verdict: accepted, undecided, unverified or rejected.
-        posterior: of "same problem", rounded to 6 digits; None where answers were not compared.
+        posterior: of "same problem", rounded to 6 digits, in earlier sets; None in new ones.
         reviewed: a human decision stands behind the verdict.
         successes: of a solver on question and neighbor; None where answers were not compared. No part of
             the content hash: it covers what is trained on.

@@ -1,10 +1,7 @@
 """Is a candidate the same problem? Judged from answer counts alone, by pure functions."""
 
 from rephraser.verdict.answer_counts import AnswerCounts, count_answers
-from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
 from rephraser.verdict.judge import (
-    RULES,
-    Rule,
     Structure,
     Verdict,
     judge,
@@ -15,20 +12,15 @@ from rephraser.verdict.judge import (
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
 
 __all__ = [
-    "RULES",
     "AnswerCounts",
-    "BayesRule",
     "OverlapRule",
-    "Rule",
     "Structure",
     "Verdict",
     "count_answers",
     "judge",
-    "log_bayes_factor",
     "new_top",
     "original_top",
     "overlap",
-    "posterior",
     "rule_for",
     "rule_from_spec",
     "rule_spec",

@@ -1,22 +1,20 @@
-"""From answer counts to a verdict with its reason, by a rule that is kept as plain data.
+"""Judge answer counts: a verdict with its reason, by a rule that is stored as plain data.
 
-What structure says beside the answers makes a rule ask for more, and never decides alone.
+Findings of the structural checks make the rule ask for more answers. They never decide alone.
 """
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
+from typing import Any
 
 from rephraser.verdict.answer_counts import AnswerCounts
-from rephraser.verdict.bayes_factor import BayesRule, log_bayes_factor, posterior
 from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
 from service.errors import InputError
 from service.hashing import Json
 
-Rule = OverlapRule | BayesRule
-RULES: dict[str, type[OverlapRule] | type[BayesRule]] = {"overlap": OverlapRule, "bayes": BayesRule}
-DEFAULT_RULE = OverlapRule()
-EVIDENCE = BayesRule()  # the constants of the Bayes factor shown beside an overlap verdict
+RULE = "overlap"
+"""The name of the rule in its stored form."""
 
 
 class Verdict(StrEnum):
@@ -65,9 +63,6 @@ class Judgement:
         overlap: answers in common (O).
         new_top: the candidate's largest class that is not gold and not seen on the original (M).
         original_top: the original's largest class (T).
-        log_bayes_factor: in nats, positive for "same problem".
-        posterior: of "same problem", at the prior of the Bayes rule in use (.5 under an overlap rule, .25 for
-            a flagged candidate).
     """
 
     verdict: Verdict
@@ -75,28 +70,28 @@ class Judgement:
     overlap: int
     new_top: int
     original_top: int
-    log_bayes_factor: float
-    posterior: float
 
 
-def rule_for(rule: Rule, structure: Structure) -> Rule:
+def rule_for(rule: OverlapRule, structure: Structure) -> OverlapRule:
     """Return the rule as it holds for a candidate of this structure: flagged ones need more agreement."""
     return rule.for_flagged() if structure.flagged else rule
 
 
-def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure = NOTHING_FOUND) -> Judgement:
+def judge(
+    counts: AnswerCounts, rule: OverlapRule = OverlapRule(), structure: Structure = NOTHING_FOUND
+) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
     What the structure says makes the rule ask for more (`rule_for`); it never accepts or rejects by itself.
     Where a premise was dropped nothing is accepted: a solver that fills it in from memory gives the
     original's answers.
 
-    OVERLAP accepts where O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
-    original are correct, an answer to the candidate is; it rejects where O = 0, no candidate answer is
-    correct, M >= reject_new and T >= reject_original_top. The Bayes rule accepts and rejects by posterior.
+    The rule accepts if O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
+    original are correct, an answer to the candidate is. It rejects if O = 0, no candidate answer is correct,
+    M >= reject_new and T >= reject_original_top.
 
     Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
-    the answers cannot tell. Undecided by both rules, whatever the counts say: fewer candidate answers than
+    the answers cannot tell. Undecided whatever the counts say: fewer candidate answers than
     the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled, of
     the original's whatever there is of the candidate's. A candidate is never rejected where the gold class is
     not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
@@ -107,15 +102,7 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
     """
     rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
-    bayes = rule if isinstance(rule, BayesRule) else rule_for(EVIDENCE, structure)
-    assert isinstance(bayes, BayesRule)
-    log_factor = log_bayes_factor(counts, bayes)
-    probability = posterior(log_factor, bayes.prior)
-    verdict, reason = _too_few_answers(counts, rule) or (
-        _by_posterior(counts, rule, probability)
-        if isinstance(rule, BayesRule)
-        else _by_overlap(counts, rule, shared, new, top)
-    )
+    verdict, reason = _too_few_answers(counts, rule) or _by_overlap(counts, rule, shared, new, top)
     if verdict is Verdict.ACCEPTED and structure.premises_dropped:
         verdict = Verdict.UNDECIDED
         reason += " But a premise was dropped, which a solver may fill in from memory."
@@ -124,18 +111,10 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
         reason += f" But {counts.unsettled} more could not be compared: they may be shared."
     elif structure.flagged and verdict is not Verdict.UNVERIFIED:
         reason += f" Asked for more because of the {structure.named}."
-    return Judgement(
-        verdict=verdict,
-        reason=reason,
-        overlap=shared,
-        new_top=new,
-        original_top=top,
-        log_bayes_factor=log_factor,
-        posterior=probability,
-    )
+    return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
-def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | None:
+def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, str] | None:
     original = counts.original_drawn, counts.original_unparsed, counts.original_unsettled
     candidate = counts.candidate_drawn, counts.candidate_unparsed, counts.candidate_unsettled
     for side, numbers, fewest in (("original", original, 1), ("candidate", candidate, rule.looks[0])):
@@ -209,46 +188,29 @@ def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
     return expected and counts.candidate_gold == 0
 
 
-def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> tuple[Verdict, str]:
-    chance = f"The posterior of the same problem is {probability:.4f}"
-    if probability >= rule.accept:
-        return Verdict.ACCEPTED, f"{chance}, at least {rule.accept}."
-    if probability > rule.reject:
-        return Verdict.UNDECIDED, f"{chance}, between {rule.reject} and {rule.accept}."
-    if counts.gold is None:
-        return (
-            Verdict.UNDECIDED,
-            f"{chance}, but the gold answer's class is not known, so nothing is rejected.",
-        )
-    return Verdict.REJECTED, f"{chance}, at most {rule.reject}."
-
-
-def rule_spec(rule: Rule) -> dict[str, Json]:
+def rule_spec(rule: OverlapRule) -> dict[str, Json]:
     """Return the rule's name under "rule" and each of its fields; JSON keeps it as it is."""
-    name = next(name for name, kind in RULES.items() if type(rule) is kind)
     values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
-    return {"rule": name, **values}
+    return {"rule": RULE, **values}
 
 
-def rule_from_spec(spec: Mapping[str, Json]) -> Rule:
+def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     """Return the rule that `rule_spec` described; fields left out take their defaults.
 
     Raises:
         InputError: for an unknown rule or field, or values the rule refuses.
     """
-    name = spec.get("rule")
-    if not isinstance(name, str) or name not in RULES:
-        raise InputError(f"verdict rule: {name!r} is not a rule; give one of {', '.join(RULES)}")
-    kind = RULES[name]
-    names = {field.name for field in fields(kind)}
+    if spec.get("rule") != RULE:
+        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule; give {RULE}")
+    names = {field.name for field in fields(OverlapRule)}
     if unknown := sorted(set(spec) - names - {"rule"}):
         raise InputError(
-            f"verdict rule: {name} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}"
+            f"verdict rule: {RULE} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}"
         )
-    values = {key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"}
-    rule: OverlapRule | BayesRule
+    values: dict[str, Any] = {
+        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"
+    }
     try:
-        rule = kind(**values)  # type: ignore[arg-type]
+        return OverlapRule(**values)
     except TypeError as error:
-        raise InputError(f"verdict rule: {name} cannot use {values}: {error}") from error
-    return rule
+        raise InputError(f"verdict rule: {RULE} cannot use {values}: {error}") from error

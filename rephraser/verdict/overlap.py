@@ -59,8 +59,8 @@ class OverlapRule:
     flagged_looks: tuple[int, ...] = (20, 24)
 
     def __post_init__(self) -> None:
-        check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        check_sampling(self.original_samples, self.flagged_looks or self.looks, self.max_unparsed_share)
+        _check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
+        _check_sampling(self.original_samples, self.flagged_looks or self.looks, self.max_unparsed_share)
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
@@ -122,7 +122,7 @@ class OverlapRule:
         default sizes do not carry over to small ones.
         """
         base = cls()
-        check_sampling(original_samples, looks, base.max_unparsed_share)
+        _check_sampling(original_samples, looks, base.max_unparsed_share)
 
         def scale(threshold: int, samples: int, base_samples: int) -> int:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
@@ -142,8 +142,8 @@ class OverlapRule:
         )
 
 
-def check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
-    """Raise InputError where sample sizes or looks make no sense; shared by all rules."""
+def _check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
+    """Raise InputError if sample sizes or looks make no sense."""
     if original_samples < 1:
         raise InputError(f"verdict rule: original_samples is {original_samples}; give at least 1")
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):

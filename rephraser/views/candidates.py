@@ -108,7 +108,6 @@ class StoredVerdict:
     """A verdict as stored."""
 
     status: str
-    posterior: float | None
     reason: str
     final: bool
     evidence: dict[str, Any]

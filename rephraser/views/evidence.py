@@ -43,9 +43,8 @@ class Evidence:
         classes: the most frequent answers of both sides first.
         original_unparsed, candidate_unparsed: responses in which no answer was found.
         overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
-        log_bayes_factor: in nats, positive for "same problem".
         solvers: ids of those who drew the answers.
-        rule: name of the rule; asks_for_more: groups of findings that made it ask for more agreement.
+        asks_for_more: groups of findings that made the rule ask for more agreement.
         original_unsettled, candidate_unsettled: answers that could not be compared in time.
     """
 
@@ -56,10 +55,8 @@ class Evidence:
     overlap: int | None
     new_top: int | None
     original_top: int | None
-    log_bayes_factor: float | None
     solvers: tuple[str, ...]
     by_solver: dict[str, dict[str, int]]
-    rule: str | None = None
     asks_for_more: tuple[str, ...] = ()
     original_unsettled: int = 0
     candidate_unsettled: int = 0
@@ -116,10 +113,8 @@ def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
         overlap=evidence.get("overlap"),
         new_top=evidence.get("new_top"),
         original_top=evidence.get("original_top"),
-        log_bayes_factor=evidence.get("log_bayes_factor"),
         solvers=tuple(evidence.get("solvers", ())),
         by_solver=dict(evidence.get("by_solver", {})),
-        rule=(evidence.get("rule") or {}).get("rule"),
         asks_for_more=tuple(evidence.get("asks_for_more", ())),
         original_unsettled=counts.get("original_unsettled", 0),
         candidate_unsettled=counts.get("candidate_unsettled", 0),

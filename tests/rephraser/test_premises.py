@@ -4,19 +4,15 @@ import time
 from pathlib import Path
 
 import pytest
-from hand_filled import GOOD, QUESTION, World, make_spec, proposals
 from hypothesis import given
 from hypothesis import strategies as st
+from scripted import GOOD, QUESTION, World, make_spec, proposals
 
-from evaluator.grading import Grader
 from rephraser.checks import groups_of
 from rephraser.checks.premises import Premises, build_messages, parse_premises
-from rephraser.run.ask import premise_requests
 from rephraser.run.check import structure_of
-from rephraser.run.read import read_premises
 from rephraser.run.spec import PREMISES, PremiseSpec, RunSpec
 from service.errors import InputError
-from service.runs.progress import count_states
 from service.runs.spending import read_ledger
 
 ASKED = PremiseSpec("judge")
@@ -107,19 +103,6 @@ def test_a_spec_with_premises_survives_and_one_without_is_as_before() -> None:
         make_spec(premises=ASKED, solvers=())
 
 
-def asked_world(path: Path, **changes: object) -> World:
-    """A run with one candidate that passed the structural checks, all its answers drawn, premises not."""
-    world = World(path, make_spec(n=1, rounds=1, premises=ASKED, **changes))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
-    assert world.plan() == 8 + 3 + 1  # answers to question and candidate, and the premises
-    assert world.plan() == 0
-    world.solve({"x": "12"})
-    return world
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("answer", "status", "groups"),
     [
@@ -128,21 +111,17 @@ def asked_world(path: Path, **changes: object) -> World:
         ("<kept>x</kept><dropped>x + 7 = 19</dropped>", "undecided", ["premises"]),
     ],
 )
-def test_a_verdict_waits_for_the_premises_and_weighs_them(
-    tmp_path: Path, answer: str, status: str, groups: list[str]
-) -> None:
-    world = asked_world(tmp_path)
-    with Grader(workers=1) as grader:
-        assert world.judge(grader) == 0
-        (cell,) = world.claim(ASKED.id)
-        (request,) = premise_requests(world.db, ASKED, [cell])
-        assert QUESTION.text in request.messages[1].content
-        assert GOOD[0] in request.messages[1].content
-        world.fill(cell, answer)
-        world.read()
-        while world.judge(grader):
-            world.plan()
-            world.solve({"x": "12"})
+def test_a_verdict_weighs_the_premises(tmp_path: Path, answer: str, status: str, groups: list[str]) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=1, rounds=1, premises=ASKED),
+        proposed=[proposals(GOOD[0])],
+        premises=[answer],
+    )
+    world.work()
+    (request,) = world.asked(PREMISES)
+    assert QUESTION.text in request.messages[1].content
+    assert GOOD[0] in request.messages[1].content
     assert world.statuses()[-1] == (GOOD[0], status, True)
     evidence = world.evidence()
     assert evidence["asks_for_more"] == groups
@@ -153,21 +132,15 @@ def test_a_verdict_waits_for_the_premises_and_weighs_them(
         assert [line.requests for line in read_ledger(session, world.run.id) if line.kind == PREMISES] == [1]
 
 
-def test_an_answer_that_cannot_be_read_is_asked_for_again_and_then_says_nothing(tmp_path: Path) -> None:
-    world = asked_world(tmp_path, content_attempts=2)
-    seeds = []
-    for _ in range(2):
-        (cell,) = world.claim(ASKED.id)
-        seeds.append(cell.payload["seed"])
-        with world.db.read() as session:
-            assert read_premises(session, world.spec, [cell.subject_id]) == {}
-        world.fill(cell, "All of it is there.")
-        world.read()
-    assert len(set(seeds)) == 2
-    assert world.claim(ASKED.id) == []
-    with Grader(workers=1) as grader:
-        assert world.judge(grader) == 1
-    assert world.statuses()[-1][1] == "accepted"
+def test_unreadable_premises_are_asked_for_again_and_then_weigh_nothing(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=1, rounds=1, premises=ASKED),
+        proposed=[proposals(GOOD[0])],
+        premises=["All of it is there."] * 2,
+    )
+    world.work()
+    first, again = world.asked(PREMISES)
+    assert first.seed != again.seed
+    assert world.final() == {GOOD[0]: "accepted"}
     assert world.evidence()["premises"]["outcome"] == "unreadable"
-    with world.db.read() as session:
-        assert count_states(session, world.run.id)[PREMISES, "filled"] == 2

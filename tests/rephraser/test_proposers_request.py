@@ -7,7 +7,7 @@ import pytest
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.request import RESPONSE_SCHEMA, Earlier, build_messages
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.start import choose_output
+from service.asks.providers import Provider
 
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 QUESTION = "What is $\\frac{1}{2}+1$?"
@@ -94,19 +94,15 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
         ("openai/gpt-4o", "http://localhost:8000/v1", "tags"),  # whatever answers there under this name
         ("hosted_vllm/Qwen/Qwen3-4B", "http://localhost:8000/v1", "tags"),
         ("anthropic/claude-3-haiku-20240307", None, "tags"),
-        (None, None, "tags"),
     ],
 )
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
-    monkeypatch: pytest.MonkeyPatch, model: str | None, api_base: str | None, form: str
+    monkeypatch: pytest.MonkeyPatch, model: str, api_base: str | None, form: str
 ) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    assert choose_output("auto", model, api_base) == form
-    assert (choose_output("json", model, api_base), choose_output("tags", model, api_base)) == (
-        "json",
-        "tags",
-    )
+    provider = Provider(model, api_base)
+    assert provider.enforces_schema == (form == "json")
 
 
 @pytest.mark.parametrize("name", ["OPENAI_API_BASE", "OPENAI_BASE_URL"])
@@ -114,4 +110,4 @@ def test_an_address_from_the_environment_is_a_server_of_one_s_own(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "http://localhost:8000/v1")
-    assert choose_output("auto", "openai/gpt-4o", None) == "tags"
+    assert not Provider("openai/gpt-4o").enforces_schema

@@ -1,168 +1,130 @@
 """What a proposer is told about earlier candidates that failed, and that it stays the same."""
 
-import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hand_filled import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
 from sqlalchemy import select
 
-from evaluator.grading import Grader
-from rephraser.reviews.status import CandidateStatus, current_statuses
-from rephraser.run.ask import EARLIER_SHOWN, REASON_LENGTH, latest_reasons, proposing_requests, read_reasons
-from rephraser.run.spec import RunSpec
-from rephraser.tables import ProposalRow, ReviewRow, VerdictRow
+from rephraser.reviews.status import CandidateStatus
+from rephraser.reviews.store import Decision, record_reviews
+from rephraser.run.requests import EARLIER_SHOWN, REASON_LENGTH, failure_reason
+from rephraser.tables import ProposalRow, VerdictRow, candidate_id
 from rephraser.views.evidence import proposing_exchange
-from service.database import utc_now
-from service.questions import Question
-from service.runs.cells import Cell
+from service.asks.request import Request
 
 
-def asked(world: World, cell: Cell) -> str:
-    (request,) = proposing_requests(world.db, world.run.id, world.spec, [cell])
-    return request.messages[1].content
-
-
-def failed_first_round(path: Path, text: str, question: Question, spec: RunSpec) -> World:
-    """Return a run of one question whose first candidate is `text`."""
-    world = World(path, spec, (question,))
-    world.plan()
-    (cell,) = world.claim()
-    world.fill(cell, proposals((text,)))
-    world.read()
-    return world
+def wrong_lines(prompt: str) -> list[str]:
+    return [line for line in prompt.splitlines() if line.startswith("Wrong: ")]
 
 
 def review(world: World, decision: str, reason: str) -> None:
+    identity = candidate_id(QUESTION.id, GOOD[0])
     with world.db.write() as session:
-        candidate = session.scalars(select(ProposalRow.candidate_id)).first()
-        session.add(
-            ReviewRow(
-                candidate_id=candidate,
-                reviewer="r",
-                decision=decision,
-                reason=reason,
-                audit_id=None,
-                created_at=utc_now(),
-            )
-        )
+        record_reviews(session, [Decision(identity, decision, reason, "ann")])
 
 
-def test_findings_of_the_structure_are_told(tmp_path: Path) -> None:
-    world = failed_first_round(tmp_path, QUESTION.text + " " + BAD_NUMBER, QUESTION, make_spec(n=1))
+def test_findings_are_told(tmp_path: Path) -> None:
+    twice = QUESTION.text + " " + BAD_NUMBER
+    world = World(
+        tmp_path, make_spec(n=1, content_attempts=1), proposed=[proposals(twice), proposals(GOOD[0])]
+    )
+    world.work()
     with world.db.read() as session:
-        (verdict,) = session.scalars(select(VerdictRow)).all()
+        verdict = session.scalars(select(VerdictRow).order_by(VerdictRow.id)).first()
+    assert verdict is not None
     details = [one["detail"] for one in verdict.evidence["findings"] if one["severity"] == "fatal"]
     assert (verdict.status, bool(details)) == ("rejected", True)
-    assert world.plan() == 1
-    (again,) = world.claim()
-    (line,) = [line for line in asked(world, again).splitlines() if line.startswith("Wrong: ")]
+    (line,) = wrong_lines(world.prompts()[1])
     assert details[0] in line
     assert ". Check: the number 8 is not in the original" in line
 
 
 def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
-    world = failed_first_round(tmp_path, CHANGED, OTHER, make_spec(n=1))
-    world.plan()
-    world.solve({"together, a pen": "7", "together?": "17"})
-    with Grader(workers=1) as grader:
-        while world.judge(grader):
-            if world.plan():
-                world.solve({"together, a pen": "7", "together?": "17"})
-    assert world.statuses()[-1] == (CHANGED, "rejected", True)
-    (again,) = world.claim()
-    assert again.round == 1
-    (line,) = [line for line in asked(world, again).splitlines() if line.startswith("Wrong: ")]
+    world = World(
+        tmp_path,
+        make_spec(n=1, content_attempts=1),
+        (OTHER,),
+        proposed=[proposals(CHANGED), proposals(CHANGED)],
+        answers={"together, a pen": "7", "together?": "17"},
+    )
+    world.work()
+    assert world.final() == {CHANGED: "rejected"}
+    (line,) = wrong_lines(world.prompts()[1])
     assert "other answers than the problem" in line
     assert not [number for number in ("17", "7") if number in line.split()]
 
 
+def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
+    """Return a run whose first candidate a person reviews while the solver answers."""
+    world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
+    solve = world.endpoints["s"].say
+    reviews = iter([decision])
+
+    def solve_and_review(request: Request) -> Said:
+        for first in reviews:
+            review(world, first, "it is 12 anyway")
+        return solve(request)
+
+    world.endpoints["s"].say = solve_and_review
+    return world
+
+
 @pytest.mark.parametrize(("decision", "told"), [("rejected", True), ("accepted", False)])
 def test_a_review_is_told_without_its_words(tmp_path: Path, decision: str, told: bool) -> None:
-    world = failed_first_round(tmp_path, GOOD[0], QUESTION, make_spec(n=2, content_attempts=1))
-    review(world, decision, "it is 12 anyway")
-    assert world.plan() == 1
-    (again,) = world.claim()
-    prompt = asked(world, again)
-    assert ("Wrong: a reader found that it is not the same problem" in prompt) == told
-    assert "anyway" not in prompt
+    world = reviewed_meanwhile(tmp_path, decision, GOOD[0], *[proposals(GOOD[1])] * 2)
+    world.work()
+    again = world.prompts()[2]
+    assert ("Wrong: a reader found that it is not the same problem" in again) == told
+    assert "anyway" not in again
 
 
-def test_what_is_told_is_fixed_when_the_cell_is_made(tmp_path: Path) -> None:
-    world = failed_first_round(tmp_path, GOOD[0], QUESTION, make_spec(n=1))
-    review(world, "rejected", "no")
-    world.plan()
-    (again,) = world.claim()
-    before = asked(world, again)
+def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
+    world = reviewed_meanwhile(tmp_path, "rejected", GOOD[0], QUESTION.text, proposals(*GOOD))
+    world.work(max_requests=2 + 11 + 1)  # the last one is an echo
     review(world, "accepted", "yes after all")
-    assert asked(world, again) == before
-    world.fill(again, QUESTION.text)  # an echo: asked again, and told the same
-    world.read()
-    (retry,) = world.claim()
-    assert (retry.round, retry.attempt) == (1, 1)
-    assert asked(world, retry) == before
-    shown = proposing_exchange(world.db, world.run, again.id).prompt[1][1]
-    assert shown == before
+    world.work()
+    told, again = world.prompts()[2:]
+    assert wrong_lines(told)
+    assert told == again
+    with world.db.read() as session:
+        ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
+        assert ask_id is not None
+        assert proposing_exchange(session, ask_id).prompt[1][1] == again
 
 
-def test_runs_of_before_go_on_as_they_began(tmp_path: Path) -> None:
-    stored = json.loads(json.dumps(make_spec(n=1).to_json()))
-    stored["request_version"] = "1"
-    spec = RunSpec.from_json(stored)
-    assert spec.to_json() == stored
-    world = failed_first_round(tmp_path, QUESTION.text + " " + BAD_NUMBER, QUESTION, spec)
-    assert world.plan() == 1
-    (again,) = world.claim()
-    assert set(again.payload) == {"count", "seed"}
-    assert "Wrong" not in asked(world, again)
-    assert "these earlier rewrites:\n" in asked(world, again)
-
-
-def test_only_the_latest_are_told_and_each_in_one_short_line(tmp_path: Path) -> None:
-    world = failed_first_round(tmp_path, QUESTION.text + " " + BAD_NUMBER, QUESTION, make_spec(n=1))
-    with world.db.write() as session:
-        (status,) = current_statuses(session, world.run.id)
-        long = {"name": "number_missing", "severity": "fatal", "detail": "so\nlong " * 100}
-        session.add(
-            VerdictRow(
-                candidate_id=status.candidate_id,
-                run_id=world.run.id,
-                status="rejected",
-                reason="so long",
-                final=True,
-                evidence={"findings": [long]},
-                created_at=utc_now(),
-            )
-        )
-        session.flush()
-        reasons = read_reasons(session, world.run.id, [status])
-    (line,) = reasons.values()
+def test_a_reason_is_one_short_line() -> None:
+    long = {"name": "number_missing", "severity": "fatal", "detail": "so\nlong " * 100}
+    status = make_status()
+    line = failure_reason(status, {"findings": [long]})
     assert len(line) <= REASON_LENGTH
     assert "\n" not in line
-    many: list[CandidateStatus] = [replace(status, ordinal=place) for place in range(EARLIER_SHOWN + 3)]
-    told = latest_reasons(many, reasons)
-    assert [int(place) for place in told] == list(range(3, EARLIER_SHOWN + 3))
 
 
-def test_a_repeated_sibling_is_named_without_its_number(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=2, content_attempts=1))
-    world.plan()
-    (cell,) = world.claim()
-    repeated = GOOD[0].replace("x + 7", "x \\, + 7")
-    world.fill(cell, f"<rephrasing>{GOOD[0]}</rephrasing><rephrasing>{repeated}</rephrasing>")
-    world.read()
-    with world.db.read() as session:
-        statuses = current_statuses(session, world.run.id)
-        (reason,) = read_reasons(session, world.run.id, statuses).values()
-    assert reason == "it repeats another rewrite"
+def test_only_the_latest_candidates_are_told(tmp_path: Path) -> None:
+    changed = [f"If $x + {number} = 19$, what is $x$?" for number in range(20, 31)]
+    world = World(
+        tmp_path,
+        make_spec(n=EARLIER_SHOWN + 3, solvers=(), content_attempts=1),
+        proposed=[proposals(*changed[: EARLIER_SHOWN + 3]), proposals(GOOD[0])],
+    )
+    world.work()
+    told = [place for place, text in enumerate(changed) if text in world.prompts()[1]]
+    assert told == list(range(3, EARLIER_SHOWN + 3))
 
 
-def test_a_leaked_answer_is_not_told_once_more(tmp_path: Path) -> None:
-    leaked = OTHER.text.replace("?", "? They cost $17$ dollars together.")
-    world = failed_first_round(tmp_path, leaked, OTHER, make_spec(n=1))
-    with world.db.read() as session:
-        statuses = current_statuses(session, world.run.id)
-        (reason,) = read_reasons(session, world.run.id, statuses).values()
-    assert "it states the answer" in reason
-    assert "contains the answer" not in reason
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("same_as_sibling", "it repeats another rewrite"), ("answer_leaked", "it states the answer")],
+)
+def test_details_that_say_too_much_are_left_out(name: str, told: str) -> None:
+    finding = {"name": name, "severity": "fatal", "detail": "contains the answer 17 of number 2"}
+    assert failure_reason(make_status(), {"findings": [finding]}) == told
+
+
+def make_status() -> CandidateStatus:
+    return CandidateStatus(
+        *("q_1", "c_1", 0, 0, "llm", "perspectives", "h", "m", "rejected", "because"),
+        reviewed=False,
+        final=True,
+    )

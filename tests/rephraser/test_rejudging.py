@@ -3,12 +3,12 @@
 from pathlib import Path
 
 import pytest
-from hand_filled import CHANGED, GOOD, OTHER, World, make_spec, proposals
+from scripted import CHANGED, GOOD, OTHER, World, make_spec, proposals
 
 from evaluator.grading import Grader
 from rephraser.run.rejudge import Rejudged, judge_again
 from rephraser.tables import VerdictRow
-from rephraser.verdict import BayesRule, OverlapRule, Rule, rule_spec
+from rephraser.verdict import OverlapRule, rule_spec
 from service.errors import InputError
 
 STRICT = OverlapRule(accept_overlap=13)
@@ -16,18 +16,12 @@ STRICT = OverlapRule(accept_overlap=13)
 
 def judged_world(path: Path) -> World:
     """A run with a candidate accepted at the first look; 12 answers of it are stored."""
-    world = World(path, make_spec(n=1, rounds=1))
-    world.plan()
-    world.fill(world.claim()[0], proposals((GOOD[0],)))
-    world.read()
-    world.plan()
-    world.solve({"x": "12"})
-    with Grader(workers=1) as grader:
-        assert world.judge(grader) == 1
+    world = World(path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
+    world.work()
     return world
 
 
-def again(world: World, rule: Rule, *, dry_run: bool = False) -> Rejudged:
+def again(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rejudged:
     with Grader(workers=1) as grader:
         return judge_again(world.db, world.run, rule, grader, dry_run=dry_run, report=lambda *_: None)
 
@@ -61,32 +55,29 @@ def test_a_dry_run_stores_nothing_and_the_same_rule_adds_nothing(tmp_path: Path)
     same = again(world, world.spec.rule)
     assert (same.judged, same.changes, same.stored) == (1, (), 0)
     assert world.statuses() == before
-    assert world.plan() == 0  # nobody is asked
+    assert world.work().sent == 0
 
 
 def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
     world = judged_world(tmp_path)
-    bayes = again(world, BayesRule(), dry_run=True)
-    assert (bayes.judged, bayes.too_few) == (1, 0)
     more = again(world, OverlapRule(looks=(16,)))
     assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
     later = again(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
     assert later.after == {"undecided": 1}  # the look at 16 has no answers
 
 
-def test_what_structure_rejected_and_what_waits_is_left_alone(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=2, rounds=1), (OTHER,))
-    world.plan()
-    same = OTHER.text.replace("  ", " ")
-    world.fill(world.claim()[0], proposals((CHANGED, same.upper())))
-    world.read()
+def test_candidates_without_compared_answers_and_undecided_ones_are_left_alone(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=2, rounds=1, content_attempts=1),
+        (OTHER,),
+        proposed=[proposals(CHANGED, OTHER.text.upper())],
+        answers={"They cost": "7", "together": "17"},
+    )
+    world.work(max_requests=1)
     found = again(world, STRICT)
-    assert found.judged == 0
-    assert found.waiting == 1
-    world.plan()
-    world.solve({"They cost": "7", "together": "17"})
-    with Grader(workers=1) as grader:
-        world.judge(grader)
+    assert (found.judged, found.waiting) == (0, 1)
+    world.work()
     plain = again(world, OverlapRule.plain())
     assert (plain.judged, plain.changes, plain.waiting) == (1, (), 0)
 

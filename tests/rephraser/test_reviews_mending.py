@@ -3,13 +3,11 @@
 from pathlib import Path
 
 import pytest
-from hand_filled import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
+from scripted import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 
-from evaluator.grading import Grader
 from rephraser.reviews.mending import MENDER, Mended, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.plan import open_slots
 from rephraser.tables import candidate_id
 from service.errors import InputError, NotFoundError
 
@@ -19,22 +17,15 @@ MENDED = "If $x + 7 = 19$, which value has $x$?"
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    """A run in which one of two candidates was rejected by its answers; it has no rounds left."""
-    world = World(tmp_path, make_spec(n=2, rounds=1, min_distance=0.0))
-    world.plan()
-    for cell in world.claim():
-        world.fill(cell, proposals((GOOD[0], BAD_NUMBER)))
-    world.read()
-    work(world, {"x + 8": "11", "x": "12"})
+    """A run that has ended, in which one of two candidates was rejected by its answers."""
+    world = World(
+        tmp_path,
+        make_spec(n=2, rounds=1, min_distance=0.0),
+        proposed=[proposals(GOOD[0], BAD_NUMBER)],
+        answers={"x + 8": "11", "": "12"},
+    )
+    world.work()
     return world
-
-
-def work(world: World, answers: dict[str, str]) -> None:
-    """Answer and judge until nothing is open."""
-    with Grader(workers=1) as grader:
-        while world.plan():
-            world.solve(answers)
-            world.judge(grader)
 
 
 def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> Mended:
@@ -47,42 +38,30 @@ def statuses(world: World) -> dict[str, CandidateStatus]:
         return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
 
 
-def test_it_is_checked_and_judged_as_any_other_and_the_old_one_stays(world: World) -> None:
+def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(world: World) -> None:
     assert statuses(world)[OLD].status == "rejected"
     before = statuses(world)[OLD]
     mended = mend(world)
     pending = statuses(world)[mended.candidate_id]
-    assert (pending.status, pending.proposer, pending.mended_from, pending.mended_by) == (
-        None,
-        MENDER,
-        OLD,
-        "ada",
-    )
+    assert (pending.status, pending.final, pending.proposer) == ("unverified", False, MENDER)
+    assert (pending.mended_from, pending.mended_by) == (OLD, "ada")
     assert (pending.strategy, pending.model, pending.round) == (before.strategy, before.model, before.round)
-    world.read()
-    assert statuses(world)[mended.candidate_id].status == "unverified"
-    work(world, {"x": "12"})
+    outcome = world.work()
+    assert (outcome.done, outcome.open, outcome.sent) == (1, 0, 3)  # twelve answers
     judged = statuses(world)
     assert judged[mended.candidate_id].status == "accepted"
     assert judged[OLD] == before
-    with world.db.read() as session:
-        assert open_slots(session, world.run.id, world.spec) == []  # it fills the slot of the old one
 
 
 def test_a_mended_text_that_asks_nothing_is_rejected_by_its_structure(world: World) -> None:
     mended = mend(world, "We know that $x + 7 = 19$.")
-    world.read()
     assert statuses(world)[mended.candidate_id].status == "rejected"
 
 
 def test_a_mended_text_may_be_like_the_one_that_it_mends(tmp_path: Path) -> None:
-    world = World(tmp_path, make_spec(n=1, rounds=1, min_distance=0.3))
-    world.plan()
-    for cell in world.claim():
-        world.fill(cell, proposals((GOOD[0],)))
-    world.read()
+    world = World(tmp_path, make_spec(n=1, rounds=1, min_distance=0.3), proposed=[proposals(GOOD[0])])
+    world.work()
     mended = mend(world, GOOD[0].replace("value", "true value"), of=candidate_id(QUESTION.id, GOOD[0]))
-    world.read()
     assert statuses(world)[mended.candidate_id].status == "unverified"
 
 

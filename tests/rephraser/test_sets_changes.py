@@ -141,19 +141,18 @@ def test_questions_and_neighbors_that_come_and_go(empty: Database) -> None:
 def test_verdicts_and_other_fields(empty: Database) -> None:
     found = diff_of(
         empty,
-        [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",), 0.5), SUM])],
+        [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])],
         [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])],
     )
 
     assert [(change.question_id, change.fields) for change in found.changed] == [
         (FIVE, ("model",)),
-        (FIVE, ("verdict", "posterior")),
+        (FIVE, ("verdict",)),
     ]
     (change,) = found.verdicts_changed
     assert change.before is not None
     assert change.after is not None
     assert (change.before.verdict, change.after.verdict) == ("undecided", "accepted")
-    assert (change.before.posterior, change.after.posterior) == (0.5, 0.998765)
     assert found.reordered == ()
     assert (found.added, found.removed) == ((), ())
 

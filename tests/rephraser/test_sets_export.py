@@ -23,14 +23,14 @@ ASKED: list[Asked] = [
         ODD,
         "4",
         [
-            Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007", posterior=1.0),
-            Proposed("f of 8?", posterior=None),
+            Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"),
+            Proposed("f of 8?"),
         ],
     ),
     (
         "What is 2+3?",
         "5",
-        [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?", posterior=1 / 3)],
+        [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")],
     ),
     ("Double 8.", "", []),
 ]
@@ -92,7 +92,7 @@ def test_a_row_holds_question_answer_and_neighbors(
         "strategy_hash": make_spec().strategies[0].hash,
         "model": "test/proposer",
         "verdict": "accepted",
-        "posterior": 0.333333,
+        "posterior": None,
         "reviewed": True,
         "likeness": 0.5714,
         "solver": None,
@@ -353,7 +353,21 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert loaded.features["neighbors"].feature["reviewed"] == Value("bool")
     assert loaded.features["neighbors"].feature["neighbor_right"] == Value("int64")
     assert loaded[0]["question"] == ODD
-    assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, 1.0]
+    assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, None]
+
+
+def test_posteriors_of_earlier_sets_are_kept(db: Database, header: SetHeader, tmp_path: Path) -> None:
+    sets.export_file(db, "math", tmp_path / "out.jsonl", "jsonl")
+    rows = read_rows(tmp_path / "out.jsonl")
+    rows[1]["neighbors"][0]["posterior"] = 1 / 3
+    (tmp_path / "old.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    old = sets.import_set(db, tmp_path / "old.jsonl", "old").header
+
+    assert old.content_hash != header.content_hash
+    sets.export_file(db, "old", tmp_path / "again.jsonl", "jsonl")
+    assert read_rows(tmp_path / "again.jsonl")[1]["neighbors"][0]["posterior"] == 0.333333
+    assert sets.import_set(db, tmp_path / "again.jsonl", "again").header.content_hash == old.content_hash
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:

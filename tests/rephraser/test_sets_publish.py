@@ -2,7 +2,6 @@ import pytest
 from runs import Asked, Proposed, add_review, add_run, make_spec, neighbor_texts
 
 from rephraser import sets
-from rephraser.sets import SetEntry
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question
@@ -13,11 +12,11 @@ ASKED: list[Asked] = [
         "What is 2+3?",
         "5",
         [
-            Proposed("Again: add 2 to 3.", round=1, posterior=0.97),
-            Proposed("Add 2 and 3.", posterior=0.9999996),
-            Proposed("Add 2 and 4.", ("rejected",), 0.001),
-            Proposed("Sum up 2 and 3.", strategy="format", posterior=0.95),
-            Proposed("2 and 3 make?", ("undecided",), 0.5),
+            Proposed("Again: add 2 to 3.", round=1),
+            Proposed("Add 2 and 3."),
+            Proposed("Add 2 and 4.", ("rejected",)),
+            Proposed("Sum up 2 and 3.", strategy="format"),
+            Proposed("2 and 3 make?", ("undecided",)),
         ],
     ),
     ("Halve 8.", "4", [Proposed("What is half of 8?", ("undecided", "accepted"), model="other/model")]),
@@ -119,7 +118,6 @@ def test_filters(db: Database) -> None:
 
     sets.publish(db, "by-strategy", run="run", strategies=["format"])
     sets.publish(db, "by-model", run="run", models=["other/model"])
-    sets.publish(db, "sure", run="run", min_posterior=0.96, models=["test/proposer"])
 
     assert neighbor_texts(db, "by-strategy")["What is 2+3?"] == ["Sum up 2 and 3."]
     assert neighbor_texts(db, "by-strategy")["Halve 8."] == []
@@ -129,19 +127,19 @@ def test_filters(db: Database) -> None:
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-    assert neighbor_texts(db, "sure")["What is 2+3?"] == ["Again: add 2 to 3.", "Add 2 and 3."]
 
 
-def test_reviews_override_verdicts_and_pass_the_posterior_filter(db: Database) -> None:
+def test_reviews_override_verdicts(db: Database) -> None:
     add_run(db, "run", ASKED)
     add_review(db, SUM, "Add 2 and 3.", "rejected")
     add_review(db, SUM, "2 and 3 make?", "accepted")
 
-    header = sets.publish(db, "math", run="run", min_posterior=0.96).header
+    header = sets.publish(db, "math", run="run").header
 
     with db.read() as session:
         entry = sets.load_set(session, "math").entries[0]
     assert [(item.text, item.verdict, item.reviewed) for item in entry.neighbors] == [
+        ("Sum up 2 and 3.", "accepted", False),
         ("Again: add 2 to 3.", "accepted", False),
         ("2 and 3 make?", "accepted", True),
     ]
@@ -160,7 +158,7 @@ def test_only_with_neighbors_leaves_the_others_out_and_counts_them(db: Database)
 def test_the_spec_holds_the_whole_run_the_selection_and_the_packages(db: Database) -> None:
     run = add_run(db, "run", ASKED)
 
-    spec = sets.publish(db, "math", run=run.id[:12], n=1, min_posterior=0.5).header.spec
+    spec = sets.publish(db, "math", run=run.id[:12], n=1).header.spec
 
     assert spec["runs"][0]["id"] == run.id
     assert spec["runs"][0]["spec"] == make_spec().to_json()
@@ -170,7 +168,6 @@ def test_the_spec_holds_the_whole_run_the_selection_and_the_packages(db: Databas
         "include": ["accepted"],
         "strategies": [],
         "models": [],
-        "min_posterior": 0.5,
         "only_with_neighbors": False,
         "min_distance": 0.0,
         "prefer": "any",
@@ -179,22 +176,12 @@ def test_the_spec_holds_the_whole_run_the_selection_and_the_packages(db: Databas
     assert {"python", "tagrpo"} <= set(spec["packages"])
 
 
-def test_posteriors_are_stored_with_six_digits(db: Database) -> None:
-    add_run(db, "run", ASKED)
-    sets.publish(db, "math", run="run")
-
-    with db.read() as session:
-        entry: SetEntry = sets.load_set(session, "math").entries[0]
-
-    assert [neighbor.posterior for neighbor in entry.neighbors] == [0.95, 0.97, 1.0]
-
-
 def test_the_same_content_again_makes_no_version(db: Database) -> None:
     add_run(db, "run", ASKED)
     first = sets.publish(db, "math", run="run", n=2)
 
     # The selection reads differently, what it takes is the same.
-    again = sets.publish(db, "math", run="run", n=2, min_posterior=0.1)
+    again = sets.publish(db, "math", run="run", n=2, models=["test/proposer", "other/model"])
 
     assert (again.created, again.header) == (False, first.header)
     with db.read() as session:
@@ -224,7 +211,7 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
         ("math", {"n": 0}, "at least 1"),
         ("math", {"include": ("good",)}, "cannot include good"),
         ("math", {"include": ()}, "cannot include nothing"),
-        ("math", {"min_posterior": 1.5}, "between 0 and 1"),
+        ("math", {"min_distance": 1.5}, "between 0 and 1"),
         ("math", {"strategies": ("absent",)}, "no candidate of run 'run' fits"),
     ],
 )

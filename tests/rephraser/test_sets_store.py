@@ -16,7 +16,7 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 
 ASKED: list[Asked] = [
-    ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.", posterior=0.9)]),
+    ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.")]),
     ("Halve 8.", "4", [Proposed("What is half of 8?")]),
     ("Double 8.", "16", []),
 ]
@@ -178,7 +178,7 @@ def test_a_publication_that_fails_leaves_nothing(db: Database, monkeypatch: pyte
 
 
 TAMPERING = {
-    "UPDATE neighbor_set_members SET posterior = 0.5 WHERE posterior = 0.9": "members have changed",
+    "UPDATE neighbor_set_members SET posterior = 0.5 WHERE position = 2": "members have changed",
     "UPDATE neighbor_set_members SET verdict = 'rejected' WHERE position = 2": "neighbors_by_verdict",
     "DELETE FROM neighbor_set_members WHERE position = 2": "the members give neighbors = 2, the set says 3",
     "DELETE FROM neighbor_set_questions WHERE position = 0": "3 neighbors are stored, 1 belong to",

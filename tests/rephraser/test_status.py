@@ -9,18 +9,18 @@ SUM = make_question("What is 2+3?", "5")
 
 def test_the_newest_verdict_of_the_run_counts(db: Database) -> None:
     run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("unverified", "undecided"))])])
-    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted", 0.75)
+    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted")
 
     with db.read() as session:
         (status,) = current_statuses(session, run.id)
 
-    assert (status.status, status.posterior, status.reviewed, status.final) == ("accepted", 0.75, False, True)
+    assert (status.status, status.reviewed, status.final) == ("accepted", False, True)
     assert status.reason == "accepted by the test"
 
 
 def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
-    first = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("rejected",), 0.01)])])
-    second = add_run(db, "two", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("undecided",), 0.4)])])
+    first = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("rejected",))])])
+    second = add_run(db, "two", [(SUM.text, "5", [Proposed("Add 2 and 3.", ("undecided",))])])
     with db.read() as session:
         before = [current_statuses(session, run.id)[0].status for run in (first, second)]
 
@@ -34,13 +34,12 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         ("accepted", "second look", True, True),
         ("accepted", "second look", True, True),
     ]
-    assert [s.posterior for s in after] == [0.01, 0.4]
 
 
 def test_a_review_holds_after_a_later_verdict(db: Database) -> None:
     run = add_run(db, "one", [(SUM.text, "5", [Proposed("Add 2 and 3.")])])
     add_review(db, SUM, "Add 2 and 3.", "rejected")
-    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted", 0.99)
+    add_verdict(db, run, SUM, "Add 2 and 3.", "accepted")
 
     with db.read() as session:
         assert current_statuses(session, run.id)[0].status == "rejected"
@@ -52,7 +51,7 @@ def test_not_judged_has_no_status(db: Database) -> None:
     with db.read() as session:
         (status,) = current_statuses(session, run.id)
 
-    assert (status.status, status.posterior, status.reason, status.final) == (None, None, "", False)
+    assert (status.status, status.reason, status.final) == (None, "", False)
 
 
 def test_order_and_one_question(db: Database) -> None:

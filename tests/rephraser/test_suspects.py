@@ -4,12 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hand_filled import GOOD, OTHER, QUESTION, World, make_spec, proposals
+from scripted import GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select
 
-from evaluator.grading import Grader
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.judge import judge_answers
 from rephraser.tables import CandidateRow
 from rephraser.views.questions import QuestionFilters, page_questions
 from rephraser.views.runs import summarize
@@ -24,15 +22,14 @@ PENS = (
 
 def solved(path: Path, answers: dict[str, str]) -> World:
     """Two questions with two candidates each, answered and judged; the golds are 12 and 17."""
-    world = World(path, make_spec(rounds=1), (QUESTION, OTHER))
-    world.plan()
-    for cell in world.claim():
-        world.fill(cell, proposals(GOOD if cell.subject_id == QUESTION.id else PENS))
-    world.read()
-    with Grader(workers=1) as grader:
-        while world.plan():
-            world.solve(answers)
-            judge_answers(world.db, world.run.id, world.spec, grader, report=lambda *_: None)
+    world = World(
+        path,
+        make_spec(rounds=1),
+        (QUESTION, OTHER),
+        proposed={QUESTION.id: [proposals(*GOOD)], OTHER.id: [proposals(*PENS)]},
+        answers=answers,
+    )
+    world.work()
     return world
 
 

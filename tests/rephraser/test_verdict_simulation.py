@@ -11,14 +11,14 @@ import pytest
 from numpy.random import default_rng
 
 from benchmarks.studies import verdict_simulation as simulation
-from rephraser.verdict import BayesRule, OverlapRule, Rule, Verdict
+from rephraser.verdict import OverlapRule, Verdict
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = Path(os.environ.get("TAGRPO_DATA", ROOT.parent / "shared" / "data"))
 CASES = 400
 
 
-def shares(cases: list[simulation.Case], rule: Rule) -> tuple[float, float]:
+def shares(cases: list[simulation.Case], rule: OverlapRule) -> tuple[float, float]:
     """Accepted and rejected share."""
     verdicts = [simulation.decide(case, rule)[0] for case in cases]
     return verdicts.count(Verdict.ACCEPTED) / len(cases), verdicts.count(Verdict.REJECTED) / len(cases)
@@ -60,7 +60,6 @@ def test_broken_candidates_are_seldom_accepted(
     accepted, rejected = shares(broken(kind), OverlapRule())
     assert accepted < most_accepted
     assert rejected > least_rejected
-    assert shares(broken(kind), BayesRule())[0] < 0.1
 
 
 def test_a_usual_mistake_that_became_the_answer_is_accepted_less_often_than_by_the_plain_rule() -> None:

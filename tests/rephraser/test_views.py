@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from runs import Proposed, add_review, add_run, open_empty
+from runs import Proposed, add_ask, add_review, add_run, completion, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
@@ -15,7 +15,6 @@ from rephraser.views.evidence import (
     AnswerClass,
     FoundFinding,
     page_answers,
-    read_answer_texts,
     read_evidence,
 )
 from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
@@ -38,7 +37,6 @@ EVIDENCE = {
     "overlap": 2,
     "new_top": 10,
     "original_top": 30,
-    "log_bayes_factor": -3.5,
     "solvers": ["solver_1"],
     "by_solver": {"m": {"original": 32, "candidate": 12}},
 }
@@ -164,8 +162,8 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
     with db.write() as session:
         session.execute(
             text(
-                "INSERT INTO verdicts (candidate_id, run_id, status, posterior, reason, final, evidence, "
-                "created_at) SELECT candidate_id, run_id, 'rejected', 0.01, 'new answer', true, :e, '' "
+                "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, "
+                "created_at) SELECT candidate_id, run_id, 'rejected', 'new answer', true, :e, '' "
                 "FROM proposals WHERE question_id = :q AND strategy = 'format'"
             ),
             {"e": json.dumps(EVIDENCE), "q": question.id},
@@ -183,7 +181,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
         by_text = {card.text: card for card in cards}
         assert set(by_text) == {"Add one to 2.", "2 plus one?", "Third of 2."}
         card = by_text["2 plus one?"]
-        assert (card.status, card.verdict, card.standing.posterior) == ("accepted", "rejected", 0.01)
+        assert (card.status, card.verdict) == ("accepted", "rejected")
         assert (card.reviewer, card.review_reason, card.verdict_reason) == (
             "tester",
             "the same to me",
@@ -194,7 +192,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
             AnswerClass("7", 1, 10, False),
         )
         assert card.evidence.findings == (FoundFinding("unit_lost", "warning", "km became m"),)
-        assert (card.evidence.log_bayes_factor, card.evidence.original_unparsed) == (-3.5, 1)
+        assert card.evidence.original_unparsed == 1
         pending = by_text["Third of 2."]
         assert (pending.status, pending.verdict, pending.standing.final) == ("pending", None, False)
         assert pending.evidence == read_evidence({})
@@ -203,25 +201,13 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
             page_candidates(session, CandidateFilters(question_id=question.id), after=10**6)
 
 
-def test_answers_are_read_from_the_stored_bodies(db: Database) -> None:
-    body = {"choices": [{"message": {"content": f"answer {n}"}, "finish_reason": "stop"} for n in range(2)]}
-    from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
-
+def test_answers_are_read_from_the_stored_replies(db: Database) -> None:
     with db.write() as session:
         run_id = str(session.scalar(text("SELECT id FROM runs WHERE name = 'first'")))
-        add_cells(session, run_id, [CellPlan("solver_1", "answer", "q_1", 0, 0, 0)])
-        (cell,) = claim_cells(session, run_id, "solver_1", owner="w", limit=1)
-        fill_cell(session, cell.id, json.dumps(body), Receipt("m", 1, 1, 0.0, 1, 0.1))
-        for ordinal in range(2):
-            session.execute(
-                text(
-                    "INSERT INTO answers (cell_id, solver_id, subject_id, ordinal, choice, extracted, "
-                    "finish_reason) VALUES (:c, 'solver_1', 'q_1', :o, :o, '7', 'stop')"
-                ),
-                {"c": cell.id, "o": ordinal},
-            )
+        for place in (2, 0):
+            said = [f"It is \\boxed{{{place + n}}}." for n in range(2)]
+            add_ask(session, run_id, completion(*said), scope="solver_1", about="q_1", place=place)
     with db.read() as session:
-        first, second = page_answers(session, "q_1", "solver_1")
-        assert (first.ordinal, second.ordinal, first.extracted) == (0, 1, "7")
-        texts = read_answer_texts(session, [first.id, second.id, 99])
-        assert texts == {first.id: "answer 0", second.id: "answer 1"}
+        found = page_answers(session, "q_1", "solver_1", limit=3)
+    assert [(one.ordinal, one.extracted) for one in found] == [(0, "0"), (1, "1"), (2, "2")]
+    assert (found[0].text, found[0].finish_reason) == ("It is \\boxed{0}.", "stop")

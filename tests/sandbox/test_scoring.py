@@ -87,7 +87,6 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
                     candidate_id=identity,
                     run_id=run_id,
                     status=status,
-                    posterior=0.5,
                     reason="by hand",
                     final=True,
                     evidence=evidence,

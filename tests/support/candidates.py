@@ -16,9 +16,9 @@ ASKED: list[Asked] = [
         SUM.text,
         SUM.answer,
         [
-            Proposed("Add 2 and 3.", ("unverified", "accepted"), 0.99),
+            Proposed("Add 2 and 3.", ("unverified", "accepted")),
             Proposed("Add 2 and [b]4[/b].", ("rejected",), strategy="format"),
-            Proposed("2 and 3 make \x1b[2Jwhat?", ("undecided",), 0.5),
+            Proposed("2 and 3 make \x1b[2Jwhat?", ("undecided",)),
         ],
     ),
     (HALF.text, HALF.answer, [Proposed("What is half of 8?"), Proposed("8 halves?", ())]),

@@ -14,8 +14,8 @@ MADE: Mapping[str, str] = {
         SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
     "run_spending": """
         SELECT run_id, kind, model, COUNT(*), COALESCE(SUM(prompt_tokens), 0),
-               COALESCE(SUM(completion_tokens), 0), SUM(COALESCE(cost_pico, worst_pico, 0)),
-               SUM(CASE WHEN cost_pico IS NULL THEN COALESCE(worst_pico, 0) ELSE 0 END),
+               COALESCE(SUM(completion_tokens), 0), CAST(SUM(COALESCE(cost_pico, worst_pico, 0)) AS BIGINT),
+               CAST(SUM(CASE WHEN cost_pico IS NULL THEN COALESCE(worst_pico, 0) ELSE 0 END) AS BIGINT),
                COUNT(*) FILTER (WHERE cost_pico IS NULL AND worst_pico IS NULL)
         FROM asks WHERE state <> 'sent' AND run_id IS NOT NULL GROUP BY 1, 2, 3""",
     "sample_counts": """
@@ -86,10 +86,7 @@ ON_POSTGRESQL = {
 
 NO_ZEROS = {
     "question_set_counts": 1,
-    "run_cell_counts": 3,
     "run_spending": 3,
-    "run_reserved": 1,
-    "run_minutes": 2,
     "standing_counts": 6,
 }
 """Tables of which rows may stay with zeros only, and the columns of their keys."""

@@ -12,7 +12,7 @@ from service.database import Database
 LARGE = frozenset(
     (
         *("questions", "candidates", "proposals", "verdicts", "standings", "candidate_findings"),
-        *("cells", "run_cells", "cell_bodies", "answers", "question_set_members"),
+        *("asks", "ask_bodies", "tasks", "notes", "question_set_members"),
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
         *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_tokens"),
         "rollout_prompts",

@@ -4,6 +4,7 @@
 `open_empty(path)` for a database to put them in.
 """
 
+import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +13,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sqlalchemy import insert
+from sqlalchemy import insert, update
+from sqlalchemy.orm import Session
 
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
+from service.asks.ask import pack
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions import Question, make_question, store_questions
 from service.questions.images import PLACEHOLDER
 from service.runs.store import Run, finish_run, open_run
+from service.runs.tables import PICO_PER_USD
 
 STRATEGIES = (
     Strategy("perspectives", "5", "other words, other order", "Say it in other words."),
@@ -35,7 +41,6 @@ class Proposed:
 
     text: str
     verdicts: tuple[str, ...] = ("accepted",)
-    posterior: float | None = 0.9987654321
     strategy: str = "perspectives"
     model: str = "test/proposer"
     round: int = 0
@@ -114,7 +119,7 @@ def add_run(
                 {
                     "question_id": question.id,
                     "candidate_id": identity,
-                    "cell_id": None,
+                    "ask_id": None,
                     "proposer": spec.proposer,
                     "strategy": item.strategy,
                     "strategy_hash": hashes.get(item.strategy, ""),
@@ -123,9 +128,7 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            verdicts += [
-                _verdict(identity, status, item.posterior, now, item.right) for status in item.verdicts
-            ]
+            verdicts += [_verdict(identity, status, now, item.right) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
@@ -137,6 +140,9 @@ def add_run(
             question_ids=[question.id for question in questions],
             versions={"tagrpo": "0.0.test"},
         )
+        add_tasks(session, run.id, [question.id for question in questions])
+        if finished:
+            session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         for table, rows in ((ProposalRow, proposals), (VerdictRow, verdicts)):
             if rows:
                 session.execute(insert(table), [{**row, "run_id": run.id} for row in rows])
@@ -144,11 +150,9 @@ def add_run(
     return run
 
 
-def add_verdict(
-    db: Database, run: Run, question: Question, text: str, status: str, posterior: float | None = None
-) -> None:
+def add_verdict(db: Database, run: Run, question: Question, text: str, status: str) -> None:
     """Append a verdict on a candidate."""
-    row = _verdict(candidate_id(question.id, text), status, posterior, utc_now())
+    row = _verdict(candidate_id(question.id, text), status, utc_now())
     with db.write() as session:
         session.execute(insert(VerdictRow).values(run_id=run.id, **row))
 
@@ -183,15 +187,12 @@ def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
 def _verdict(
     candidate: str,
     status: str,
-    posterior: float | None,
     now: str,
     right: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
-    compared = status in {"accepted", "rejected", "undecided"}
     return {
         "candidate_id": candidate,
         "status": status,
-        "posterior": posterior if compared else None,
         "reason": f"{status} by the test",
         "final": True,
         "evidence": {} if right is None else {"counts": _counts(*right)},
@@ -209,3 +210,36 @@ def _counts(question: int, candidate: int) -> dict[str, Any]:
         "candidate_unparsed": 0,
         "unknown_pairs": 0,
     }
+
+
+def add_ask(
+    session: Session,
+    run_id: str,
+    reply: str | None,
+    *,
+    prompt: Sequence[tuple[str, str]] = (("user", "asked"),),
+    tokens: tuple[int, int] = (1, 1),
+    usd: float | None = 0.0,
+    state: str = ANSWERED,
+    error: str | None = None,
+    **columns: Any,
+) -> int:
+    """Store a request that has ended, with its bodies; by default an answer in the scope of the run."""
+    request = {"messages": [{"role": role, "content": content} for role, content in prompt]}
+    cost = None if usd is None else round(usd * PICO_PER_USD)
+    values = {"scope": run_id, "kind": "answer", "about": "", "place": 0, "model": "m"} | columns
+    attempt = Attempt(
+        os.urandom(16), run_id, **values, worker=0, worst_pico=cost, body=pack(json.dumps(request))
+    )
+    [ask_id] = begin(session, [attempt])
+    assert isinstance(ask_id, int)
+    stored = None if reply is None else pack(reply)
+    end(session, [Ended(ask_id, state, cost, *tokens, reply=stored, error=error)])
+    return ask_id
+
+
+def completion(*texts: str) -> str:
+    """Return a server's reply with these texts."""
+    return json.dumps(
+        {"choices": [{"message": {"content": each}, "finish_reason": "stop"} for each in texts]}
+    )

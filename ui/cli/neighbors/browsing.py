@@ -98,13 +98,12 @@ def print_page(run_name: str, page: "Page") -> None:
                 card.candidate_id[: output.ID_SHOWN],
                 standing.question_id[: output.ID_SHOWN],
                 f"{card.status} (review)" if standing.reviewed else card.status,
-                standing.posterior,
                 standing.strategy,
                 output.one_line(card.text, HALF_SHOWN),
                 output.one_line(standing.reason, HALF_SHOWN),
             ]
         )
-    output.table(["candidate", "question", "status", "posterior", "strategy", "text", "reason"], rows)
+    output.table(["candidate", "question", "status", "strategy", "text", "reason"], rows)
     output.say_next(page.after, page.total)
 
 
@@ -199,10 +198,7 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
             f"overlap {evidence['overlap']}",
             f"largest new answer {evidence['new_top']}",
             f"original's largest {evidence['original_top']}",
-            f"log Bayes factor {evidence['log_bayes_factor']:.2f}",
         ]
-        if verdict.posterior is not None:
-            parts.append(f"posterior {verdict.posterior:.4f}")
         output.say("  " + ", ".join(parts))
         for solver, drawn in evidence.get("by_solver", {}).items():
             output.say(

@@ -1,8 +1,8 @@
-"""`tagrpo neighbors judge`: stored answers judged again by another rule or with other thresholds."""
+"""`tagrpo neighbors judge`: judge stored answers again with other thresholds."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 from typer import Option
@@ -13,109 +13,68 @@ from ui.cli.settings import Db, RunArgument
 
 if TYPE_CHECKING:
     from rephraser.run.rejudge import Rejudged
-    from rephraser.verdict import Rule
+    from rephraser.verdict import OverlapRule
 
 CHANGES_SHOWN = 20
 
 
-RuleName = Literal["overlap", "bayes"]
-
-
 @dataclass(frozen=True)
 class VerdictRule:
-    """The rule of the verdict and its thresholds; None leaves the rule's own."""
+    """Thresholds of the verdict; None leaves those of the run, or the defaults of a new one."""
 
-    panel: ClassVar[str] = "The rule of the verdict"
+    panel: ClassVar[str] = "Thresholds of the verdict"
 
-    rule: Annotated[RuleName | None, Option(help="Rule of the verdict; the run's own by default.")] = None
-    accept: Annotated[
-        float | None,
-        Option(
-            help="Accept from this many shared answers on (overlap, 9), or from this posterior (bayes, .99)."
-        ),
-    ] = None
-    reject: Annotated[
-        float | None,
-        Option(
-            help="Reject from this many equal new answers on (overlap, 11), or to this posterior (bayes, "
-            ".01)."
-        ),
-    ] = None
+    accept: Annotated[int | None, Option(help="Accept from this many shared answers on; default 9.")] = None
+    reject: Annotated[int | None, Option(help="Reject from this many equal new answers on; default 11.")] = (
+        None
+    )
     flagged_more: Annotated[
         int | None,
         Option(
             min=0,
-            help="overlap: shared answers asked for in addition where structure speaks against a candidate "
-            "(2).",
+            help="Shared answers asked for in addition if findings speak against a candidate; default 2.",
         ),
     ] = None
     question_samples: Annotated[
-        int | None, Option(min=1, help="Answers drawn once for a question (overlap 32, bayes 16).")
+        int | None, Option(min=1, help="Answers drawn once for a question; default 32.")
     ] = None
     looks: Annotated[
         str | None,
         Option(
-            help="Numbers of answers to a candidate at which a verdict may fall, as in 12,16. Thresholds of "
-            "overlap that are not given follow in proportion."
+            help="Numbers of answers to a candidate at which a verdict may fall; default 12,16. Thresholds "
+            "that are not given follow in proportion."
         ),
     ] = None
 
-    def make(self, base: "Rule | None" = None) -> "Rule":
-        """Return the named rule with what was given changed; without a name `base`, with the same changed.
+    def make(self, base: "OverlapRule | None" = None) -> "OverlapRule":
+        """Return `base`, or the default rule, with what was given changed.
 
         Raises:
             InputError: values that the rule refuses.
-            typer.BadParameter: a value that the rule does not have, or looks that are no numbers.
+            typer.BadParameter: looks that are no numbers.
         """
-        from rephraser.verdict import RULES, BayesRule, OverlapRule
+        from rephraser.verdict import OverlapRule
 
-        rule = base
-        if rule is None or (self.rule is not None and type(rule) is not RULES[self.rule]):
-            rule = RULES[self.rule or "overlap"]()
-        sizes = _given(original_samples=self.question_samples, looks=self._looks())
-        if isinstance(rule, BayesRule):
-            if self.flagged_more is not None:
-                raise typer.BadParameter("--flagged-more belongs to --rule overlap")
-            return replace(rule, **_given(accept=self.accept, reject=self.reject), **sizes)
-        if sizes:
-            rule = OverlapRule.scaled(
-                sizes.get("original_samples", rule.original_samples), sizes.get("looks", rule.looks)
-            )
-        counts = _given(
-            accept_overlap=_count("--accept", self.accept),
-            reject_new=_count("--reject", self.reject),
-            flagged_overlap=self.flagged_more,
-        )
-        return replace(rule, **counts)
-
-    def _looks(self) -> tuple[int, ...] | None:
-        if self.looks is None:
-            return None
-        try:
-            return tuple(int(part) for part in self.looks.split(","))
-        except ValueError:
-            raise typer.BadParameter(
-                f"--looks {self.looks}: give numbers with commas between them, as in 12,16"
-            ) from None
+        rule = base or OverlapRule()
+        if self.question_samples is not None or self.looks is not None:
+            looks = rule.looks if self.looks is None else _numbers(self.looks)
+            rule = OverlapRule.scaled(self.question_samples or rule.original_samples, looks)
+        given = {
+            "accept_overlap": self.accept,
+            "reject_new": self.reject,
+            "flagged_overlap": self.flagged_more,
+        }
+        changes: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        return replace(rule, **changes)
 
 
-@dataclass(frozen=True)
-class NewVerdictRule(VerdictRule):
-    """The rule of a run that begins."""
-
-    rule: Annotated[RuleName, Option(help="Rule of the verdict; docs/verdicts.md compares them.")] = "overlap"
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _count(option: str, value: float | None) -> int | None:
-    if value is None:
-        return None
-    if not float(value).is_integer():  # nor is what is no number, or infinite
-        raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers; give a whole number")
-    return int(value)
+def _numbers(looks: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in looks.split(","))
+    except ValueError:
+        raise typer.BadParameter(
+            f"--looks {looks}: give numbers with commas between them, as in 12,16"
+        ) from None
 
 
 def judge(
@@ -126,12 +85,12 @@ def judge(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Judge the stored answers of a run again by another rule or with other thresholds; nobody is asked.
+    """Judge the stored answers of a run again with other thresholds; no request is sent.
 
-    Verdicts are added with their rule, earlier ones stay, and published sets stay as they are. Reviews count
-    more than verdicts, as ever. `tagrpo resume` goes on with the run's own rule.
+    Verdicts are added with their thresholds; earlier verdicts and published sets stay. Reviews count more
+    than verdicts. `tagrpo resume` goes on with the run's own thresholds.
 
-    Example: [bold]tagrpo neighbors judge math-gpt4 --rule overlap --accept 11 --dry-run[/bold]
+    Example: [bold]tagrpo neighbors judge math-gpt4 --accept 11 --dry-run[/bold]
     """
     from evaluator.grading import Grader
     from rephraser.run.rejudge import judge_again

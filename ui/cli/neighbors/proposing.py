@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from ui.cli import exits, output
 from ui.cli.eval.settings import Engine, EngineUse
-from ui.cli.neighbors.judging import NewVerdictRule
+from ui.cli.neighbors.judging import VerdictRule
 from ui.cli.neighbors.settings import Proposer, RunRequests, Solvers, SpecParts, open_stored
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import DryRun, cap_in_force, log_folder, print_estimates
@@ -52,7 +52,7 @@ def propose(
     ] = None,
     proposer: Proposer,
     solvers: Solvers,
-    rule: NewVerdictRule,
+    rule: VerdictRule,
     requests: RunRequests,
     engine: Engine,
     settings: SettingsFile,

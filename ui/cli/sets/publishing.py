@@ -71,9 +71,6 @@ def publish(
     model: Annotated[
         list[str] | None, Option(help="Only from this model; may be given several times.")
     ] = None,
-    min_posterior: Annotated[
-        float | None, Option(min=0, max=1, help="Only with at least this posterior, or reviewed.")
-    ] = None,
     only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
     dry_run: Annotated[
         bool, Option(help="Publish nothing; show what it would hold and what choices yield.")
@@ -110,7 +107,6 @@ def publish(
                 include=["accepted", *dict.fromkeys(include or ())],
                 strategies=strategy or (),
                 models=model or (),
-                min_posterior=min_posterior,
                 only_with_neighbors=only_with_neighbors,
                 min_distance=min_distance,
                 prefer=prefer,

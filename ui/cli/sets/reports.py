@@ -245,8 +245,6 @@ def _selection(publish: dict[str, Any]) -> str:
     parts = [f"at most {publish['n']} a question" if publish.get("n") else "all that fit"]
     parts.append(" and ".join(publish["include"]))
     parts += [f"{key} {', '.join(publish[key])}" for key in ("strategies", "models") if publish.get(key)]
-    if publish.get("min_posterior") is not None:
-        parts.append(f"posterior at least {publish['min_posterior']}")
     if publish.get("min_distance"):
         parts.append(f"distance at least {publish['min_distance']}")
     if publish.get("prefer", "any") != "any":

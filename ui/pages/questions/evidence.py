@@ -54,8 +54,6 @@ def reasons(card: NeighborCard) -> None:
     findings = card.evidence.findings
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
-    if card.standing.posterior is not None:
-        words.append(f"posterior of the same problem {posterior_in_words(card.standing.posterior)}")
     words.append(successes(card))
     if any(words):
         st.caption(escaped(" · ".join(filter(None, words))))
@@ -79,15 +77,6 @@ def successes(card: NeighborCard) -> str:
 def _finding(finding: FoundFinding) -> str:
     colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
-
-
-def posterior_in_words(value: float | None) -> str:
-    """Return a posterior as text, never as a certainty."""
-    if value is None:
-        return "none"
-    if 0.001 <= value <= 0.999:
-        return f"{value:.3f}"
-    return "below 0.001" if value < 0.5 else "above 0.999"
 
 
 def parts(question: Question, card: NeighborCard) -> None:
@@ -124,12 +113,9 @@ def _numbers(card: NeighborCard) -> None:
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.standing.final else "no: more answers may be drawn"),
-        ("posterior of the same problem", posterior_in_words(card.standing.posterior)),
-        ("log Bayes factor (nats)", _number(compared.log_bayes_factor)),
         ("answers in common", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),
         ("most frequent new answer of the neighbor", _number(compared.new_top)),
-        ("rule", compared.rule or "none"),
         ("asked for more because of", ", ".join(compared.asks_for_more) or "nothing"),
         ("solvers", ", ".join(compared.by_solver) or "none"),
         ("right answers", successes(card) or "not known"),
@@ -150,8 +136,8 @@ def _numbers(card: NeighborCard) -> None:
         )
 
 
-def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+def _number(value: int | None) -> str:
+    return "none" if value is None else f"{value:,}"
 
 
 def _tokens(card: NeighborCard) -> str:
