@@ -60,7 +60,8 @@ class TransformersEndpoint:
 
     def __init__(self, settings: TransformersSettings) -> None:
         """Set up; nothing is loaded yet."""
-        self.settings, self.price = settings, Price(0.0, 0.0)
+        self.settings = settings
+        self.price: Price | None = Price(0.0, 0.0)
         self._decoder: Decoder | None = None
         self._pending: set[_Pending] = set()
         self._loop: asyncio.Task[None] | None = None
@@ -110,7 +111,7 @@ class TransformersEndpoint:
             **images,
         }
 
-    @property
+    @cached_property
     def model(self) -> str:
         return engine_id(self.engine)
 
@@ -236,7 +237,7 @@ class TransformersEndpoint:
         for row in rows:
             tokens = row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens
             text = _decode(self.checkpoint.tokenizer, tokens)
-            if row.ends is not None and row.stop_reason == "stop":
+            if isinstance(row.ends, _StopTexts) and row.stop_reason == "stop":
                 text = row.ends.cut(text)
             choices.append({"text": prompt.restore_thought(text), "finish_reason": row.stop_reason})
         choices *= request.n // len(rows)

@@ -16,7 +16,7 @@ from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLa
 from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
 from service.errors import PrerequisiteError
 
-_PREFILL_TOKENS = 4096
+_PREFILL_TOKENS = 16_384  # read at once
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
 _TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
@@ -49,14 +49,9 @@ class Row:
         self.uniforms = Uniforms(self.seed)
 
     @property
-    def ids(self) -> tuple[int, ...]:
-        """All tokens so far: those of the prompt and of the response."""
-        return (*self.prompt, *self.tokens)
-
-    @property
     def order(self) -> tuple[int, int, tuple[int, ...]]:
-        """The order of waiting rows; rows that read the same are equal."""
-        return len(self.prompt) + len(self.tokens), id(self.images), self.ids
+        """The order of waiting rows; rows with the same prompt are equal."""
+        return len(self.prompt), id(self.images), self.prompt
 
     def add(self, token: int) -> None:
         """Append a token and note whether the response ends with it."""
@@ -71,13 +66,13 @@ class Row:
 class _Prefill:
     """What the model has read of prompts of one length: their cached rows and last logits.
 
-    `shifts` are what images save in positions: an image takes fewer positions than tokens.
+    `shift` is what images save in positions: an image takes fewer positions than tokens.
     """
 
-    prompts: list[Any]
+    rows: list[Row]  # one per prompt; they keep their images alive, whose ids tell prompts apart
     cache: Cache
     logits: torch.Tensor
-    shifts: list[int]
+    shift: int
 
 
 class Decoder:
@@ -129,25 +124,25 @@ class Decoder:
         """Fill free places and draw one token of every running row; return the finished rows.
 
         Raises:
-            PrerequisiteError: not even one response fits into the GPU's memory.
+            PrerequisiteError: the GPU's memory is too small.
         """
-        joining = self._pick()
-        finished: list[Row] = []
         try:
             with torch.inference_mode():
-                for _, rows in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
-                    self._start(list(rows))
-                finished += self._drop_finished()
+                for _, alike in groupby(self._pick(), key=lambda row: row.order[:2]):
+                    rows = list(alike)
+                    most = max(_PREFILL_TOKENS // len(rows[0].prompt), 1)
+                    size = most if self._shares_batches else len(rows)
+                    for start in range(0, len(rows), size):
+                        self._start(rows[start : start + size])
+                finished = self._drop_finished()
                 if self._running:
                     self._decode()
                     finished += self._drop_finished()
         except torch.OutOfMemoryError as error:
-            rows = list({*self._running, *joining} - {*finished})
-            self._keep([])
-            self._last = None
-            self.add([row for row in rows if not row.stop_reason])
-            self._halve(len(rows), error)
-            finished += [row for row in rows if row.stop_reason]
+            raise PrerequisiteError(
+                f"The GPU's memory does not hold {len(self._running)} responses at a time. Lower "
+                "batch_size or max_tokens, or use a smaller dtype or another GPU."
+            ) from error
         return finished
 
     def _pick(self) -> list[Row]:
@@ -171,10 +166,12 @@ class Decoder:
     def _start(self, rows: list[Row]) -> None:
         """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
         prompts = [row.order for row in rows]
-        if self._last is None or not set(prompts) <= set(self._last.prompts):
-            self._last = self._read({row.order: row for row in rows})
-        read, length = self._last, len(rows[0].ids)
-        chosen = torch.tensor([read.prompts.index(prompt) for prompt in prompts], device=self._model.device)
+        known = [row.order for row in self._last.rows] if self._last else []
+        if self._last is None or not set(prompts) <= set(known):
+            different = {row.order: row for row in rows}
+            known, self._last = list(different), self._read(list(different.values()))
+        read, length = self._last, len(rows[0].prompt)
+        chosen = torch.tensor([known.index(prompt) for prompt in prompts], device=self._model.device)
         self._choose(read.logits[chosen], rows)
         cache = Cache(layers=[copy.copy(layer) for layer in read.cache.layers])
         cache.reorder_cache(chosen)
@@ -186,34 +183,24 @@ class Decoder:
         self._width = max(self._width, length)
         self._starts += [self._width - length] * len(rows)
         self._running += rows
-        self._shifts += [read.shifts[place] for place in chosen.tolist()]
+        self._shifts += [read.shift] * len(rows)
 
-    def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
+    def _read(self, rows: list[Row]) -> _Prefill:
         """Let the model read prompts of one length, those with images one at a time."""
-        first = next(iter(rows.values()))
+        first = rows[0]
         seen = dict(first.images.load()) if first.images else {}
         seen = {name: value.to(self._model.device) for name, value in seen.items()}
-        ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
+        ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
         positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0
         if seen and hasattr(self._model.model, "get_rope_index"):
             # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
-            kinds = torch.zeros_like(ids)
-            kinds[:, : len(first.prompt)] = seen["mm_token_type_ids"]
-            seen["mm_token_type_ids"] = kinds
-            grid, mask = seen.get("image_grid_thw"), torch.ones_like(ids)
-            positions = self._model.model.get_rope_index(
-                ids, mm_token_type_ids=kinds, image_grid_thw=grid, attention_mask=mask
-            )[0]
+            names = ("mm_token_type_ids", "image_grid_thw")
+            layout = {name: seen[name] for name in names}
+            mask = torch.ones_like(ids)
+            positions = self._model.model.get_rope_index(ids, attention_mask=mask, **layout)[0]
             shift = int(positions.max()) + 1 - ids.shape[1]
-        most = max(_PREFILL_TOKENS // ids.shape[1], 1)
-        cache, logits = self._new_cache(), []
-        for start in range(0, len(ids), most):
-            part = slice(start, start + most)
-            read = cache if not start else self._new_cache()
-            logits.append(self._forward(ids[part], read, positions[..., part, :], **seen))
-            if start:
-                _append(cache, read)
-        return _Prefill(list(rows), cache, torch.cat(logits), [shift] * len(rows))
+        cache = self._new_cache()
+        return _Prefill(rows, cache, self._forward(ids, cache, positions, **seen), shift)
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -284,20 +271,6 @@ class Decoder:
             self._starts = [start - unused for start in self._starts]
             self._width -= unused
 
-    def _halve(self, rows: int, error: Exception) -> None:
-        """Limit the batch to half of `rows`, which did not fit into memory."""
-        if rows <= 1:
-            raise PrerequisiteError(
-                "One response does not fit into the GPU's memory. Lower max_tokens, or use a smaller model, "
-                "a smaller dtype or another GPU."
-            ) from error
-        self._limit = rows // 2
-        self.notices.append(
-            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
-        )
-        if self._model.device.type == "cuda":
-            torch.cuda.empty_cache()
-
     def _new_cache(self) -> Cache:
         # Without a config the cache keeps every token, also of layers that attend to a window.
         return DynamicCache() if self._shares_batches else DynamicCache(config=self._model.config)
@@ -332,7 +305,7 @@ class Decoder:
                 f"{type(self._model).__name__} does not use a cache of transformers. Run it with vLLM."
             ) from error
         parts = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
-        return max(sum(part.nbytes for part in parts if part is not None), 1)
+        return max(sum(int(part.nbytes) for part in parts if part is not None), 1)
 
     def _read_alone(self, ids: list[int]) -> tuple[Cache, torch.Tensor]:
         cache = self._new_cache()

@@ -34,7 +34,7 @@ def as_rgb(picture: Any) -> Any:
 
 
 def open_held(held: Any) -> Any:
-    """Return an image of a data set in RGB: a Pillow picture, a path, or a mapping with `bytes` and `path`."""
+    """Return an image of a data set in RGB: a Pillow picture, a path, or a mapping of `bytes` and `path`."""
     if isinstance(held, Mapping):
         held = io.BytesIO(held["bytes"]) if held.get("bytes") else held["path"]
     if isinstance(held, str | io.BytesIO):

@@ -102,8 +102,8 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
         model = model.to(device.name).eval()
     except torch.OutOfMemoryError as error:
         raise PrerequisiteError(
-            f"The weights of {checkpoint.name} do not fit into the memory of {device.gpu or device.name}. Use "
-            "a smaller dtype, another device, or vLLM with a larger tensor_parallel_size."
+            f"The weights of {checkpoint.name} do not fit into the memory of {device.gpu or device.name}. "
+            "Use a smaller dtype, another device, or vLLM with a larger tensor_parallel_size."
         ) from error
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = first_line(error)

@@ -109,8 +109,8 @@ class Renderer:
         if not self._template:
             if [message.role for message in chat] != ["user"]:
                 raise InputError(
-                    f"{self._name} has no chat template, so it takes one user message only. Use a chat model, "
-                    "or put the system prompt into the prompt."
+                    f"{self._name} has no chat template, so it takes one user message only. Use a chat "
+                    "model, or put the system prompt into the prompt."
                 )
             return self._raw(chat[0].content)
         messages = [{"role": message.role, "content": message.content} for message in chat]
@@ -121,8 +121,8 @@ class Renderer:
         processor = self._open_processor() if self._open_processor else None
         if processor is None or not processor.chat_template:
             raise InputError(
-                f"{self._name} takes no images. Use a model that does (Qwen/Qwen2.5-VL-3B-Instruct), or leave "
-                "out the questions with images."
+                f"{self._name} takes no images. Use a model that does (Qwen/Qwen2.5-VL-3B-Instruct), or "
+                "leave out the questions with images."
             )
         messages: list[dict[str, Any]] = []
         for message in chat:
@@ -177,6 +177,7 @@ class Renderer:
         for message in messages:
             if message["role"] == "system" and message["content"].strip() not in rendered:
                 raise InputError(
-                    f"The chat template of {self._name} drops the system message. Put its text into the prompt."
+                    f"The chat template of {self._name} drops the system message. Put its text into the "
+                    "prompt."
                 )
         return rendered

@@ -68,7 +68,8 @@ class VllmEndpoint:
         program: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main"),
     ) -> None:
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
-        self.settings, self.price, self._log, self._program = settings, Price(0.0, 0.0), log, program
+        self.settings, self._log, self._program = settings, log, program
+        self.price: Price | None = Price(0.0, 0.0)
         self._process: asyncio.subprocess.Process | None = None
         self._plain: PlainEndpoint | None = None
         self._counting: asyncio.Task[None] | None = None
@@ -91,8 +92,8 @@ class VllmEndpoint:
             version = importlib.metadata.version("vllm")
         except importlib.metadata.PackageNotFoundError:
             raise PrerequisiteError(
-                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, run "
-                "the checkpoint with transformers, or ask a vLLM server by its address."
+                "vLLM is not installed: pip install 'tagrpo[vllm]' on a machine with a GPU. Without a GPU, "
+                "run the checkpoint with transformers, or ask a vLLM server by its address."
             ) from None
         names = ("dtype", "tensor_parallel_size", "max_model_len", "options")
         return {
@@ -104,7 +105,7 @@ class VllmEndpoint:
             **self.settings.model_dump(mode="json", include=set(names)),
         }
 
-    @property
+    @cached_property
     def model(self) -> str:
         return engine_id(self.engine)
 

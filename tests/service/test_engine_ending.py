@@ -1,12 +1,10 @@
 """The plug-in of vLLM by which an engine ends with the command that started it."""
 
-import importlib
 import os
 import subprocess
 import sys
 import threading
 import time
-import tomllib
 from pathlib import Path
 
 import psutil
@@ -65,9 +63,3 @@ def test_other_engines_and_the_command_itself_watch_nobody(monkeypatch: pytest.M
     engine_ending.end_with_command()
     assert threading.active_count() == before
     assert os.environ["VLLM_WORKER_MULTIPROC_METHOD"] == "fork", "what the user chose stays"
-
-
-def test_vllm_finds_the_plug_in_where_the_distribution_names_it() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    module, _, name = project["entry-points"]["vllm.general_plugins"]["tagrpo"].partition(":")
-    assert getattr(importlib.import_module(module), name) is engine_ending.end_with_command

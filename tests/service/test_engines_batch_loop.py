@@ -1,0 +1,269 @@
+"""A checkpoint on transformers behind `ask`: seeds, batches, stop texts, limits, images, messages."""
+
+import asyncio
+import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pictures import picture
+from tiny_model import SPECIAL_TOKENS, save_tiny_model
+from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
+
+from service.asks.request import (
+    CONTEXT_LENGTH,
+    SERVER_ERROR,
+    SETTINGS,
+    Choice,
+    Fault,
+    Message,
+    Request,
+    read_reply,
+)
+from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
+from service.errors import InputError, PrerequisiteError
+from service.questions.images import read_image
+
+SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_p": 0.95, "top_k": 0, "stop": ()}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with a random model that ends a response now and then."""
+    from transformers import AutoModelForCausalLM
+
+    folder = save_tiny_model(tmp_path_factory.mktemp("model"), spread=0.2)
+    loaded = AutoModelForCausalLM.from_pretrained(folder)
+    loaded.generation_config.eos_token_id = [2, 3, 4, 5, 6, 7, 8]
+    loaded.generation_config.repetition_penalty = 1.5  # the checkpoint's own: ignored
+    loaded.save_pretrained(folder)
+    return folder
+
+
+@asynccontextmanager
+async def opened(folder: Path, **settings: Any) -> AsyncIterator[TransformersEndpoint]:
+    given = {"checkpoint": str(folder), "device": "cpu", "dtype": "float64", **settings}
+    endpoint = TransformersEndpoint(TransformersSettings(**given))
+    await endpoint.open()
+    try:
+        yield endpoint
+    finally:
+        await endpoint.close()
+
+
+def question(number: int, *, n: int = 4, seed: int | None = 7, **sampling: Any) -> Request:
+    messages = (Message("user", f"What is {number}" + " plus one" * number + "?"),)
+    return Request("m", messages, sampling={**SAMPLING, **sampling}, seed=seed, n=n)
+
+
+async def ask(
+    endpoint: TransformersEndpoint, request: Request, stopping: asyncio.Event | None = None
+) -> tuple[Choice, ...]:
+    async with endpoint.slot(stopping or asyncio.Event()) as server:
+        reply = await endpoint.send(request, server)
+    return read_reply(reply.body)[0]
+
+
+async def ask_all(endpoint: TransformersEndpoint, *requests: Request) -> list[tuple[Choice, ...]]:
+    return await asyncio.gather(*(ask(endpoint, request) for request in requests))
+
+
+async def test_responses_do_not_depend_on_the_batch(model: Path) -> None:
+    requests = [question(number, temperature=0.8 + 0.1 * (number % 2)) for number in range(6)]
+    async with opened(model) as endpoint:
+        together = await ask_all(endpoint, *requests)
+        alone = [await ask(endpoint, request) for request in requests]
+    async with opened(model, batch_size=3) as endpoint:
+        narrow = await ask_all(endpoint, *reversed(requests))
+    assert together == alone == narrow[::-1]
+    choices = [choice for each in together for choice in each]
+    assert len({choice.text for choice in choices}) > 18
+    assert {choice.finish_reason for choice in choices} == {"stop", "length"}
+    assert not any(token in choice.text for token in SPECIAL_TOKENS for choice in choices)
+
+
+async def test_response_i_has_the_seed_plus_i(model: Path) -> None:
+    async with opened(model) as endpoint:
+        (four, *ones) = await ask_all(
+            endpoint, question(1), *(question(1, n=1, seed=7 + place) for place in range(4))
+        )
+        unseeded = [await endpoint.send(question(1, seed=None, max_tokens=40)) for _ in range(2)]
+    assert four == tuple(choice for (choice,) in ones)
+    assert not any(reply.seeded for reply in unseeded)
+    assert unseeded[0].body != unseeded[1].body
+
+
+async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
+    requests = [question(number, max_tokens=60) for number in range(6)]
+    async with opened(model) as endpoint:
+        undisturbed = await ask_all(endpoint, *requests)
+    stopping = asyncio.Event()
+    async with opened(model, batch_size=4) as endpoint:
+        asks = [asyncio.create_task(ask(endpoint, request, stopping)) for request in requests]
+        await asyncio.wait(asks, return_when=asyncio.FIRST_COMPLETED)
+        stopping.set()
+        endpoint.wake()
+        ended = await asyncio.gather(*asks, return_exceptions=True)
+    faults = [each for each in ended if isinstance(each, BaseException)]
+    assert 0 < len(faults) < len(requests)
+    assert {fault.kind for fault in faults if isinstance(fault, Fault)} == {SERVER_ERROR}
+    async with opened(model) as endpoint:
+        resumed = [
+            await ask(endpoint, request) if isinstance(each, BaseException) else each
+            for request, each in zip(requests, ended, strict=True)
+        ]
+    assert resumed == undisturbed
+
+
+async def test_greedy_responses_are_drawn_once(model: Path) -> None:
+    async with opened(model) as endpoint:
+        choices = await ask(endpoint, question(1, temperature=0.0))
+        assert len(choices) == 4
+        assert len(set(choices)) == 1
+        assert 0 < endpoint.generated_tokens <= 12
+
+
+async def test_a_stop_text_ends_a_response_before_it(model: Path) -> None:
+    async with opened(model) as endpoint:
+        (whole,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80))
+        stop = next(char for char in whole.text[2:] if char.isascii() and char.isprintable())
+        (cut,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80, stop=("never", stop)))
+    assert cut == Choice(whole.text.partition(stop)[0], "stop")
+
+
+async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: Path) -> None:
+    async with opened(model) as endpoint:
+        request = Request(
+            "m", prompt="x" * 500, sampling={**SAMPLING, "max_tokens": 100, "temperature": 0.8}, seed=5
+        )
+        reply = await endpoint.send(request)
+        _, (prompt_tokens, completion_tokens), _ = read_reply(reply.body)
+        assert prompt_tokens == 500
+        assert completion_tokens <= 12
+        assert "fewer than max_tokens" in endpoint.notices[0]
+        with pytest.raises(Fault) as raised:
+            await ask(endpoint, Request("m", prompt="x" * 512, sampling=SAMPLING, seed=5))
+    assert raised.value.kind == CONTEXT_LENGTH
+
+
+async def test_a_thought_that_the_prompt_opens_is_part_of_the_response(model: Path, tmp_path: Path) -> None:
+    folder = shutil.copytree(model, tmp_path / "thinks")
+    with (folder / "chat_template.jinja").open("a") as template:
+        template.write("<think>\n")
+    async with opened(folder) as endpoint:
+        assert all(choice.text.startswith("<think>\n") for choice in await ask(endpoint, question(1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"response_schema": {"type": "object"}}, "does not support response_schema"),
+        ({"extra": {"priority": 1}}, "does not support priority"),
+        ({"sampling": {**SAMPLING, "typical_p": 0.5}}, "does not support typical_p"),
+    ],
+)
+async def test_settings_that_transformers_does_not_support_are_refused(
+    model: Path, changes: dict[str, Any], message: str
+) -> None:
+    asked = {"messages": (Message("user", "1+1?"),), "sampling": SAMPLING, "seed": 1, **changes}
+    async with opened(model) as endpoint:
+        with pytest.raises(Fault, match=message) as raised:
+            await ask(endpoint, Request("m", **asked))
+    assert raised.value.kind == SETTINGS
+
+
+async def test_an_error_of_the_loop_ends_every_request_and_the_next_one_is_answered(
+    model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(model) as endpoint:
+        assert endpoint._decoder is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(
+                endpoint._decoder, "step", lambda: (_ for _ in ()).throw(InputError("no numbers"))
+            )
+            asks = (ask(endpoint, question(number)) for number in range(3))
+            ended = await asyncio.gather(*asks, return_exceptions=True)
+        assert [str(each) for each in ended] == [f"{SETTINGS}: no numbers"] * 3
+        assert len(await ask(endpoint, question(1))) == 4
+
+
+async def test_the_engine_names_everything_that_shapes_responses(model: Path) -> None:
+    import transformers
+
+    endpoint = TransformersEndpoint(TransformersSettings(checkpoint=str(model), device="cpu"))
+    engine = endpoint.engine
+    assert (engine["engine"], engine["torch"]) == ("transformers", torch.__version__)
+    assert engine["transformers"] == transformers.__version__
+    assert (engine["dtype"], engine["device"], engine["gpu"]) == ("float32", "cpu", None)
+    assert engine["weights"].startswith("weights_")
+    assert engine["chat_template"].startswith("template_")
+    other = TransformersEndpoint(TransformersSettings(checkpoint=str(model), device="cpu", batch_size=3))
+    assert other.model == endpoint.model
+    other = TransformersEndpoint(TransformersSettings(checkpoint=str(model), device="cpu", dtype="bfloat16"))
+    assert other.model != endpoint.model
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"device": "tpu"}, "'tpu' is not a device"),
+        ({"device": "cuda"}, "finds no cuda device"),
+        ({"dtype": "int8"}, "dtype is 'int8'"),
+        ({"checkpoint": "/none/there"}, "cannot be loaded"),
+    ],
+)
+async def test_settings_that_cannot_be_used_are_errors_before_any_request(
+    model: Path, settings: dict[str, str], message: str
+) -> None:
+    if settings.get("device") == "cuda" and torch.cuda.is_available():
+        pytest.skip("this machine has a GPU")
+    with pytest.raises((InputError, PrerequisiteError), match=message):
+        async with opened(model, **settings):
+            pass
+
+
+async def test_a_checkpoint_that_lacks_weights_is_refused(model: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file, save_file
+
+    folder = shutil.copytree(model, tmp_path / "partial")
+    weights = load_file(folder / "model.safetensors")
+    del weights["model.layers.1.mlp.down_proj.weight"]
+    save_file(weights, folder / "model.safetensors", {"format": "pt"})
+    with pytest.raises(PrerequisiteError, match=r"lacks 1 weights .* model.layers.1.mlp.down_proj"):
+        async with opened(folder):
+            pass
+
+
+async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
+    folder = save_tiny_vision_model(tmp_path / "model")
+    images = [read_image(picture(color, (40, 40))) for color in ("red", "blue")]
+    requests = [
+        Request("m", (Message("user", "", ("See ", image, " now")),), sampling=SAMPLING, seed=3, n=3)
+        for image in images
+    ]
+    async with opened(folder) as endpoint:
+        alone = [await ask(endpoint, request) for request in requests]
+        red, words, blue = await ask_all(endpoint, requests[0], question(2), requests[1])
+        assert [red, blue] == alone
+        assert red != blue
+        assert words == await ask(endpoint, question(2))
+        body = (await endpoint.send(requests[0])).body
+    _, (prompt_tokens, _), _ = read_reply(body)
+    special = 3 + 2  # of the chat, and around the image
+    text = "user\nSee " + " now" + "\n" + "assistant\n"
+    assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE
+
+
+async def test_a_model_without_vision_refuses_images(model: Path) -> None:
+    message = Message("user", "", ("See ", read_image(picture())))
+    async with opened(model) as endpoint:
+        with pytest.raises(Fault, match="takes no images"):
+            await ask(endpoint, Request("m", (message,), sampling=SAMPLING, seed=3))

@@ -1,0 +1,129 @@
+"""Choose tokens: exact nuclei and cuts, penalties, choices that do not depend on other rows."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
+from service.errors import InputError
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> None:
+    torch.set_num_threads(1)
+
+
+def logits_of(probabilities: list[float]) -> torch.Tensor:
+    return torch.tensor([[math.log(one) if one else -math.inf for one in probabilities]], dtype=torch.float64)
+
+
+def draw(probabilities: list[float], number: float, **how: float) -> int:
+    (token,) = choose_tokens(logits_of(probabilities), [number], Choosing(**how))  # type: ignore[arg-type]
+    return token
+
+
+def reachable(probabilities: list[float], **how: float) -> set[int]:
+    return {draw(probabilities, number, **how) for number in np.linspace(0, 0.9999, 50)}
+
+
+@pytest.mark.parametrize(
+    ("number", "token"), [(0.0, 0), (0.19, 0), (0.21, 1), (0.69, 1), (0.71, 2), (0.999, 2)]
+)
+def test_a_number_is_looked_up_in_order_of_ids(number: float, token: int) -> None:
+    assert draw([0.2, 0.5, 0.3], number) == token
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        ({"top_p": 0.5 - 1e-9}, {1}),
+        ({"top_p": 0.51}, {1, 2}),
+        ({"top_p": 0.8 - 1e-9}, {1, 2}),
+        ({"top_p": 0.81}, {0, 1, 2}),
+        ({"top_p": 1.0}, {0, 1, 2}),
+        ({"top_k": 2}, {1, 2}),
+        ({"top_k": 7}, {0, 1, 2}),
+        ({"min_p": 0.5}, {1, 2}),
+        ({"min_p": 0.3}, {0, 1, 2}),
+        ({"top_k": 2, "top_p": 0.6}, {1}),  # of the two tokens, the first has 5/8
+        ({"temperature": 0.5, "top_p": 0.65}, {1}),  # 4/38, 25/38, 9/38
+    ],
+)
+def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int]) -> None:
+    assert reachable([0.2, 0.5, 0.3], **how) == kept
+
+
+def test_greedy_takes_the_first_of_the_most_probable() -> None:
+    logits = torch.tensor([[0.0, 3.0, 3.0], [5.0, 1.0, 2.0]])
+    assert choose_tokens(logits, [], Choosing(temperature=0, top_p=0.5)) == [1, 0]
+
+
+def test_penalties_are_those_of_vllm() -> None:
+    logits = torch.tensor([[2.0, -2.0, 1.0, 0.5]])
+    how = Choosing(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
+    assert how.has_penalties
+    assert not Choosing(top_k=3).has_penalties
+    found = penalize(logits, how, [[0, 1]], [[2, 2]])
+    assert found.tolist() == [[1.0, -4.0, 0.5 - 0.25 - 1.0, 0.5]]
+    assert logits.tolist() == [[2.0, -2.0, 1.0, 0.5]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.sampled_from([3, 300, 6000]),
+    spread=st.sampled_from([0.0, 0.3, 3.0]),
+    top_p=st.sampled_from([0.1, 0.7, 0.95, 0.999, 1.0]),
+)
+def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
+    seed: int, size: int, spread: float, top_p: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(4, size)) * spread + generator.permutation(size) * 1e-6
+    numbers = generator.random(4)
+    expected = []
+    for row, number in zip(rows, numbers, strict=True):
+        probabilities = np.exp(row - row.max())
+        probabilities /= probabilities.sum()
+        order = np.argsort(-probabilities)
+        before = np.cumsum(probabilities[order]) - probabilities[order]
+        kept = np.sort(order[before < top_p])
+        cumulated = np.cumsum(probabilities[kept])
+        expected.append(int(kept[np.searchsorted(cumulated, number * cumulated[-1], side="right")]))
+    assert choose_tokens(torch.tensor(rows), numbers.tolist(), Choosing(top_p=top_p)) == expected
+
+
+def test_frequencies_are_the_probabilities_of_the_nucleus() -> None:
+    uniforms = [Uniforms(seed).at(0) for seed in range(4000)]
+    logits = logits_of([0.1, 0.4, 0.3, 0.2]).expand(4000, -1)
+    counts = np.bincount(choose_tokens(logits, uniforms, Choosing(top_p=0.85)), minlength=4)
+    assert counts[0] == 0
+    expected = 4000 * np.array([4 / 9, 3 / 9, 2 / 9])
+    assert ((counts[1:] - expected) ** 2 / expected).sum() < 13.8  # chi-squared, 2 degrees, p = 0.001
+
+
+def test_a_choice_does_not_depend_on_other_rows() -> None:
+    logits = torch.randn(200, 50, generator=torch.Generator().manual_seed(0))
+    uniforms, how = [Uniforms(seed).at(0) for seed in range(200)], Choosing(0.7, 0.9)
+    together = choose_tokens(logits, uniforms, how)
+    alone = [choose_tokens(logits[place : place + 1], [uniforms[place]], how)[0] for place in range(200)]
+    assert together == alone
+
+
+def test_a_seed_always_gives_the_same_numbers() -> None:
+    first, second = Uniforms(7), Uniforms(7)
+    numbers = [first.at(place) for place in range(600)]
+    places = (0, 255, 256, 599)
+    assert [second.at(place) for place in places] == [numbers[place] for place in places]
+    assert len(set(numbers)) == 600
+    assert Uniforms(8).at(0) != numbers[0]
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+def test_logits_that_are_not_numbers_are_an_error(temperature: float) -> None:
+    with pytest.raises(InputError, match="not finite numbers"):
+        choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], Choosing(temperature))

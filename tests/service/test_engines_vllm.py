@@ -1,0 +1,281 @@
+"""`vllm serve` as a child process: its command, its requests, and its end; a program stands in for vLLM."""
+
+import asyncio
+import importlib
+import importlib.metadata
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from pictures import picture
+from tiny_model import save_tiny_model
+from tiny_vision import save_tiny_vision_model
+
+from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
+from service.engines import ending
+from service.engines.batch_loop import TransformersSettings
+from service.engines.opening import Engines
+from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.errors import PrerequisiteError
+from service.questions.images import read_image
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
+SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_k": 0}
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from service.engines import vllm
+from service.engines.vllm import VllmEndpoint, VllmSettings
+version = vllm.importlib.metadata.version
+vllm.importlib.metadata.version = lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
+
+async def main():
+    endpoint = VllmEndpoint(VllmSettings(checkpoint=sys.argv[1]), Path(sys.argv[2]), program=sys.argv[3:])
+    await endpoint.open()
+    print("ready", flush=True)
+    await asyncio.sleep(300)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(autouse=True)
+def _has_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+    version = importlib.metadata.version
+    monkeypatch.setattr(
+        importlib.metadata, "version", lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
+    )
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+
+
+@asynccontextmanager
+async def opened(folder: Path, log: Path, **settings: Any) -> AsyncIterator[VllmEndpoint]:
+    endpoint = VllmEndpoint(VllmSettings(checkpoint=str(folder), **settings), log, program=PROGRAM)
+    await endpoint.open()
+    try:
+        yield endpoint
+    finally:
+        await endpoint.close()
+
+
+def question(text: str = "1+1?", **changes: Any) -> Request:
+    return Request("m", **{"messages": (Message("user", text),), "sampling": SAMPLING, "seed": 3, **changes})
+
+
+async def ask(endpoint: VllmEndpoint, request: Request) -> dict[str, Any]:
+    """Return the body that the server received."""
+    async with endpoint.slot(asyncio.Event()) as server:
+        reply = await endpoint.send(request, server)
+    received: dict[str, Any] = json.loads(read_reply(reply.body)[0][0].text)
+    return received
+
+
+def processes(log: Path) -> list[psutil.Process]:
+    """Return the processes of the server that writes this log: the server and its engine."""
+    words = next(line for line in log.read_text().splitlines() if line.startswith("processes "))
+    return [psutil.Process(int(word)) for word in words.split()[1:] if psutil.pid_exists(int(word))]
+
+
+def have_ended(log: Path) -> bool:
+    """Return whether the processes of a server end within 30 s; only their parent removes zombies."""
+    _, alive = psutil.wait_procs([each for each in processes(log) if not is_zombie(each)], timeout=30)
+    return all(is_zombie(each) for each in alive)
+
+
+def is_zombie(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defaults(
+    model: Path, tmp_path: Path
+) -> None:
+    settings = {
+        "data_parallel_size": 2,
+        "tensor_parallel_size": 4,
+        "ray": True,
+        "gpu_memory_utilization": 0.5,
+        "options": ("--enforce-eager",),
+    }
+    log = tmp_path / "vllm.log"
+    async with opened(model, log, **settings):
+        command = json.loads(log.read_text().splitlines()[0])
+    assert command[:2] == ["serve", str(model)]
+    assert {
+        f"--served-model-name={model}",
+        "--data-parallel-size=2",
+        "--tensor-parallel-size=4",
+        "--data-parallel-backend=ray",
+        "--distributed-executor-backend=ray",
+        "--gpu-memory-utilization=0.5",
+        "--generation-config=vllm",
+        "--host=127.0.0.1",
+        "--enforce-eager",
+    } <= set(command)
+    assert not any(word.startswith(("--max-model-len", "--revision")) for word in command)
+
+
+async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path, tmp_path: Path) -> None:
+    async with opened(model, tmp_path / "vllm.log") as endpoint:
+        shown = "<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n"
+        body = await ask(
+            endpoint, question(extra={"chat_template_kwargs": {"enable_thinking": False}, "priority": 1})
+        )
+        assert body["path"] == "/v1/completions"
+        assert endpoint.checkpoint.tokenizer.decode(body["prompt"][0]) == shown
+        assert (body["max_tokens"], body["temperature"], body["top_k"], body["seed"]) == (12, 0.8, -1, 3)
+        assert body["priority"] == 1
+        assert "chat_template_kwargs" not in body
+        assert endpoint.notices == ()
+        body = await ask(endpoint, Request("m", prompt="x" * 95, sampling=SAMPLING))
+        assert (body["prompt"], body["max_tokens"]) == ("x" * 95, 5)
+        assert "fewer than max_tokens" in endpoint.notices[0]
+        with pytest.raises(Fault, match="context has 100"):
+            await ask(endpoint, Request("m", prompt="x" * 100, sampling=SAMPLING))
+        with pytest.raises(Fault, match="temperature 0, or"):
+            await ask(endpoint, question(sampling={**SAMPLING, "temperature": 0.001}))
+
+
+async def test_images_go_through_the_chat(tmp_path: Path) -> None:
+    folder = save_tiny_vision_model(tmp_path / "model")
+    message = Message("user", "", ("See ", read_image(picture())))
+    async with opened(folder, tmp_path / "vllm.log") as endpoint:
+        body = await ask(endpoint, question(messages=(message,)))
+    assert body["path"] == "/v1/chat/completions"
+    assert [part["type"] for part in body["messages"][0]["content"]] == ["text", "image_url"]
+
+
+async def test_a_thought_that_the_prompt_opens_is_restored(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "model")
+    with (folder / "chat_template.jinja").open("a") as template:
+        template.write("<think>\n")
+    async with opened(folder, tmp_path / "vllm.log") as endpoint, endpoint.slot(asyncio.Event()) as server:
+        reply = await endpoint.send(question(), server)
+    assert read_reply(reply.body)[0][0].text.startswith("<think>\n{")
+
+
+async def test_generated_tokens_come_from_the_metrics(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.engines.vllm._COUNT_EVERY_S", 0.01)
+    async with opened(model, tmp_path / "vllm.log") as endpoint, asyncio.timeout(20):
+        assert endpoint.generated_tokens == 0
+        while not endpoint.generated_tokens:
+            await asyncio.sleep(0.01)
+        assert endpoint.generated_tokens == 42
+
+
+@pytest.mark.parametrize(
+    ("failure", "message"),
+    [
+        (
+            "dies",
+            r"(?s)ended with exit code 3 .*vllm\.log ends with:.*No available memory.*gpu_memory_utilization",
+        ),
+        ("never", r"(?s)was not ready after 1 s.*still loading"),
+    ],
+)
+async def test_a_server_that_does_not_become_ready_is_an_error_with_its_last_lines(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str, message: str
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM", failure)
+    log = tmp_path / "vllm.log"
+    with pytest.raises(PrerequisiteError, match=message):
+        async with opened(model, log, start_timeout_s=1 if failure == "never" else 60):
+            pass
+    assert have_ended(log)
+
+
+async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_VLLM", "crashes")
+    log = tmp_path / "vllm.log"
+    async with opened(model, log) as endpoint:
+        with pytest.raises(Fault, match=r"(?s)ended with exit code 7.*illegal memory access") as raised:
+            await ask(endpoint, question())
+    assert raised.value.kind == SETTINGS
+    assert have_ended(log)
+
+
+async def test_one_server_serves_all_roles_and_ends_with_the_command(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = VllmEndpoint.__init__
+    monkeypatch.setattr(
+        VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
+    )
+    settings = VllmSettings(checkpoint=str(model))
+    async with Engines(tmp_path) as engines:
+        first = await engines.get(settings)
+        assert await engines.get(VllmSettings(checkpoint=str(model))) is first
+        other = await engines.get(settings.model_copy(update={"gpu_memory_utilization": 0.4}))
+        local = await engines.get(TransformersSettings(checkpoint=str(model), device="cpu"))
+        assert len({first.model, local.model}) == 2
+        assert other.model == first.model, "the share of memory does not shape responses"
+        assert len(processes(tmp_path / "vllm.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
+    assert have_ended(tmp_path / "vllm.log")
+    assert have_ended(tmp_path / "vllm-2.log")
+
+
+@pytest.mark.slow
+def test_sigkill_of_tagrpo_ends_every_process_of_its_server(model: Path, tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    command = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(model), str(log), *PROGRAM], stdout=subprocess.PIPE, text=True
+    )
+    assert command.stdout is not None
+    assert command.stdout.readline() == "ready\n"
+    assert len(processes(log)) == 2
+    command.send_signal(signal.SIGKILL)
+    command.wait()
+    assert have_ended(log)
+
+
+def test_processes_that_tagrpo_did_not_start_watch_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = threading.active_count()
+    monkeypatch.delenv("TAGRPO_ENGINE_OF", raising=False)
+    ending.end_with_command()
+    monkeypatch.setenv("VLLM_WORKER_MULTIPROC_METHOD", "fork")  # the user's choice stays
+    variables = ending.owned_environment()
+    assert variables["VLLM_WORKER_MULTIPROC_METHOD"] == "fork"
+    monkeypatch.setenv("TAGRPO_ENGINE_OF", variables["TAGRPO_ENGINE_OF"])
+    ending.end_with_command()
+    assert threading.active_count() == before
+
+
+def test_vllm_finds_the_plug_in_by_its_entry_point() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    module, _, name = project["entry-points"]["vllm.general_plugins"]["tagrpo"].partition(":")
+    assert getattr(importlib.import_module(module), name) is ending.end_with_command
+
+
+async def test_without_vllm_the_message_names_the_ways_out(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def missing(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", missing)
+    with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[vllm\]'"):
+        async with opened(model, tmp_path / "vllm.log"):
+            pass
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,100 @@
+"""The real `vllm serve`, in vLLM's build for CPUs: equal texts for equal seeds, and its end with tagrpo."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from tiny_model import save_tiny_model
+from vllm_runs import use_cpu_build
+
+from service.asks.request import Choice, Message, Request, read_reply
+from service.engines.vllm import VllmEndpoint, VllmSettings
+
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
+
+SAMPLING = {"max_tokens": 30, "temperature": 0.9, "top_p": 0.95, "top_k": 0, "min_p": 0.0, "stop": ()}
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from service.engines.vllm import VllmEndpoint, VllmSettings
+
+async def main():
+    endpoint = VllmEndpoint(VllmSettings(checkpoint=sys.argv[1], dtype="float32"), Path(sys.argv[2]))
+    await endpoint.open()
+    print("ready", flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    use_cpu_build()
+    return save_tiny_model(tmp_path_factory.mktemp("model"), heads=2, spread=0.2)
+
+
+def question(number: int, *, n: int = 4, seed: int = 7, **sampling: Any) -> Request:
+    messages = (Message("user", f"What is {number}" + " plus one" * number + "?"),)
+    return Request("m", messages, sampling={**SAMPLING, **sampling}, seed=seed, n=n)
+
+
+async def ask(endpoint: VllmEndpoint, request: Request) -> tuple[Choice, ...]:
+    async with endpoint.slot(asyncio.Event()) as server:
+        return read_reply((await endpoint.send(request, server)).body)[0]
+
+
+def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes that do not end within 30 s; only their parent removes zombies."""
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    return [each for each in alive if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+
+
+async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
+    before = {*psutil.Process().children(recursive=True)}
+    endpoint = VllmEndpoint(VllmSettings(checkpoint=str(model), dtype="float32"), tmp_path / "vllm.log")
+    await endpoint.open()
+    try:
+        questions = [question(number) for number in range(8)]
+        drawn = await asyncio.gather(*(ask(endpoint, each) for each in questions))
+        again = await asyncio.gather(*(ask(endpoint, each) for each in reversed(questions)))
+        assert drawn == again[::-1]
+        texts = {choice.text for choices in drawn for choice in choices}
+        assert len(texts) > 28
+        ones = await asyncio.gather(*(ask(endpoint, question(1, n=1, seed=7 + place)) for place in range(4)))
+        assert [each for (each,) in ones] == list(drawn[1]), "response i has the seed plus i"
+        (whole,) = await ask(endpoint, question(1, n=1, temperature=0.0))
+        stop = next(char for char in whole.text[1:] if char.isascii() and char.isprintable())
+        (cut,) = await ask(endpoint, question(1, n=1, temperature=0.0, stop=(stop,)))
+        assert (cut.text, cut.finish_reason) == (whole.text.partition(stop)[0], "stop")
+        (long,) = await ask(endpoint, Request("m", prompt="x" * 510, sampling=SAMPLING, seed=1))
+        assert long.finish_reason in ("length", "stop")
+        assert endpoint.notices
+        async with asyncio.timeout(30):
+            while not endpoint.generated_tokens:
+                await asyncio.sleep(0.1)
+        assert endpoint.engine["gpu"] is None
+        started = {*psutil.Process().children(recursive=True)} - before
+        assert len(started) >= 2
+    finally:
+        await endpoint.close()
+    assert survivors(list(started)) == []
+
+
+def test_sigkill_of_tagrpo_ends_every_vllm_process(model: Path, tmp_path: Path) -> None:
+    command = subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(model), str(tmp_path / "vllm.log")],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert command.stdout is not None
+    assert command.stdout.readline() == "ready\n", (tmp_path / "vllm.log").read_text()
+    started = psutil.Process(command.pid).children(recursive=True)
+    assert len(started) >= 2
+    command.kill()
+    command.wait()
+    assert survivors(started) == []
