@@ -10,8 +10,8 @@ from typing import Protocol
 from evaluator.exchange.readers import evalscope, lighteval, lm_eval, nemo_skills, rows
 from evaluator.exchange.readers.response_file import Format, ResponseFile, RowFile, unusable
 from evaluator.exchange.responses import OutsideResponse, present_columns
+from evaluator.grading.extraction import open_thought
 from service.errors import InputError
-from service.models.drawing import with_thought_opened
 from service.questions.files import BadRow, RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
@@ -85,7 +85,7 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
     def read() -> Iterator[OutsideResponse]:
         for response in file.read():
             text = response.text
-            yield response if text is None else replace(response, text=with_thought_opened(text))
+            yield response if text is None else replace(response, text=open_thought(text))
 
     return replace(file, settings={**file.settings, "thoughts": "opened by the prompt"}, read=read)
 

@@ -122,6 +122,14 @@ def after_thinking(response: str) -> str | None:
     return None if opened and not start else response[start:end][-LONGEST_RESPONSE:]
 
 
+def open_thought(response: str) -> str:
+    """Return a response to a prompt that ends in `<think>` with it in front, unless it is there.
+
+    So a thought that was cut off is known as one.
+    """
+    return response if "<think>" in response else f"<think>\n{response}"
+
+
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
 _WIDE_SIGNS = str.maketrans(
     {

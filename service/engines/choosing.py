@@ -81,8 +81,7 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Choosing
         InputError: the logits are not finite.
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
-    best = logits.amax(-1, keepdim=True)
-    if not bool(best.isfinite().all()):
+    if not bool(logits.amax(-1).isfinite().all()):
         raise InputError(
             "The model's logits are not finite numbers: its weights are damaged, or overflow in this dtype. "
             "Set dtype to float32 or bfloat16."
@@ -90,15 +89,37 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Choosing
     if how.temperature == 0:
         greedy: list[int] = logits.argmax(-1).tolist()
         return greedy
-    logits = (logits - best) / how.temperature
+    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
+    chosen: list[int] = _draw(_cut(logits, how), numbers, how.top_p).tolist()
+    return chosen
+
+
+def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Choosing) -> list[float]:
+    """Return the log-probability of one token per row in the distribution that it was drawn from.
+
+    `logits` (rows, vocabulary) are those after penalties. A token at temperature 0 gets its log-probability
+    at temperature 1.
+    """
+    # Double precision: in single, the sum over a large vocabulary loses rare tokens.
+    log_p = torch.log_softmax((_cut(logits, how) if how.temperature else logits).double(), dim=-1)
+    found = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
+    if how.temperature and how.top_p < 1:
+        ordered = log_p.exp().sort(descending=True).values
+        kept = ordered.where(ordered.cumsum(-1) - ordered < how.top_p, 0.0)
+        found -= kept.sum(-1).log()
+    values: list[float] = found.tolist()
+    return values
+
+
+def _cut(logits: torch.Tensor, how: Choosing) -> torch.Tensor:
+    """Return logits at the temperature; those of tokens outside min-p and top-k are -inf."""
+    logits = (logits - logits.amax(-1, keepdim=True)) / how.temperature
     if how.min_p > 0:
         logits = logits.masked_fill(logits.exp() < how.min_p, -torch.inf)
     if 0 < how.top_k < logits.shape[1]:
         least = logits.topk(how.top_k).values[:, -1:]
         logits = logits.masked_fill(logits < least, -torch.inf)
-    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
-    chosen: list[int] = _draw(logits, numbers, how.top_p).tolist()
-    return chosen
+    return logits
 
 
 def _draw(logits: torch.Tensor, uniforms: torch.Tensor, top_p: float) -> torch.Tensor:

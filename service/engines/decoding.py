@@ -13,10 +13,10 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.engines.choosing import Choosing, Uniforms, choose_tokens, penalize
+from service.engines.choosing import Choosing, Uniforms, choose_tokens, log_probs, penalize
 from service.errors import PrerequisiteError
 
-_PREFILL_TOKENS = 16_384  # read at once
+_PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
 _TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
@@ -31,7 +31,10 @@ class PromptImages:
 
 @dataclass(eq=False)
 class Row:
-    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text)."""
+    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
+
+    `log_probs` gets the log-probability of each token; None: they are not computed.
+    """
 
     prompt: tuple[int, ...]
     max_tokens: int
@@ -41,6 +44,7 @@ class Row:
     owner: Any = None
     ends: Callable[[Sequence[int]], bool] | None = None
     images: PromptImages | None = None
+    log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
     uniforms: Uniforms = field(init=False)
@@ -49,9 +53,14 @@ class Row:
         self.uniforms = Uniforms(self.seed)
 
     @property
+    def ids(self) -> tuple[int, ...]:
+        """All tokens so far: those of the prompt and of the response."""
+        return (*self.prompt, *self.tokens)
+
+    @property
     def order(self) -> tuple[int, int, tuple[int, ...]]:
-        """The order of waiting rows; rows with the same prompt are equal."""
-        return len(self.prompt), id(self.images), self.prompt
+        """The order of waiting rows; rows that read the same are equal."""
+        return len(self.prompt) + len(self.tokens), id(self.images), self.ids
 
     def add(self, token: int) -> None:
         """Append a token and note whether the response ends with it."""
@@ -66,13 +75,13 @@ class Row:
 class _Prefill:
     """What the model has read of prompts of one length: their cached rows and last logits.
 
-    `shift` is what images save in positions: an image takes fewer positions than tokens.
+    `shifts` are what images save in positions: an image takes fewer positions than tokens.
     """
 
-    rows: list[Row]  # one per prompt; they keep their images alive, whose ids tell prompts apart
+    prompts: list[Any]
     cache: Cache
     logits: torch.Tensor
-    shift: int
+    shifts: list[int]
 
 
 class Decoder:
@@ -124,25 +133,27 @@ class Decoder:
         """Fill free places and draw one token of every running row; return the finished rows.
 
         Raises:
-            PrerequisiteError: the GPU's memory is too small.
+            PrerequisiteError: not even one response fits into the GPU's memory.
         """
+        joining = self._pick()
+        finished: list[Row] = []
         try:
             with torch.inference_mode():
-                for _, alike in groupby(self._pick(), key=lambda row: row.order[:2]):
-                    rows = list(alike)
-                    most = max(_PREFILL_TOKENS // len(rows[0].prompt), 1)
-                    size = most if self._shares_batches else len(rows)
-                    for start in range(0, len(rows), size):
-                        self._start(rows[start : start + size])
-                finished = self._drop_finished()
+                for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
+                    self._start(list(alike))
+                finished += self._drop_finished()
                 if self._running:
                     self._decode()
                     finished += self._drop_finished()
         except torch.OutOfMemoryError as error:
-            raise PrerequisiteError(
-                f"The GPU's memory does not hold {len(self._running)} responses at a time. Lower "
-                "batch_size or max_tokens, or use a smaller dtype or another GPU."
-            ) from error
+            rows = list({*self._running, *joining} - {*finished})
+            self._keep([])
+            self._last = None
+            self.add([row for row in rows if not row.stop_reason])
+            self._halve(len(rows), error)
+            finished += [row for row in rows if row.stop_reason]
+        if not self._waiting:
+            self._last = None
         return finished
 
     def _pick(self) -> list[Row]:
@@ -166,12 +177,10 @@ class Decoder:
     def _start(self, rows: list[Row]) -> None:
         """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
         prompts = [row.order for row in rows]
-        known = [row.order for row in self._last.rows] if self._last else []
-        if self._last is None or not set(prompts) <= set(known):
-            different = {row.order: row for row in rows}
-            known, self._last = list(different), self._read(list(different.values()))
-        read, length = self._last, len(rows[0].prompt)
-        chosen = torch.tensor([known.index(prompt) for prompt in prompts], device=self._model.device)
+        if self._last is None or not set(prompts) <= set(self._last.prompts):
+            self._last = self._read({row.order: row for row in rows})
+        read, length = self._last, len(rows[0].ids)
+        chosen = torch.tensor([read.prompts.index(prompt) for prompt in prompts], device=self._model.device)
         self._choose(read.logits[chosen], rows)
         cache = Cache(layers=[copy.copy(layer) for layer in read.cache.layers])
         cache.reorder_cache(chosen)
@@ -183,24 +192,34 @@ class Decoder:
         self._width = max(self._width, length)
         self._starts += [self._width - length] * len(rows)
         self._running += rows
-        self._shifts += [read.shift] * len(rows)
+        self._shifts += [read.shifts[place] for place in chosen.tolist()]
 
-    def _read(self, rows: list[Row]) -> _Prefill:
+    def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
         """Let the model read prompts of one length, those with images one at a time."""
-        first = rows[0]
+        first = next(iter(rows.values()))
         seen = dict(first.images.load()) if first.images else {}
         seen = {name: value.to(self._model.device) for name, value in seen.items()}
-        ids = torch.tensor([row.prompt for row in rows], device=self._model.device)
+        ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
         positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0
         if seen and hasattr(self._model.model, "get_rope_index"):
             # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
-            names = ("mm_token_type_ids", "image_grid_thw")
-            layout = {name: seen[name] for name in names}
-            mask = torch.ones_like(ids)
-            positions = self._model.model.get_rope_index(ids, attention_mask=mask, **layout)[0]
+            kinds = torch.zeros_like(ids)
+            kinds[:, : len(first.prompt)] = seen["mm_token_type_ids"]
+            seen["mm_token_type_ids"] = kinds
+            grid, mask = seen.get("image_grid_thw"), torch.ones_like(ids)
+            positions = self._model.model.get_rope_index(
+                ids, mm_token_type_ids=kinds, image_grid_thw=grid, attention_mask=mask
+            )[0]
             shift = int(positions.max()) + 1 - ids.shape[1]
-        cache = self._new_cache()
-        return _Prefill(rows, cache, self._forward(ids, cache, positions, **seen), shift)
+        most = max(_PREFILL_TOKENS // ids.shape[1], 1)
+        cache, logits = self._new_cache(), []
+        for start in range(0, len(ids), most):
+            part = slice(start, start + most)
+            read = cache if not start else self._new_cache()
+            logits.append(self._forward(ids[part], read, positions[..., part, :], **seen))
+            if start:
+                _append(cache, read)
+        return _Prefill(list(rows), cache, torch.cat(logits), [shift] * len(rows))
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -245,7 +264,12 @@ class Decoder:
             if how.has_penalties:
                 part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
             uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
-            for row, token in zip(chosen, choose_tokens(part, uniforms, how), strict=True):
+            tokens = choose_tokens(part, uniforms, how)
+            if any(row.log_probs is not None for row in chosen):
+                for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
+                    if row.log_probs is not None:
+                        row.log_probs.append(value)
+            for row, token in zip(chosen, tokens, strict=True):
                 row.add(token)
         self.generated_tokens += len(rows)
 
@@ -270,6 +294,20 @@ class Decoder:
                 layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
             self._starts = [start - unused for start in self._starts]
             self._width -= unused
+
+    def _halve(self, rows: int, error: Exception) -> None:
+        """Limit the batch to half of `rows`, which did not fit into memory."""
+        if rows <= 1:
+            raise PrerequisiteError(
+                "One response does not fit into the GPU's memory. Lower max_tokens, or use a smaller model, "
+                "a smaller dtype or another GPU."
+            ) from error
+        self._limit = rows // 2
+        self.notices.append(
+            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
+        )
+        if self._model.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _new_cache(self) -> Cache:
         # Without a config the cache keeps every token, also of layers that attend to a window.

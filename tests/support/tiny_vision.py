@@ -92,7 +92,7 @@ def _save_processor(folder: Path) -> list[str]:
     from transformers import Qwen2_5_VLProcessor
     from transformers.models.qwen2_vl.image_processing_pil_qwen2_vl import Qwen2VLImageProcessorPil
 
-    from service.models.processors import leave_out_videos
+    from service.engines.images import leave_out_videos
 
     special = [*SPECIAL_TOKENS, *VISION_TOKENS]
     pieces = [*special, *byte_pieces()]

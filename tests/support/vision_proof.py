@@ -92,7 +92,7 @@ class Seeing:
     def __init__(self, place: Path) -> None:
         from transformers import Qwen2_5_VLForConditionalGeneration
 
-        from service.models.processors import open_processor
+        from service.engines.images import open_processor
 
         self._model = Qwen2_5_VLForConditionalGeneration.from_pretrained(place / "model").eval()
         self._processor = open_processor(str(place / "model"))

@@ -10,8 +10,8 @@ from tiny_model import save_tiny_model
 from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 from vision_proof import export_pictured
 
+from service.engines.images import as_rgb, open_processor
 from service.errors import InputError, PrerequisiteError
-from service.models.processors import as_rgb, open_processor
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_lengths

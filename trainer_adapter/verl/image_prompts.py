@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from service.engines.images import open_held, open_processor, takes_images
 from service.errors import InputError, PrerequisiteError, first_line
-from service.models.processors import open_held, open_processor, takes_images
 from trainer_adapter.verl.plugin.images.placing import with_images
 
 if TYPE_CHECKING:

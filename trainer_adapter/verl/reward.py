@@ -14,9 +14,8 @@ from typing import Any
 
 from evaluator.evals.grading import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.extraction import LONGEST_RESPONSE
+from evaluator.grading.extraction import LONGEST_RESPONSE, open_thought
 from evaluator.serving.desk import Desk
-from service.models.drawing import with_thought_opened
 
 CUT_OFF_FIELD = "tagrpo_thought_cut_off"
 """In a row's `extra_info`: that its prompt ended on `<think>` and its response at the limit of tokens."""
@@ -87,7 +86,7 @@ async def compute_score(
     """
     response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}
     if about.get(CUT_OFF_FIELD) and not grader and "</think>" not in str(solution_str):
-        response = with_thought_opened(response)
+        response = open_thought(response)
     case = _case(response, ground_truth, about, boxed_only=boxed_only)
     (grade,) = await _desk(GraderSettings(workers, time_limit_s, memory_limit_mb, grader)).grade([case])
     reward = to_reward(grade)

@@ -10,6 +10,7 @@ processor time instead of 4.5.
 It is loaded by verl's own setting `actor_rollout_ref.model.external_lib`, and found by its platform's vendor.
 """
 
+import inspect
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -22,7 +23,6 @@ from verl.workers.engine.base import EngineRegistry
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from verl.workers.engine.utils import detach_tree
 
-from service.models.local.probing import accepted_arguments
 from trainer_adapter.verl.cpu.platform import CpuPlatform
 
 _OTHER_WAYS = ("use_fused_kernels", "calculate_sum_pi_squared", "distillation_use_topk", "distillation_only")
@@ -105,10 +105,11 @@ def can_share_prompts(model: Any) -> bool:
     """Return whether every layer of a model keeps the keys and values of every token while it is trained."""
     text = model.config.get_text_config(decoder=True)
     layers = DynamicCache(config=model.config).layers
+    accepted = inspect.signature(model.forward).parameters.keys()
     return (
         set(getattr(text, "layer_types", None) or ()) <= {"full_attention"}
         and all(type(layer) is DynamicLayer for layer in layers)
-        and {"position_ids", "past_key_values", "logits_to_keep"} <= accepted_arguments(model)
+        and {"position_ids", "past_key_values", "logits_to_keep"} <= accepted
         and not getattr(model, "is_gradient_checkpointing", False)
     )
 

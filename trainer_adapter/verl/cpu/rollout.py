@@ -1,43 +1,43 @@
 """The rollout "transformers": a Ray actor that holds a copy of the policy and draws responses from it.
 
-verl talks to it from two sides. Its agent loops call `ResponseServer.generate` for one prompt at a time; the
-server draws them in one moving batch. Its training worker holds a `TransformersRollout`, which
-sends the weights after every update.
+verl's agent loops call `ResponseServer.generate` for one prompt at a time. The server draws all of them in
+one batch. verl's training worker holds a `TransformersRollout`, which sends the weights after every update.
 """
 
 import asyncio
 import os
+import random
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from typing import Any
+from weakref import WeakValueDictionary
 
 import ray
 import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.models.local.cache import Room
-from service.models.local.images import as_given, has_positions_of_images
-from service.models.local.loading import Device, model_class, room_for_keys
-from service.models.local.rows import PromptImages
-from service.models.processors import open_processor, pictures_key, takes_images
-from trainer_adapter.verl.cpu.drawing_batch import DrawingBatch, Drawn, SamplingParams, from_verl
+from service.engines.choosing import Choosing
+from service.engines.decoding import Decoder, PromptImages, Row
+from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
+from service.engines.loading import Device, memory_for_keys, model_class
 
 BATCH_SIZE = 512
-"""Responses decoded at a time where the memory allows it; a step of the batch costs a small model nearly the
-same for 64 as for 512."""
+"""Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
 
 ARRIVAL_WINDOW_S = 0.02
 """How long the server waits for more prompts before it begins: Ray delivers those of one step a few
 milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
-_Request = tuple[list[int], SamplingParams, PromptImages | None, "asyncio.Future[Drawn]"]
+_SAMPLING = frozenset(field.name for field in fields(Choosing))
 
 
 class ResponseServer:
-    """Draws responses, as a Ray actor of its own; it refuses to until the weights have come by `load`.
+    """Draws responses, as a Ray actor of its own; before the first `load` it refuses to.
 
-    It computes in float32, or in float64 where `rollout.dtype` says so: then not even rounding lets a
-    response depend on what is drawn beside it.
+    It computes in float32, or in float64 if `rollout.dtype` says so: then not even rounding lets a response
+    depend on the batch. The log-probabilities are those of the distribution that a token was drawn from.
+    `seed` is the seed of responses without a seed of their own.
     """
 
     def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
@@ -51,14 +51,16 @@ class ResponseServer:
             ends = GenerationConfig.from_pretrained(model_path).eos_token_id
         except OSError:
             ends = config.get_text_config().eos_token_id
-        end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
-        room = Room(BATCH_SIZE, room_for_keys(self._model, Device("cpu", "cpu", None)))
-        self._batch = DrawingBatch(self._model, end_ids, room, seed)
-        self._response_length = response_length
+        self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
+        self._never = image_tokens(config)
+        memory = memory_for_keys(Device("cpu", "cpu", None))
+        self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
+        self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
-        self._arrived: asyncio.Queue[_Request] = asyncio.Queue()
-        self._open: set[asyncio.Future[Drawn]] = set()
+        self._images: WeakValueDictionary[Any, PromptImages] = WeakValueDictionary()
+        self._arrived: list[Row] = []
+        self._open: dict[Row, asyncio.Future[None]] = {}
         self._drawing: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
@@ -83,54 +85,37 @@ class ResponseServer:
         video_data: Any = None,
         mm_processor_kwargs: Any = None,
     ) -> TokenOutput:
-        """Draw one response for one prompt, as verl's agent loops ask for it."""
+        """Draw one response for one prompt, as verl's agent loops ask for it.
+
+        Raises:
+            ValueError: for videos, images that the model does not take, and sampling parameters that would be
+                ignored.
+        """
         if video_data:
             raise ValueError("the CPU rollout reads text and images, no videos")
-        images = self._images(image_data, mm_processor_kwargs or {}) if image_data else None
-        return await self._generate(prompt_ids, sampling_params, images)
+        images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
+        row = self._row(prompt_ids, sampling_params, images)
+        if not self._loaded:
+            raise RuntimeError("the rollout has no weights yet")
+        self._arrived.append(row)
+        self._open[row] = asyncio.get_running_loop().create_future()
+        if self._drawing is None or self._drawing.done():
+            self._drawing = asyncio.create_task(self._draw())
+        await self._open[row]
+        return TokenOutput(
+            token_ids=row.tokens,
+            log_probs=row.log_probs,
+            stop_reason="completed" if row.stop_reason == "stop" else "length",
+            num_preempted=0,
+            extra_fields={"global_steps": self._version},
+        )
 
     async def generate_many(
         self, requests: Sequence[tuple[list[int], dict[str, Any]]]
     ) -> list[TokenOutput | BaseException]:
         """Draw a response for each prompt and its sampling parameters; errors stand in their places."""
-        asked = [self._generate(prompt_ids, params) for prompt_ids, params in requests]
+        asked = [self.generate("", prompt_ids=ids, sampling_params=params) for ids, params in requests]
         return await asyncio.gather(*asked, return_exceptions=True)
-
-    def _images(self, pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
-        processor = self._processor
-        if processor is None or not has_positions_of_images(self._model):
-            raise ValueError(
-                "the CPU rollout reads images with Qwen 2 VL and models like it, not "
-                f"{type(self._model).__name__}"
-            )
-
-        def load() -> Mapping[str, torch.Tensor]:
-            made = processor.image_processor(images=list(pictures), return_tensors="pt", **options)
-            return as_given(made, self._model.dtype)
-
-        return PromptImages(pictures_key(pictures), load)
-
-    async def _generate(
-        self,
-        prompt_ids: Sequence[int],
-        sampling_params: dict[str, Any],
-        images: PromptImages | None = None,
-    ) -> TokenOutput:
-        if not self._loaded:
-            raise RuntimeError("the rollout has no weights yet")
-        if self._drawing is None or self._drawing.done():
-            self._drawing = asyncio.create_task(self._draw_what_arrives())
-        params = from_verl(sampling_params, response_length=self._response_length)
-        answer: asyncio.Future[Drawn] = asyncio.get_running_loop().create_future()
-        await self._arrived.put((list(prompt_ids), params, images, answer))
-        drawn = await answer
-        return TokenOutput(
-            token_ids=drawn.token_ids,
-            log_probs=drawn.log_probs if sampling_params.get("logprobs") else None,
-            stop_reason="completed" if drawn.ended else "length",
-            num_preempted=0,
-            extra_fields={"global_steps": self._version},
-        )
 
     async def sleep(self) -> None:
         """The weights stay: there is no device memory to make room in."""
@@ -138,33 +123,66 @@ class ResponseServer:
     async def wake_up(self) -> None:
         """See `sleep`."""
 
-    async def _draw_what_arrives(self) -> None:
-        while True:
-            self._add(await self._arrived.get())
-            await asyncio.sleep(ARRIVAL_WINDOW_S)
-            while True:
-                while not self._arrived.empty():
-                    self._add(self._arrived.get_nowait())
-                if not self._batch.under_way:
-                    break
-                try:
-                    finished = await asyncio.to_thread(self._batch.step)
-                except Exception as error:
-                    self._batch.clear()
-                    for answer in self._open:
-                        if not answer.done():
-                            answer.set_exception(error)
-                    self._open.clear()
-                    break
-                for answer, drawn in finished:
-                    self._open.discard(answer)
-                    if not answer.done():
-                        answer.set_result(drawn)
+    def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: PromptImages | None) -> Row:
+        given = {name: value for name, value in params.items() if value is not None}
+        asked = [given.pop(name, None) for name in ("max_tokens", "max_new_tokens")]
+        bias, stop = given.pop("logit_bias", {}), given.pop("stop_token_ids", ())
+        log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
+        seed = given.pop("seed", None)
+        if unknown := sorted(given.keys() - _SAMPLING):
+            raise ValueError(f"the CPU rollout does not know {', '.join(unknown)}; leave it out")
+        if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
+            raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN} for tokens of images")
+        return Row(
+            tuple(prompt),
+            min(asked[0] or asked[1] or self._response_length, self._response_length),
+            self._seeds.getrandbits(62) if seed is None else seed,
+            Choosing(**given),
+            self._end_ids | set(stop),
+            images=images,
+            log_probs=log_probs,
+        )
 
-    def _add(self, request: _Request) -> None:
-        prompt, params, images, answer = request
-        self._open.add(answer)
-        self._batch.add(answer, prompt, params, images)
+    def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
+        """Return the images of a prompt: one object for the same images, so that the prompt is read once."""
+        processor = self._processor
+        if processor is None or not hasattr(self._model.model, "get_rope_index"):
+            raise ValueError(
+                "the CPU rollout reads images with Qwen 2 VL and models like it, not "
+                f"{type(self._model).__name__}"
+            )
+
+        def load() -> Mapping[str, torch.Tensor]:
+            made = processor.image_processor(images=list(pictures), return_tensors="pt", **options)
+            kinds = torch.isin(torch.tensor([prompt]), torch.tensor(sorted(self._never))).long()
+            return {
+                **made,
+                "pixel_values": made["pixel_values"].to(self._model.dtype),
+                "mm_token_type_ids": kinds,
+            }
+
+        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), PromptImages(load))
+
+    async def _draw(self) -> None:
+        """Decode in a thread until no response is open; new ones join between two steps."""
+        await asyncio.sleep(ARRIVAL_WINDOW_S)
+        while self._open:
+            arrived, self._arrived = self._arrived, []
+            try:
+                self._decoder.add(arrived)
+                finished = await asyncio.to_thread(self._decoder.step)
+            except Exception as error:
+                self._decoder.clear()
+                for answer in self._open.values():
+                    if not answer.done():
+                        answer.set_exception(error)
+                self._arrived.clear()
+                self._open.clear()
+                return
+            for row in finished:
+                answer = self._open.pop(row)
+                if not answer.done():
+                    answer.set_result(None)
 
 
 class TransformersReplica(RolloutReplica):  # type: ignore[misc]

@@ -7,8 +7,8 @@ not somewhere in a worker. No file of verl is touched, only what its modules hol
 import sys
 from typing import Any
 
+from service.engines.images import leave_out_videos
 from service.errors import PrerequisiteError
-from service.models.processors import leave_out_videos
 from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import CPU, PLUGIN, TESTED_VERSIONS
 from trainer_adapter.verl.plugin.checks import check_version

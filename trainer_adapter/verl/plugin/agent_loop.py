@@ -7,8 +7,8 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
-from service.models.processors import FORBIDDEN, image_tokens
-from service.models.rendering import Prompt
+from service.engines.images import FORBIDDEN, image_tokens
+from service.engines.prompts import Prompt
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.grading import grade_by_worker

@@ -15,7 +15,7 @@ from verl.utils import tensordict_utils
 from verl.utils.profiler.performance import marked_timer
 from verl.workers.utils.padding import response_to_nested
 
-from service.models.processors import image_tokens
+from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.record.metrics import step_metrics

@@ -9,7 +9,7 @@ from typing import Any
 
 from verl.utils.dataset.rl_dataset import RLHFDataset
 
-from service.models.processors import open_held
+from service.engines.images import open_held
 from trainer_adapter.verl.plugin.images.placing import images_of
 
 

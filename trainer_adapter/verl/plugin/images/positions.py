@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from verl.utils.tensordict_utils import nested_tensor_from_tensor_list
 
-from service.models.processors import image_tokens
+from service.engines.images import image_tokens
 
 
 def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) -> torch.Tensor:

@@ -1,0 +1,76 @@
+"""Log-probabilities of drawn tokens: those of the distribution that a token was drawn from."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from tiny_models import random_model
+
+from service.engines.choosing import Choosing, log_probs
+from service.engines.decoding import Decoder, Row
+
+
+def probabilities(how: Choosing) -> list[float]:
+    """Return the probabilities of four tokens, of 0.5, 0.3, 0.15 and 0.05, as if each had been drawn."""
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().expand(4, 4)
+    return [round(math.exp(value), 4) for value in log_probs(logits, range(4), how)]
+
+
+def test_log_probs_follow_temperature() -> None:
+    assert probabilities(Choosing()) == [0.5, 0.3, 0.15, 0.05]
+    assert probabilities(Choosing(0, top_p=0.1)) == [0.5, 0.3, 0.15, 0.05]
+    squares = [0.25, 0.09, 0.0225, 0.0025]
+    assert probabilities(Choosing(0.5)) == [round(square / sum(squares), 4) for square in squares]
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        (Choosing(top_p=0.8), [0.625, 0.375]),
+        (Choosing(top_p=0.81), [0.5263, 0.3158, 0.1579]),
+        (Choosing(top_p=1e-9), [1.0]),
+        (Choosing(top_k=2), [0.625, 0.375, 0.0, 0.0]),
+        (Choosing(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
+    ],
+)
+def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Choosing, kept: list[float]) -> None:
+    assert probabilities(how)[: len(kept)] == kept
+
+
+def test_tokens_are_drawn_with_the_probabilities_that_they_report() -> None:
+    draws, how = 1500, Choosing(0.5, top_p=0.9)
+    decoder = Decoder(random_model("llama"), draws, 1 << 40)
+    decoder.add([Row((9, 10, 11), 1, seed, how, frozenset(), log_probs=[]) for seed in range(draws)])
+    without = Row((9, 10, 11), 1, 0, how, frozenset())
+    decoder.add([without])
+    first = list[Row]()
+    while decoder.open_rows:
+        first += decoder.step()
+    assert without.log_probs is None
+    seen = Counter(row.tokens[0] for row in first if row.log_probs)
+    reported = {row.tokens[0]: math.exp(row.log_probs[0]) for row in first if row.log_probs}
+    assert len(reported) > 1
+    for token, probability in reported.items():
+        assert seen[token] / draws == pytest.approx(probability, abs=0.05)
+
+
+def test_forbidden_tokens_are_not_drawn_and_have_no_probability() -> None:
+    model, how = random_model("llama"), Choosing(0.0)
+
+    def likeliest(never: frozenset[int]) -> Row:
+        decoder = Decoder(model, 1, 1 << 40, never)
+        decoder.add([Row((9, 10, 11), 1, 0, how, frozenset(), log_probs=[])])
+        (row,) = decoder.step()
+        return row
+
+    first = likeliest(frozenset())
+    second = likeliest(frozenset(first.tokens))
+    assert second.tokens != first.tokens
+    assert first.log_probs
+    assert second.log_probs
+    # The others share the probability of the forbidden token.
+    with torch.no_grad():
+        log_p = torch.log_softmax(model(torch.tensor([[9, 10, 11]])).logits[0, -1], dim=-1)
+    rest = math.log1p(-math.exp(first.log_probs[0]))
+    assert second.log_probs[0] == pytest.approx(float(log_p[second.tokens[0]]) - rest, abs=1e-4)
