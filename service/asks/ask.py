@@ -185,6 +185,7 @@ class Asker:
         """Send nothing more; requests in flight finish, pauses between attempts end at once."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
+        self._settled.set()
         for endpoint in self.models.endpoints.values():
             endpoint.wake()
 
@@ -308,8 +309,8 @@ class Asker:
                 account = await self.store.read(read_accounts, self.run_id)
                 raise Stopped(
                     BUDGET,
-                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next request "
-                    "might cost more than the rest",
+                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next "
+                    "request might cost more than the rest",
                 )
             await self._settled.wait()
 
@@ -359,10 +360,12 @@ class Asker:
 
     async def end(self, ended: Ended) -> None:
         """Store what became of an attempt."""
-        await self.store.write(rows.end, ended)
-        self._in_flight.discard(ended.ask_id)
-        self._settlements += 1
-        self._settled.set()
+        try:
+            await self.store.write(rows.end, ended)
+        finally:
+            self._in_flight.discard(ended.ask_id)
+            self._settlements += 1
+            self._settled.set()
 
     def is_final(self, fault: Fault) -> bool:
         """Return whether the same request would fail again.

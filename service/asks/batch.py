@@ -529,10 +529,12 @@ def take_over(session: Session, workers: Sequence[tuple[int, str]]) -> list[list
     """Give each (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
     taken = []
     for worker, model in workers:
+        of_model = select(JobRow.worker).where(JobRow.model == model, JobRow.collected.is_(False))
+        holders = set(session.scalars(of_model))
         tags = session.scalars(
             update(JobRow)
             .where(JobRow.model == model, JobRow.collected.is_(False))
-            .where(JobRow.worker.in_({NOBODY} | rows.dead_workers(session)))
+            .where(JobRow.worker.in_(rows.dead_workers(session, holders)))
             .values(worker=worker)
             .returning(JobRow.tag)
         )
