@@ -1,50 +1,175 @@
-"""A run that is killed anywhere, again and again, ends in the state of an undisturbed one."""
+"""Runs that are killed at random moments end like undisturbed ones, within their cap, and pay nothing twice."""
 
 import random
 import signal
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
+import pytest
 from command_line import run_here
+from forked import Forked
+from postgres_cluster import Cluster
 from world_runs import (
     CONCURRENCY,
     PREMISES,
-    check_loss,
+    SAMPLES,
+    answered_asks,
     command,
-    filled_cells,
     final_state,
     import_world,
     propose_arguments,
-    run_undisturbed,
+    rows,
     stats,
     world_server,
+    write_sums,
 )
 
-QUESTIONS = 16
-KILLS = 5
+pytestmark = [pytest.mark.slow, pytest.mark.sqlite]
+
+USD_PER_TOKEN = 1e-5
+KILLS = 10
+SHORT = ("--max-concurrency", str(CONCURRENCY))
+Command = Callable[[str, str], list[str]]
+"""Returns the words of a command, given its database and the server's address."""
 
 
-def test_a_run_killed_again_and_again_ends_as_if_undisturbed(tmp_path: Path) -> None:
-    undisturbed, _ = run_undisturbed(tmp_path, QUESTIONS)
-    db = tmp_path / "killed.db"
-    import_world(db, QUESTIONS)
-    chance = random.Random(20)
+@pytest.fixture(params=["sqlite", "postgresql"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    if request.param == "sqlite":
+        yield str(tmp_path / "killed.db")
+        return
+    cluster: Cluster = request.getfixturevalue("cluster")
+    url = cluster.empty()
+    yield url
+    cluster.drop(url)
+
+
+def price(model: str) -> str:
+    return f"--price={model}={USD_PER_TOKEN * 1e6},{USD_PER_TOKEN * 1e6}"
+
+
+def evaluate(folder: Path) -> Command:
+    sums = write_sums(folder / "sums.jsonl", 10)
+
+    def words(db: str, url: str) -> list[str]:
+        return [
+            *("eval", "run", str(sums), "--db", db, "--model", "hosted_vllm/test-model", "--api-base", url),
+            *("--n", "16", "--samples-per-request", "2", "--max-tokens", "64", *SHORT),
+            price("hosted_vllm/test-model"),
+        ]
+
+    return words
+
+
+def rephrase(folder: Path) -> Command:
+    def words(db: str, url: str) -> list[str]:
+        if "sqlite" not in (there := rows_or_nothing(db)) and not there:
+            import_world(db, 6, folder / "world.jsonl")
+        tokens = ("--max-tokens", "500", "--solver-max-tokens", "64")
+        prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
+        return propose_arguments(db, url, *PREMISES, *SHORT, *tokens, *prices)
+
+    return words
+
+
+def rows_or_nothing(db: str) -> Sequence[Any]:
+    exists = "://" in db or Path(db).exists()
+    return rows(db, "SELECT id FROM questions LIMIT 1") if exists else ()
+
+
+def state_of(make: Callable[[Path], Command], db: str) -> Any:
+    return final_state(db) if make is rephrase else rows(db, SAMPLES)
+
+
+def bill(url: str) -> float:
+    return float(stats(url)["tokens"]) * USD_PER_TOKEN
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("make", [evaluate, rephrase])
+def test_a_run_killed_ten_times_ends_as_if_undisturbed(
+    make: Callable[[Path], Command], place: str, tmp_path: Path
+) -> None:
+    words, chance, cap, stored = make(tmp_path), random.Random(20), 0.0, 0
+    calm = str(tmp_path / "calm.db")
+    with world_server("--model", "test-model") as url:
+        done = run_here(*words(calm, url))
+        assert done.code == 0, done.err
+        needed = stats(url)["paid"]
     lost: list[int] = []
     with world_server("--model", "test-model", "--latency", "0.03") as url:
-        arguments = propose_arguments(db, url, *PREMISES, "--max-concurrency", str(CONCURRENCY))
+        arguments = words(place, url)
         for _ in range(KILLS):
-            process = subprocess.Popen(
-                command(*arguments), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-            )
-            seen_before = stats(url)["requests"]
-            more = chance.randrange(1, 40)
-            while stats(url)["requests"] < seen_before + more and process.poll() is None:
+            cap += 0.05  # some are killed, others have spent their cap before
+            process = Forked(*arguments, "--max-usd", f"{cap:.2f}")
+            aim = stats(url)["requests"] + chance.randrange(1, needed // 5)
+            while stats(url)["requests"] < aim and process.poll() is None:
                 time.sleep(chance.random() * 0.02)  # the kill falls anywhere between two requests
-            process.send_signal(signal.SIGKILL)
-            process.wait(10)
-            lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
-        done = run_here(*arguments)
+            process.end(signal.SIGKILL)
+            lost.append(stats(url)["paid"] - (stored := answered_asks(place)) - sum(lost))
+            assert bill(url) <= cap
+        assert 0 < stored < needed
+        done = run_here(*arguments, "--max-usd", "100")
         assert done.code == 0, done.err
         seen = stats(url)
-    check_loss(undisturbed, final_state(db), lost, seen)
+    assert state_of(make, place) == state_of(make, calm)
+    assert 0 <= min(lost) <= max(lost) <= 3 * CONCURRENCY
+    assert seen["paid"] == answered_asks(place) + sum(lost)
+    assert seen["paid_again"] <= sum(lost)
+    assert seen["paid_distinct"] == needed
+
+
+def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> None:
+    words, db = evaluate(tmp_path), str(tmp_path / "t.db")
+    with world_server("--model", "test-model", "--latency", "0.03") as url:
+        process = subprocess.Popen(
+            command(*words(db, url)), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        while stats(url)["paid"] < 20 and process.poll() is None:
+            time.sleep(0.01)
+        process.kill()
+        assert process.wait(10) == -signal.SIGKILL
+        assert run_here(*words(db, url)).code == 0
+        assert stats(url)["paid_again"] <= CONCURRENCY
+    assert len(rows(db, SAMPLES)) == 10 * 16
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("make", [evaluate, rephrase])
+def test_two_processes_share_a_run_and_its_cap(
+    make: Callable[[Path], Command], place: str, tmp_path: Path
+) -> None:
+    words, calm = make(tmp_path), str(tmp_path / "calm.db")
+    with world_server("--model", "test-model") as url:
+        assert run_here(*words(calm, url)).code == 0
+        needed, whole = stats(url)["paid"], bill(url)
+    with world_server("--model", "test-model", "--latency", "0.1") as url:
+        arguments = words(place, url)
+        for cap in (whole / 2, 100.0):
+            both = [Forked(*arguments, "--max-usd", f"{cap:.4f}") for _ in range(2)]
+            ends = [process.end(timeout=240) for process in both]
+            assert bill(url) <= cap
+        assert [code for code, _, _ in ends] == [0, 0], ends
+        seen = stats(url)
+    assert state_of(make, place) == state_of(make, calm)
+    assert (seen["paid"], seen["paid_again"], seen["overlaps"]) == (needed, 0, 0)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("make", [evaluate, rephrase])
+def test_a_signal_stores_what_is_in_flight(
+    make: Callable[[Path], Command], number: signal.Signals, tmp_path: Path
+) -> None:
+    words, db = make(tmp_path), str(tmp_path / "t.db")
+    with world_server("--model", "test-model", "--latency", "0.3") as url:
+        arguments = words(db, url)
+        process = Forked(*arguments)
+        while stats(url)["in_flight"] < CONCURRENCY and process.poll() is None:
+            time.sleep(0.02)
+        code, _, errors = process.end(number, timeout=10)
+        assert code == 128 + number, errors
+        assert "Traceback" not in errors
+        assert answered_asks(db) == stats(url)["paid"] > 0

@@ -102,10 +102,10 @@ def _become(
 
 
 def _serve() -> None:
-    import service.models.remote.backend
+    import service.asks.providers
     import ui.cli.app  # noqa: F401
 
-    assert service.models.remote.backend
+    assert service.asks.providers
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the threads that these imports started"
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
