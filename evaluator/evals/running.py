@@ -367,8 +367,9 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
 def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[bool]:
     """Return which samples are there, by (problem of a run, ordinal); a block is stored as a whole."""
     place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
-    stored = set(session.execute(select(*place).where(place.in_(places))).tuples())
-    return [place in stored for place in places]
+    columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
+    stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
+    return [each in stored for each in places]
 
 
 def _drop_bodies(session: Session, ask_ids: set[int]) -> None:

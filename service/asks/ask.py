@@ -143,6 +143,7 @@ class Asker:
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
         self.totals = Totals()
+        self.has_answers = False
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
@@ -348,6 +349,7 @@ class Asker:
         )
         await self.end(ended)
         self.totals.answered += 1
+        self.has_answers = True
         self.totals.completion_tokens += completion_tokens
         self.totals.pico_usd += cost or 0
         self._failed_in_a_row, self.last_answer_s = 0, time.monotonic()
@@ -372,14 +374,14 @@ class Asker:
 
         As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
         """
-        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.totals.answered > 0)
+        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.has_answers)
 
     def count_failure(self, fault: Fault) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
         self.totals.failures[fault.kind] += 1
         if fault.kind in FATAL:
             self.stop(fault.kind, fault.message)
-        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.totals.answered):
+        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.has_answers):
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(

@@ -224,6 +224,12 @@ def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     return [found.get(key) for key in keys]
 
 
+def have_answers(session: Session, run_ids: Sequence[str]) -> list[bool]:
+    """Return which runs have paid for an answer."""
+    answered = select(AskRow.id).where(AskRow.state == ANSWERED).limit(1)
+    return [session.scalar(answered.where(AskRow.run_id == run_id)) is not None for run_id in run_ids]
+
+
 def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     """Reserve the worst case of attempts and note that they are sent.
 

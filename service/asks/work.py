@@ -88,6 +88,7 @@ async def work_on(
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
+    asker.has_answers = await store.read(rows.have_answers, run_id)
     tasks = _Tasks(store, asker, work, models.at_once)
     watching = [
         asyncio.create_task(_beat(store, worker, asker, models.stall_s)),

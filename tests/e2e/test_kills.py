@@ -1,10 +1,10 @@
-"""Runs that are killed at random moments end like undisturbed ones, within their cap, and pay nothing twice."""
+"""Runs that are killed at random moments end like undisturbed ones and pay nothing twice."""
 
 import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +66,7 @@ def evaluate(folder: Path) -> Command:
 
 def rephrase(folder: Path) -> Command:
     def words(db: str, url: str) -> list[str]:
-        if "sqlite" not in (there := rows_or_nothing(db)) and not there:
+        if not holds_questions(db):
             import_world(db, 6, folder / "world.jsonl")
         tokens = ("--max-tokens", "500", "--solver-max-tokens", "64")
         prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
@@ -75,9 +75,8 @@ def rephrase(folder: Path) -> Command:
     return words
 
 
-def rows_or_nothing(db: str) -> Sequence[Any]:
-    exists = "://" in db or Path(db).exists()
-    return rows(db, "SELECT id FROM questions LIMIT 1") if exists else ()
+def holds_questions(db: str) -> bool:
+    return ("://" in db or Path(db).exists()) and bool(rows(db, "SELECT id FROM questions LIMIT 1"))
 
 
 def state_of(make: Callable[[Path], Command], db: str) -> Any:
