@@ -31,7 +31,7 @@ from service.asks.tables import (
     TaskRow,
     WorkerRow,
 )
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 from service.process import Process, this_process
 from service.runs.tables import CapRow, RunRow, RunSpendingRow
 
@@ -442,7 +442,7 @@ def claim(session: Session, claims: Sequence[Claim]) -> list[list[tuple[int, str
     claimed = []
     for wish in claims:
         is_open = (TaskRow.run_id == wish.run_id, TaskRow.state == OPEN)
-        holders = select(TaskRow.worker).where(*is_open, TaskRow.worker.is_not(None)).distinct()
+        holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != wish.worker).distinct()
         if dead := dead_workers(session, set(session.scalars(holders))):
             session.execute(
                 update(TaskRow)
@@ -510,13 +510,13 @@ def add_tasks(session: Session, run_id: str, items: Sequence[str]) -> int:
     last = session.scalar(select(func.max(TaskRow.position)).where(TaskRow.run_id == run_id))
     start = 0 if last is None else last + 1
     fresh = [item for item in dict.fromkeys(items) if item not in there]
-    rows = [
-        {"run_id": run_id, "position": start + place, "item": item, "state": OPEN, "worker": None}
-        for place, item in enumerate(fresh)
-    ]
-    if rows:
+    for part in in_parts(list(enumerate(fresh, start))):
+        rows = [
+            {"run_id": run_id, "position": place, "item": item, "state": OPEN, "worker": None}
+            for place, item in part
+        ]
         session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
-    return len(rows)
+    return len(fresh)
 
 
 def count_tasks(session: Session, run_ids: Sequence[str]) -> list[dict[str, int]]:

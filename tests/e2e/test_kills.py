@@ -52,7 +52,7 @@ def price(model: str) -> str:
 
 
 def evaluate(folder: Path) -> Command:
-    sums = write_sums(folder / "sums.jsonl", 10)
+    sums = write_sums(folder / "sums.jsonl", 8)
 
     def words(db: str, url: str) -> list[str]:
         return [
@@ -67,7 +67,7 @@ def evaluate(folder: Path) -> Command:
 def rephrase(folder: Path) -> Command:
     def words(db: str, url: str) -> list[str]:
         if not holds_questions(db):
-            import_world(db, 6, folder / "world.jsonl")
+            import_world(db, 4, folder / "world.jsonl")
         tokens = ("--max-tokens", "500", "--solver-max-tokens", "64")
         prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
         return propose_arguments(db, url, *PREMISES, *SHORT, *tokens, *prices)
@@ -133,7 +133,7 @@ def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> N
         assert process.wait(10) == -signal.SIGKILL
         assert run_here(*words(db, url)).code == 0
         assert stats(url)["paid_again"] <= CONCURRENCY
-    assert len(rows(db, SAMPLES)) == 10 * 16
+    assert len(rows(db, SAMPLES)) == 8 * 16
 
 
 @pytest.mark.timeout(300)

@@ -110,7 +110,13 @@ def final_state(db: Path | str) -> dict[str, Sequence[Any]]:
         "tasks": "SELECT item, state, error FROM tasks ORDER BY 1",
         "bodies": "SELECT count(*) FROM ask_bodies WHERE reply IS NOT NULL",
     }
-    return {name: rows(db, query) for name, query in queries.items()}
+    state: dict[str, Sequence[Any]] = {name: rows(db, query) for name, query in queries.items()}
+    # SQLite gives a text for JSON and a number for truth.
+    state["verdicts"] = [
+        (*row[:-2], bool(row[-2]), json.loads(row[-1]) if isinstance(row[-1], str) else row[-1])
+        for row in state["verdicts"]
+    ]
+    return state
 
 
 def run_undisturbed(folder: Path, questions: int) -> Calm:
