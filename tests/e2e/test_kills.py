@@ -27,6 +27,8 @@ from world_runs import (
     write_sums,
 )
 
+from service.database import Database
+
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite]
 
 USD_PER_TOKEN = 1e-5
@@ -155,6 +157,64 @@ def test_two_processes_share_a_run_and_its_cap(
         seen = stats(url)
     assert state_of(make, place) == state_of(make, calm)
     assert (seen["paid"], seen["paid_again"], seen["overlaps"]) == (needed, 0, 0)
+
+
+QUICK_BATCH = """
+from service.asks import batch
+
+batch.BatchJobs.__init__.__kwdefaults__["quiet_s"] = 0.1
+from ui.cli.app import main
+main()
+"""
+
+
+def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -> None:
+    sums = write_sums(tmp_path / "sums.jsonl", 4)
+    with world_server("--model", "test-model", "--batch-polls", "60") as url:
+        arguments = [
+            *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--api-base", url),
+            *("--n", "4", "--samples-per-request", "2", "--batch", "--batch-poll", "0.05"),
+        ]
+        for _ in range(3):  # the first one sends it, the others find and await it
+            process = Forked(*arguments, code=QUICK_BATCH)
+            while not stats(url)["batches"] and process.poll() is None:
+                time.sleep(0.02)
+            time.sleep(0.3)
+            assert process.end(signal.SIGKILL)[0] == -signal.SIGKILL
+        code, _, errors = Forked(*arguments, code=QUICK_BATCH).end(timeout=60)
+        assert code == 0, errors
+        seen = stats(url)
+    assert (seen["batches"], seen["batch_lines"], seen["paid_again"]) == (1, 8, 0)
+    assert len(rows(place, SAMPLES)) == 16
+
+
+@pytest.mark.parametrize("make", [evaluate, rephrase])
+def test_a_full_disk_ends_a_command_in_a_line_and_loses_what_was_in_flight_only(
+    make: Callable[[Path], Command], tmp_path: Path
+) -> None:
+    words, db = make(tmp_path), tmp_path / "t.db"
+    with world_server("--model", "test-model") as url:
+        arguments = words(str(db), url)
+        Database.open(db).close()
+        process = Forked(db.stat().st_size + 2**16, *arguments, code=SMALL_FILES)
+        code, _, errors = process.end(timeout=60)
+        assert (code, "Traceback" in errors) == (2, False), errors
+        assert "Free space on its disk" in errors
+        lost = stats(url)["paid"] - answered_asks(str(db))
+        assert 0 <= lost <= 3 * CONCURRENCY
+        done = run_here(*arguments)
+        assert done.code == 0, done.err
+        assert stats(url)["paid_again"] <= lost
+
+
+SMALL_FILES = """
+import resource, signal, sys
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)), resource.RLIM_INFINITY))
+from ui.cli.app import main
+main()
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -501,14 +501,14 @@ def test_a_signal_lets_requests_in_flight_finish(db: Database, number: signal.Si
     run = make_run(db, tasks=50)
 
     def script(request: Request) -> str:
-        if len(endpoint.sent) == 12:
+        if request.seed == 8:
             os.kill(os.getpid(), number)
         return "yes"
 
     endpoint = ScriptedEndpoint(script, latency_s=0.02, max_concurrency=4)
     outcome = work(db, run, endpoint)
     assert (outcome.stopped, outcome.message) == ("interrupted", "interrupted")
-    assert 12 <= len(endpoint.sent) <= 17
+    assert 9 <= len(endpoint.sent) <= 17
     assert states(db) == ["answered"] * len(endpoint.sent)
     assert outcome.done == len(endpoint.sent)
 
