@@ -19,8 +19,7 @@ from trainer_adapter.verl.hooks import TESTED_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
-LONGEST_FILE = 400
-MOST_MODULES = 12
+MOST_LINES = 94_725
 EMPTY_NAMES = {"found", "kit", "once", "one", "remains", "said", "shown", "told", "work"}
 """They say that something is there, not what it is."""
 
@@ -68,14 +67,10 @@ def normal(requirement: str) -> str:
     return re.sub(r"[-_.]+", "-", match.group()).lower()
 
 
-def test_no_file_of_code_is_longer_than_the_limit() -> None:
-    long = {
-        str(path.relative_to(ROOT)): count
-        for path in tracked_files()
-        if path.suffix == ".py"
-        if (count := len(path.read_text(encoding="utf-8").splitlines())) > LONGEST_FILE
-    }
-    assert long == {}
+def test_the_product_does_not_grow() -> None:
+    """Lower the total after each change that makes the product smaller."""
+    lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in sources())
+    assert lines <= MOST_LINES
 
 
 def test_no_name_is_defined_twice() -> None:
@@ -91,11 +86,6 @@ def test_no_name_is_defined_twice() -> None:
                 )
                 twice += [(path.name, name) for name, count in names.items() if count > 1]
     assert twice == []
-
-
-def test_no_folder_holds_more_than_a_dozen_modules() -> None:
-    modules = Counter(path.parent for path in sources() if path.name != "__init__.py")
-    assert {str(folder.relative_to(ROOT)): n for folder, n in modules.items() if n > MOST_MODULES} == {}
 
 
 def empty_names(source: str) -> Iterator[tuple[int, str]]:

@@ -6,9 +6,11 @@ import random
 from collections.abc import Sequence
 
 import zstandard
+from sqlalchemy import update
 
 from benchmarks.pages.made_candidates import STRATEGIES
 from benchmarks.pages.made_texts import Texts
+from evaluator.evals.missing import Block, block_item
 from evaluator.evals.problems import (
     PlacedProblem,
     make_problem,
@@ -19,11 +21,12 @@ from evaluator.evals.problems import (
 from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
+from service.asks.store import add_tasks
+from service.asks.tables import DONE, TaskRow
 from service.database import Database, utc_now
 from service.database.base import ZSTD_LEVEL
 from service.models.settings import PromptSpec, SamplingSettings
 from service.questions import Question
-from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fill_cell
 from service.runs.store import Run, finish_run, open_run
 from trainer_adapter.record.joint_groups import store_groups
 from trainer_adapter.record.tables import TRAIN
@@ -66,9 +69,7 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
                 )
                 store_run_problems(session, run.id, placed)
                 grader = grader_id(session, GRADER_VERSION)
-                plans = []
                 for problem in run_problems(session, run.id):
-                    plans.append(CellPlan(run.id, "sample", problem.problem_id, problem.position, 0, 0))
                     rate = min(0.97, max(0.0, chance.gauss(0.3 + 0.05 * strength, 0.35)))
                     for ordinal in range(SAMPLES_A_PROBLEM):
                         value = "correct" if chance.random() < rate else "wrong"
@@ -81,9 +82,13 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
                         reason = {"correct": "exact", "wrong": "different", "unknown": "timeout"}[value]
                         grades.append((next_id, grader, problem.id, value, reason, str(ordinal % 9), "boxed"))
                         next_id += 1
-                add_cells(session, run.id, plans)
-                for cell in claim_cells(session, run.id, run.id, owner="benchmark", limit=len(plans)):
-                    fill_cell(session, cell.id, "{}", Receipt(path, 90, 128_000, 0.0, 1, 40.0))
+                blocks = [
+                    block_item(Block(problem.id, first, 8))
+                    for problem in run_problems(session, run.id)
+                    for first in range(0, SAMPLES_A_PROBLEM, 8)
+                ]
+                add_tasks(session, run.id, blocks)
+                session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
                 connection = session.connection()
                 connection.exec_driver_sql("INSERT INTO samples VALUES (?, ?, ?, ?, ?, ?, ?, ?)", samples)
                 connection.exec_driver_sql("INSERT INTO sample_texts VALUES (?, ?)", sample_texts)

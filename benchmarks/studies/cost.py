@@ -18,8 +18,8 @@ from benchmarks.harness import add_data
 from rephraser.proposing.request import build_messages
 from rephraser.proposing.strategies import load_strategy
 from rephraser.verdict import OverlapRule
-from service.models.remote import PriceTable
-from service.models.remote.backend import litellm
+from service.asks.money import PICO_PER_USD, Price, PriceTable, cost_pico
+from service.asks.providers import litellm
 
 BATCH = 0.5  # price of a batch job
 
@@ -27,6 +27,10 @@ BATCH = 0.5  # price of a batch job
 def rows(path: Path) -> Iterator[dict[str, Any]]:
     with path.open(encoding="utf-8") as lines:
         yield from map(json.loads, lines)
+
+
+def _usd(price: Price, prompt_tokens: int, completion_tokens: int) -> float:
+    return (cost_pico(price, prompt_tokens, completion_tokens) or 0) / PICO_PER_USD
 
 
 def main() -> None:
@@ -60,7 +64,7 @@ def main() -> None:
         prompt += int(litellm.token_counter(model=args.model, messages=list(messages)))
         tags = "<rephrasing></rephrasing>" * args.n
         completion += round(count(question) * ratio * args.n) + count(tags)
-    usd = price.cost(prompt, completion)
+    usd = _usd(price, prompt, completion)
     each = len(questions)
 
     solver = rule.original_samples * each, rule.looks[0] * args.n * each, rule.looks[-1] * args.n * each
@@ -73,7 +77,7 @@ def main() -> None:
     print(f"answers of the solver: {fewest:,} to {most:,}, about {answer_tokens:.0f} tokens each")
     millions = [total * answer_tokens / 1e6 for total in (fewest, most)]
     print(f"tokens of the solver: {millions[0]:.0f} to {millions[1]:.0f} million")
-    by_proposer = [price.cost(0, round(total * answer_tokens)) for total in (fewest, most)]
+    by_proposer = [_usd(price, 0, round(total * answer_tokens)) for total in (fewest, most)]
     print(f"the same answers drawn from {args.model}: ${by_proposer[0]:,.0f} to ${by_proposer[1]:,.0f}")
     print(
         json.dumps(

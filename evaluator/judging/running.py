@@ -196,10 +196,10 @@ def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Questio
     places = dict(
         session.execute(
             select(SampleRow.id, SampleRow.run_problem_id).where(SampleRow.id.in_(sample_ids))
-        ).tuples()
+        ).all()
     )
-    found = read_problems(session, RunProblemRow.id.in_(set(places.values())))
-    problems = {problem.id: problem for problem in found}
+    of_samples = read_problems(session, RunProblemRow.id.in_(set(places.values())))
+    problems = {problem.id: problem for problem in of_samples}
     questions = [question_about(problems[places[id]], texts[id]) for id in sample_ids]
     assert all(question is not None for question in questions)
     return cast(list[Question], questions)

@@ -99,7 +99,7 @@ async def rephrase_run(
         finish_run(session, run.id, finished=False)
     store = Store(db)
     with Grader(workers=grader_workers) as grader:
-        work = Rephrasing(
+        rephrasing = Rephrasing(
             store,
             run.id,
             RunSpec.from_json(run.spec),
@@ -112,12 +112,12 @@ async def rephrase_run(
             outcome = await work_on(
                 store,
                 run.id,
-                work.rephrase,
+                rephrasing.rephrase,
                 models,
                 lambda progress: report("questions", progress.done, progress.total, progress.words),
             )
         finally:
-            work.close()
+            rephrasing.close()
             store.close()
     with db.write() as session:
         finish_run(session, run.id, finished=not outcome.open)

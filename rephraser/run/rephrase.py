@@ -95,18 +95,18 @@ class Rephrasing:
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used."""
         question = await self.store.read(read_subjects, question_id)
-        work = _Question(self, asker, question)
+        state = _Question(self, asker, question)
         for round_number in range(self.spec.rounds):
-            await work.judge_mended()
-            missing = await work.missing(round_number)
+            await state.judge_mended()
+            missing = await state.missing(round_number)
             if not any(missing["slots"]):
                 break
-            candidates = await work.propose(round_number, missing["slots"], missing["reasons"])
-            await work.settle(candidates)
+            candidates = await state.propose(round_number, missing["slots"], missing["reasons"])
+            await state.settle(candidates)
             if self.source is not None and not candidates:
                 break
         else:
-            await work.judge_mended()
+            await state.judge_mended()
         await self._count_accepted(asker, question_id)
 
     async def judge(self, case: Case) -> dict[str, Any]:
@@ -395,13 +395,13 @@ class _Question:
         return Premises()
 
 
-async def finish_all(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+async def finish_all(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     """Await all; return the results, None for a request that failed for good.
 
     Raises:
         Stopped, Failed, Exception: the first error, after everything has ended.
     """
-    ended = await asyncio.gather(*work, return_exceptions=True)
+    ended = await asyncio.gather(*coroutines, return_exceptions=True)
     errors = [error for error in ended if isinstance(error, BaseException) and not _is_final(error)]
     for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
         raise error

@@ -46,8 +46,8 @@ def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
         ).all()
         pictures = load_images(session, (id for row in rows for id in row.images or ()))
         for id, text, answer, kind, images in rows:
-            shown = tuple(pictures[image] for image in images or ())
-            subjects[id] = Subject(id, text, answer, AnswerKind(kind), shown)
+            placed = tuple(pictures[image] for image in images or ())
+            subjects[id] = Subject(id, text, answer, AnswerKind(kind), placed)
     return [subjects[id] for id in ids]
 
 
@@ -167,13 +167,13 @@ def store_looks(session: Session, looks: Sequence[Look]) -> list[dict[str, Any]]
 
 def read_statuses(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[CandidateStatus]]:
     """Return the candidates of questions by (run, question), in order, with their present status."""
-    found: dict[tuple[str, str], list[CandidateStatus]] = defaultdict(list)
+    by_question: dict[tuple[str, str], list[CandidateStatus]] = defaultdict(list)
     for run_id in {run_id for run_id, _ in asked}:
         ids = [question_id for run, question_id in asked if run == run_id]
         for row in session.execute(status_query(run_id).where(StandingRow.question_id.in_(ids))):
             status = CandidateStatus(*row)
-            found[run_id, status.question_id].append(status)
-    return [found[key] for key in asked]
+            by_question[run_id, status.question_id].append(status)
+    return [by_question[key] for key in asked]
 
 
 def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
@@ -186,7 +186,7 @@ def read_reasons(session: Session, asked: Sequence[tuple[str, str]]) -> list[dic
             .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id.in_(failed))
             .order_by(VerdictRow.id)
         )
-        evidence = {identity: dict(found) for identity, found in rows}
+        evidence = {identity: dict(stored) for identity, stored in rows}
         reasons.append(
             {
                 str(each.ordinal): failure_reason(each, evidence.get(identity, {}))
@@ -201,7 +201,7 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for part in in_parts(list(dict.fromkeys(ids))):
         for row in (QuestionRow, CandidateRow):
-            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).tuples().all())
+            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
     return texts
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import random
 import time
 from collections import Counter
@@ -39,6 +40,7 @@ BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
 
 ELSEWHERE_POLL_S = 0.5
+_LOG = logging.getLogger("tagrpo.asks")
 # A small window: the compressor clears its tables for each reply.
 _PACKER = zstandard.ZstdCompressor(
     compression_params=zstandard.ZstdCompressionParameters.from_level(3, source_size=16_384)
@@ -244,6 +246,14 @@ class Asker:
             attempts, time_outs = attempts + 1, time_outs + (fault.kind == TIME_OUT)
             final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
             pause_s = None if final else self.models.retries.pause_s(fault, attempts)
+            _LOG.info(
+                "%s to %s, ask %d: %s; %s",
+                request.kind,
+                request.model,
+                ask_id,
+                fault,
+                "given up" if pause_s is None else f"again in {pause_s:.1f} s",
+            )
             await self.end_failed(ask_id, fault, final=final)
             if pause_s is None or self.stopping.is_set():
                 self.count_failure(fault)
@@ -263,10 +273,21 @@ class Asker:
                 reply = await endpoint.send(request, server)
             except Fault as fault:
                 return ask_id, fault
+        seconds = time.monotonic() - began
         try:
-            return await self.keep(ask_id, reply, endpoint.price, time.monotonic() - began)
+            answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
             return ask_id, fault
+        _LOG.info(
+            "%s to %s, ask %d: answered in %.2f s, %d tokens read, %d written",
+            request.kind,
+            request.model,
+            ask_id,
+            seconds,
+            answer.prompt_tokens,
+            answer.completion_tokens,
+        )
+        return answer
 
     def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
         """Return the row of an attempt that is about to be sent."""

@@ -177,8 +177,8 @@ class Grouped:
             except Exception as error:
                 _fail(groups, error)
                 continue
-            for group, found in zip(groups.values(), results, strict=True):
-                for (_, done), result in zip(group, found, strict=True):
+            for group, group_results in zip(groups.values(), results, strict=True):
+                for (_, done), result in zip(group, group_results, strict=True):
                     if not done.done():
                         done.set_result(result)
 
@@ -220,8 +220,8 @@ _BEGUN = select(
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
     rows = session.connection().execute(_FIND, {"keys": list(set(keys))})
-    found = {bytes(row.key): row for row in rows}
-    return [found.get(key) for key in keys]
+    stored = {bytes(row.key): row for row in rows}
+    return [stored.get(key) for key in keys]
 
 
 def have_answers(session: Session, run_ids: Sequence[str]) -> list[bool]:
@@ -332,7 +332,7 @@ def _reserve(session: Session, attempts: Sequence[Attempt]) -> list[Attempt]:
     granted: list[Attempt] = []
     for run_id in sorted({attempt.run_id for attempt in attempts}):
         mine = [attempt for attempt in attempts if attempt.run_id == run_id]
-        groups = [mine] if _fits(session, mine) else [[one] for one in mine if _fits(session, [one])]
+        groups = [mine] if _fits(session, mine) else [[each] for each in mine if _fits(session, [each])]
         granted += [attempt for group in groups for attempt in group]
     return granted
 

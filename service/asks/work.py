@@ -75,7 +75,7 @@ class Outcome:
 async def work_on(
     store: Store,
     run_id: str,
-    work: Work,
+    do_task: Work,
     models: Models,
     report: Callable[[Progress], None] = lambda progress: None,
 ) -> Outcome:
@@ -89,7 +89,7 @@ async def work_on(
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
     asker.has_answers = await store.read(rows.have_answers, run_id)
-    tasks = _Tasks(store, asker, work, models.at_once)
+    tasks = _Tasks(store, asker, do_task, models.at_once)
     watching = [
         asyncio.create_task(_beat(store, worker, asker, models.stall_s)),
         asyncio.create_task(_report(store, asker, report)),
@@ -124,9 +124,9 @@ async def work_on(
 class _Tasks:
     """The tasks that this process does at a time."""
 
-    def __init__(self, store: Store, asker: Asker, work: Work, at_once: int) -> None:
+    def __init__(self, store: Store, asker: Asker, do_task: Work, at_once: int) -> None:
         self.outcome = Outcome()
-        self._store, self._asker, self._work, self._at_once = store, asker, work, at_once
+        self._store, self._asker, self._do_task, self._at_once = store, asker, do_task, at_once
         self._left_open: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
         # Not `asyncio.wait`, which looks at all tasks each time.
@@ -187,7 +187,7 @@ class _Tasks:
     async def _do(self, position: int, item: str) -> None:
         state, error = OPEN, None
         try:
-            await self._work(self._asker, item)
+            await self._do_task(self._asker, item)
             state = DONE
             self.outcome.done += 1
         except Stopped as stopped:

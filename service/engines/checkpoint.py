@@ -134,8 +134,8 @@ def gpu_name() -> str | None:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")[0].strip()
     which = [f"--id={visible}"] if visible else []
     command = [program, *which, "--query-gpu=name", "--format=csv,noheader"]
-    found = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    return found.stdout.strip().partition("\n")[0] or None if found.returncode == 0 else None
+    query = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return query.stdout.strip().partition("\n")[0] or None if query.returncode == 0 else None
 
 
 def fingerprint(folder: Path) -> str:

@@ -102,12 +102,12 @@ def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Choosing) -> lis
     """
     # Double precision: in single, the sum over a large vocabulary loses rare tokens.
     log_p = torch.log_softmax((_cut(logits, how) if how.temperature else logits).double(), dim=-1)
-    found = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
+    chosen = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
     if how.temperature and how.top_p < 1:
         ordered = log_p.exp().sort(descending=True).values
         kept = ordered.where(ordered.cumsum(-1) - ordered < how.top_p, 0.0)
-        found -= kept.sum(-1).log()
-    values: list[float] = found.tolist()
+        chosen -= kept.sum(-1).log()
+    values: list[float] = chosen.tolist()
     return values
 
 

@@ -139,8 +139,8 @@ class Decoder:
         finished: list[Row] = []
         try:
             with torch.inference_mode():
-                for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
-                    self._start(list(alike))
+                for _, rows in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
+                    self._start(list(rows))
                 finished += self._drop_finished()
                 if self._running:
                     self._decode()
@@ -152,8 +152,6 @@ class Decoder:
             self.add([row for row in rows if not row.stop_reason])
             self._halve(len(rows), error)
             finished += [row for row in rows if row.stop_reason]
-        if not self._waiting:
-            self._last = None
         return finished
 
     def _pick(self) -> list[Row]:
@@ -287,6 +285,8 @@ class Decoder:
         self._shifts = [self._shifts[place] for place in places]
         if not places:
             self._cache, self._width = DynamicCache(), 0
+            if not self._waiting:
+                self._last = None  # the weights may change before the next row comes
             return
         self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
         if unused := min(self._starts):

@@ -2,20 +2,22 @@
 
 import pytest
 from eval_runs import add_eval_run, make_problems, regrade
+from sqlalchemy import update
 
 from evaluator.evals.human import add_human_grade
+from evaluator.evals.missing import Block, block_item
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import PlacedProblem, run_problems
 from evaluator.evals.results import load_result, problem_keys
 from evaluator.evals.samples import count_samples, page_samples
-from evaluator.evals.tables import SAMPLE
 from evaluator.evals.votes import read_answers
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import find_grader
 from evaluator.passk import curve
+from service.asks.store import add_tasks
+from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError
-from service.runs.cells import CellPlan, add_cells, claim_cells, fail_cell, reopen_failed_cells
 from service.runs.spending import spent_usd
 from service.runs.store import Run
 
@@ -61,13 +63,13 @@ def test_a_result_holds_counts_and_what_stands_beside_them(db: Database) -> None
 def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
     """Let a request for samples of a problem get no answer."""
     with db.write() as session:
-        problem = run_problems(session, run.id)[position]
-        payload = {"run_problem": problem.id, "first": first, "count": count}
-        add_cells(
-            session, run.id, [CellPlan(run.id, SAMPLE, problem.problem_id, position, first, 0, payload)]
+        item = block_item(Block(run_problems(session, run.id)[position].id, first, count))
+        add_tasks(session, run.id, [item])
+        session.execute(
+            update(TaskRow)
+            .where(TaskRow.item == item)
+            .values(state=FAILED_TASK if final else OPEN, error="time-out: none")
         )
-        (cell,) = claim_cells(session, run.id, run.id, owner="w", limit=9)
-        fail_cell(session, cell.id, "time-out: none", attempts=2, cost_usd=0.0, final=final)
 
 
 @pytest.mark.parametrize("final", [False, True])
@@ -115,9 +117,8 @@ def test_a_problem_of_which_nothing_came_is_anything_from_unsolved_to_solved(db:
 
 def test_samples_that_are_not_asked_for_yet_are_no_part_of_the_numbers(db: Database) -> None:
     run = add_eval_run(db, "a", [(8, 3, 0), (5, 5, 0)])
-    lose(db, run, 1, 5, 3, final=False)
     with db.write() as session:
-        reopen_failed_cells(session, run.id)
+        add_tasks(session, run.id, [block_item(Block(run_problems(session, run.id)[1].id, 5, 3))])
     with db.read() as session:
         result = load_result(session, run)
     assert (result.counts.n.tolist(), result.missing) == ([8, 5], 0)

@@ -1,21 +1,20 @@
 """Samples of eval runs: what is planned, what grows, what is counted; problems and their ids."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import event, insert, text
+from sqlalchemy import insert, text, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from evaluator.evals import running
 from evaluator.evals.missing import (
+    Block,
     asked_in_vain,
+    block_item,
     missing_by_problem,
     most_wanted,
-    promised_by_position,
     samples_lost,
+    unfinished_blocks,
 )
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -26,24 +25,21 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.running import _gaps, plan_run, plan_samples, store_samples
+from evaluator.evals.running import NewSample, _gaps, insert_samples, plan_blocks, sample_seed
 from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.samples import count_samples
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind
 from evaluator.grading.versions import find_grader, grader_id
+from service.asks.tables import DONE, FAILED_TASK, TaskRow
 from service.database import Database
 from service.errors import InputError
-from service.models.drawing import Response, sample_seed
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.cells import Receipt, claim_cells, fill_cell, open_cells
-from service.runs.leases import release_dead_leases, renew_leases
 from service.runs.store import open_run
 
 PROBLEMS = number_copies(
     [make_problem("What is 1 + 1?", "2"), make_problem("What is 2 + 2?", "4", AnswerKind.INTEGER)]
 )
-RECEIPT = Receipt("m", 10, 20, 0.0, 1, 0.1)
 
 
 def open_eval(session: Session, name: str = "r") -> tuple[str, list[RunProblem]]:
@@ -52,138 +48,53 @@ def open_eval(session: Session, name: str = "r") -> tuple[str, list[RunProblem]]
     return run.id, run_problems(session, run.id)
 
 
-def draw(
-    session: Session, run_id: str, *, keep: int | None = None, stop: str = "stop"
-) -> list[tuple[str, int]]:
-    """Fill every empty cell with `keep` of the responses it asks for; return (problem, ordinal) of each."""
+def draw(session: Session, run_id: str, *, stop: str = "stop") -> list[tuple[int, int]]:
+    """Store the samples of every unfinished block; return (problem of the run, ordinal) of each."""
     drawn = []
-    for cell in claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=1000):
-        count = cell.payload["count"] if keep is None else min(keep, cell.payload["count"])
-        assert fill_cell(session, cell.id, "{}", RECEIPT)
-        responses = [Response(f"answer {place}", stop, 10, 5) for place in range(count)]
-        store_samples(session, cell, responses, [None] * count)
-        drawn += [(cell.subject_id, cell.payload["first"] + place) for place in range(count)]
+    for block in unfinished_blocks(session, run_id):
+        places = [(block.run_problem_id, block.first + place) for place in range(block.count)]
+        insert_samples(
+            session,
+            [NewSample(problem, at, None, None, f"answer {at}", stop, 10, 5) for problem, at in places],
+        )
+        drawn += places
+    session.execute(update(TaskRow).where(TaskRow.run_id == run_id).values(state=DONE))
     return drawn
 
 
 def test_a_run_grows_by_what_is_missing(db: Database) -> None:
     with db.write() as session:
         run_id, problems = open_eval(session)
-        assert plan_samples(session, run_id, problems, 6, 4) == 4  # 0-3, 4-5 of each problem
+        assert plan_blocks(session, run_id, problems, 6, 4) == 4  # 0-3, 4-5 of each problem
         first = draw(session, run_id)
-        assert plan_samples(session, run_id, problems, 6, 4) == 0
-        assert plan_samples(session, run_id, problems, 11, 4) == 4  # 6-9, 10 of each
-        assert plan_samples(session, run_id, problems, 11, 4) == 0  # planned already
+        assert plan_blocks(session, run_id, problems, 6, 4) == 0
+        assert plan_blocks(session, run_id, problems, 11, 4) == 4  # 6-9, 10 of each
+        assert plan_blocks(session, run_id, problems, 11, 4) == 0  # planned already
         second = draw(session, run_id)
-    assert sorted(first) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6))
-    assert sorted(second) == sorted((p.problem_id, ordinal) for p in problems for ordinal in range(6, 11))
-
-
-def test_planning_in_parts_goes_on_after_a_kill(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "_SAMPLES_PER_PART", 20)  # a problem at a time
-    monkeypatch.setattr(running, "_CELLS_PER_PART", 3)
-    with db.write() as session:
-        run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems[:1], 2, 4)
-        draw(session, run_id, keep=1)
-    parts: list[int] = []
-    plan_part = running.plan_samples
-
-    def killed_in_the_third(*given: Any, **named: Any) -> int:
-        if len(parts) == 2:
-            raise KeyboardInterrupt
-        parts.append(plan_part(*given, **named))
-        return parts[-1]
-
-    monkeypatch.setattr(running, "plan_samples", killed_in_the_third)
-    with pytest.raises(KeyboardInterrupt):
-        plan_run(db, run_id, problems, 19, 4)
-    with db.read() as session:
-        assert open_cells(session, run_id) == sum(parts) == 5  # 1-4, 5-8, 9-12; 13-16, 17-18
-    monkeypatch.setattr(running, "plan_samples", plan_part)
-    assert plan_run(db, run_id, problems, 19, 4) == 5  # of the other problem
-    assert plan_run(db, run_id, problems, 19, 4) == 0
-    with db.write() as session:
-        drawn = draw(session, run_id)
-    wanted = [(p.problem_id, ordinal) for p in problems for ordinal in range(19)]
-    assert sorted(drawn) == sorted(set(wanted) - {(problems[0].problem_id, 0)})
-    with db.read() as session:
-        assert missing_by_problem(session, run_id, 19) == {problem.id: 0 for problem in problems}
         assert missing_by_problem(session, run_id, 7) == {problem.id: 0 for problem in problems}
-        assert missing_by_problem(session, run_id, 22) == {problem.id: 3 for problem in problems}
+        assert missing_by_problem(session, run_id, 14) == {problem.id: 3 for problem in problems}
+    assert sorted(first) == sorted((p.id, ordinal) for p in problems for ordinal in range(6))
+    assert sorted(second) == sorted((p.id, ordinal) for p in problems for ordinal in range(6, 11))
 
 
-def test_a_part_that_is_planned_elsewhere_meanwhile_is_not_planned_again(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_blocks_that_failed_are_lost_and_asked_in_vain(db: Database) -> None:
     with db.write() as session:
         run_id, problems = open_eval(session)
-    plan_part = running.plan_samples
-
-    def behind_another(session: Session, *given: Any, **named: Any) -> int:
-        plan_part(session, *given, **named)
-        return plan_part(session, *given, **named)
-
-    monkeypatch.setattr(running, "plan_samples", behind_another)
-    assert plan_run(db, run_id, problems, 6, 4) == 0
-    with db.write() as session:
-        assert len(draw(session, run_id)) == 12
-
-
-@pytest.mark.sqlite  # plans
-def test_what_a_start_asks_does_not_walk_over_the_requests_that_are_done(db: Database) -> None:
-    with db.write() as session:
-        run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems, 4, 4)
-        draw(session, run_id)
-        seen: list[tuple[str, Any]] = []
-        note = lambda *call: seen.append((call[2], call[3]))  # noqa: E731
-        event.listen(session.get_bind(), "before_cursor_execute", note)
-        asked_in_vain(session, [run_id])
-        promised_by_position(session, run_id, 4)
-        samples_lost(session, run_id, 4)
-        most_wanted(session, run_id)
-        release_dead_leases(session, run_id)
-        renew_leases(session, "h|1|0|t")
-        event.remove(session.get_bind(), "before_cursor_execute", note)
-        indexes = [
-            step[3].partition("USING ")[2].replace("COVERING ", "").split()[1]
-            for statement, given in seen
-            for step in session.connection().exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", given)
-            if step[3].startswith(("SEARCH cells USING", "SCAN cells USING"))
-        ]
-    # Of each state: two asked in vain, three promised, one lost, three wanted.
-    assert indexes == ["ix_cells_state_scope_id"] * 9 + ["ix_cells_lease_owner"] * 2
-
-
-def test_responses_left_out_of_an_answer_are_asked_for_again(db: Database) -> None:
-    with db.write() as session:
-        run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems, 4, 4)
-        draw(session, run_id, keep=1)
-        assert plan_samples(session, run_id, problems, 4, 4) == 2
-        assert sorted(draw(session, run_id)) == sorted((p.problem_id, o) for p in problems for o in (1, 2, 3))
-        # An answer without any response: the same cell again, as another attempt.
-        plan_samples(session, run_id, problems, 5, 4)
-        draw(session, run_id, keep=0)
-        assert plan_samples(session, run_id, problems, 5, 4) == 2
-        assert len(draw(session, run_id)) == 2
-        assert [counts.samples for counts in count_samples(session, run_id, None)] == [5, 5]
-
-
-def test_more_responses_than_asked_for_are_refused(db: Database) -> None:
-    with db.write() as session:
-        run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems, 1, 4)
-        (cell, _) = claim_cells(session, run_id, run_id, owner="h|1|0|t", limit=2)
-        with pytest.raises(ValueError, match="2 responses for a cell of 1"):
-            store_samples(session, cell, [Response("a", "stop"), Response("b", "stop")], [1, 2])
+        plan_blocks(session, run_id, problems, 6, 4)
+        failed = block_item(Block(problems[0].id, 4, 2))
+        session.execute(
+            update(TaskRow).where(TaskRow.item == failed).values(state=FAILED_TASK, error="time-out: none")
+        )
+        assert samples_lost(session, run_id, 6) == 2
+        assert samples_lost(session, run_id, 5) == 1
+        assert asked_in_vain(session, [run_id])[run_id] == {problems[0].id: 2}
+        assert most_wanted(session, run_id) == 6
 
 
 def test_counts_tell_grades_of_one_grader_and_truncated_responses(db: Database) -> None:
     with db.write() as session:
         run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems[:1], 4, 4)
+        plan_blocks(session, run_id, problems[:1], 4, 4)
         draw(session, run_id, stop="length")
         old, new = grader_id(session, "1"), grader_id(session, "2")
         assert grader_id(session, "1") == old
@@ -217,7 +128,7 @@ def test_counts_tell_grades_of_one_grader_and_truncated_responses(db: Database) 
 def test_samples_and_grades_are_never_changed(db: Database) -> None:
     with db.write() as session:
         run_id, problems = open_eval(session)
-        plan_samples(session, run_id, problems, 1, 1)
+        plan_blocks(session, run_id, problems, 1, 1)
         draw(session, run_id)
     for statement in ("UPDATE samples SET seed = 1", "DELETE FROM sample_texts", "DELETE FROM problems"):
         with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
@@ -285,7 +196,7 @@ def test_a_problem_that_stands_in_two_groups_is_drawn_for_each(db: Database) -> 
         shared = PROBLEMS[0]
         store_run_problems(session, run.id, [PlacedProblem(shared, "q_1"), PlacedProblem(shared, "q_2", 1)])
         problems = run_problems(session, run.id)
-        assert plan_samples(session, run.id, problems, 3, 8) == 2
+        assert plan_blocks(session, run.id, problems, 3, 8) == 2
         draw(session, run.id)
         counts = count_samples(session, run.id, None)
     assert [(c.group_id, c.variant, c.samples) for c in counts] == [("q_1", 0, 3), ("q_2", 1, 3)]

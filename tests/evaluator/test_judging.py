@@ -1,21 +1,9 @@
 """What a judge is asked, and what its replies say: made after the ways in which public judges answer."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from eval_runs import add_eval_run
-from sqlalchemy import insert, select
 
-from evaluator.evals.tables import GradeRow, SampleRow
-from evaluator.grading import GRADER_VERSION, AnswerKind
-from evaluator.grading.versions import grader_id
+from evaluator.grading import AnswerKind
 from evaluator.judging.asking import LONGEST_SHOWN, Question, read_verdict, shown_response
-from evaluator.judging.running import Judged, JudgeSpec, judge_run, open_judge_run
-from service.database import Database
-from service.models.drawing import CellsToDraw, DrawnCell, ReportSamples, Response
-from service.runs.cells import Receipt
-from service.runs.filling import Filled
 
 
 @pytest.mark.parametrize(
@@ -75,47 +63,3 @@ def test_no_response_can_close_the_tags_that_it_stands_in() -> None:
     tolerant = Question("g?", "9.81", AnswerKind.TOLERANCE, None, "9.8")
     assert "differ from the reference by 1%" in tolerant.text
     assert "differ" not in first.text
-
-
-class Agreeable:
-    """A sampler whose every reply is the same; `before` happens once it is asked."""
-
-    def __init__(self, before: Callable[[], object]) -> None:
-        self.before = before
-
-    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
-        self.before()
-        leased = cells.lease(9)
-        reply = Response("VERDICT: correct", "stop")
-        cells.store([DrawnCell(each, [reply], Receipt("m", 9, 3, 0.0, 1, 0.1)) for each in leased])
-        return Filled(answered=len(leased))
-
-
-class Spent:
-    """A sampler that may send no request any more."""
-
-    def fill(self, cells: CellsToDraw, report: ReportSamples) -> Filled:
-        return Filled(stopped="requests")
-
-
-def test_what_another_process_adds_meanwhile_is_asked_by_either(db: Database) -> None:
-    run = add_eval_run(
-        db, "r.test", [(4, 0, 4)], graded=[2], texts=lambda place, ordinal, grade: f"It is {ordinal}."
-    )
-    spec = JudgeSpec("m")
-    with db.write() as session:
-        judging = open_judge_run(session, run, spec, GRADER_VERSION)
-
-    def judge(sampler: Any) -> Judged:
-        return judge_run(db, run, judging, spec, GRADER_VERSION, sampler, lambda *_: None)
-
-    def add_samples() -> None:
-        with db.write() as session:
-            samples = session.scalars(select(SampleRow).order_by(SampleRow.ordinal)).all()
-            grade = {"value": "unknown", "reason": "timeout", "grader_id": grader_id(session, GRADER_VERSION)}
-            places = [{"sample_id": each.id, "run_problem_id": each.run_problem_id} for each in samples[2:]]
-            session.execute(insert(GradeRow), [{**grade, **place} for place in places])
-        assert judge(Spent()).waiting == 4
-
-    assert judge(Agreeable(add_samples)).by_outcome["correct"] == 2
-    assert judge(Spent()).by_outcome["correct"] == 2  # of the other's, whose replies are there

@@ -7,32 +7,17 @@ from sqlalchemy import text
 
 from service.database import Database
 
-_USD = "CAST(ROUND(COALESCE({0}cost_usd, 0) * 1e12) AS BIGINT)"
 MADE: Mapping[str, str] = {
     "question_labels": """
         SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
     "question_set_counts": """
         SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
-    "run_cell_counts": """
-        SELECT n.run_id, c.kind, c.state, COUNT(*) FROM run_cells AS n JOIN cells AS c ON c.id = n.cell_id
-        GROUP BY 1, 2, 3""",
-    "run_spending": f"""
-        SELECT paid_by, kind, COALESCE(model, '-'), SUM(attempts), COALESCE(SUM(prompt_tokens), 0),
-               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")}),
-               CAST(ROUND(SUM(COALESCE(doubtful_usd, 0)) * 1e12) AS BIGINT),
-               COUNT(*) FILTER (WHERE cost_usd IS NULL)
-        FROM cells WHERE attempts IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1, 2, 3""",
-    "run_reserved": """
-        SELECT paid_by, SUM(CAST(ROUND(reserved_usd * 1e12) AS BIGINT)) FROM cells
-        WHERE reserved_usd IS NOT NULL AND paid_by IS NOT NULL GROUP BY 1""",
-    "run_minutes": f"""
-        SELECT paid_by, substr(filled_at, 1, 16),
-               COUNT(*) FILTER (WHERE state = 'filled'),
-               COUNT(*) FILTER (WHERE state <> 'filled'),
-               COALESCE(SUM(completion_tokens), 0), SUM({_USD.format("")})
-        FROM cells
-        WHERE state <> 'empty' AND paid_by IS NOT NULL AND filled_at IS NOT NULL
-        GROUP BY 1, 2""",
+    "run_spending": """
+        SELECT run_id, kind, model, COUNT(*), COALESCE(SUM(prompt_tokens), 0),
+               COALESCE(SUM(completion_tokens), 0), SUM(COALESCE(cost_pico, worst_pico, 0)),
+               SUM(CASE WHEN cost_pico IS NULL THEN COALESCE(worst_pico, 0) ELSE 0 END),
+               COUNT(*) FILTER (WHERE cost_pico IS NULL AND worst_pico IS NULL)
+        FROM asks WHERE state <> 'sent' AND run_id IS NOT NULL GROUP BY 1, 2, 3""",
     "sample_counts": """
         SELECT p.id, COUNT(s.id), COUNT(s.id) FILTER (WHERE s.stop_reason = 'length'),
                COUNT(s.id) FILTER (WHERE s.stop_reason IN ('content_filter', 'refusal')),

@@ -80,6 +80,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert stage["usd"][1] == pytest.approx(spent, rel=0.01)
     assert cli.within("runs")("list", "--kind", "judge", "--json").out.count("judge-") == 0
     stopped = cli(*judging, *price, "--max-usd", "0.000001", "--json")
+    assert stopped.out, stopped.err
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still wait for the judge" in stopped.err
     waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
@@ -132,9 +133,9 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     ]
     assert measured["unlike"][0]["our_reason"] == f"judge {MODEL}, prompt 1"
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
-    assert [(row["filled"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
+    assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
-    assert (shown.code, "5 answered, 0 open, 0 failed, 1 failed for good" in shown.out) == (0, True)
+    assert (shown.code, "5 judged, 0 open, 0 failed, 1 failed for good" in shown.out) == (0, True)
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err

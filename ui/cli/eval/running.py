@@ -349,10 +349,6 @@ def _note_beyond(numbers: "RunNumbers", outcome: "EvalOutcome") -> None:
         output.note(
             f"run {name} has up to {plural(numbers.most, 'sample')} a problem; those {asked} count too"
         )
-    if numbers.open_requests and outcome.missing == outcome.lost:
-        output.note(
-            f"run {name}: {plural(numbers.open_requests, 'request')} {asked} open; a larger --n goes on"
-        )
 
 
 def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> list[str]:
@@ -380,9 +376,5 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
             f"{run.name}: {plural(coming, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
             + f"; the same command{more} draws them"
-        )
-    if numbers.open_requests and coming and not outcome.stopped:
-        problems.append(
-            f"{run.name}: {plural(numbers.open_requests, 'request')} wait in a batch job; --batch collects it"
         )
     return problems
