@@ -2,8 +2,8 @@
 
 `python -m benchmarks.asks` prints requests per second and CPU time per request, 64 in flight, for bare
 litellm, for sending alone (`RemoteEndpoint`, `PlainEndpoint`), and for runs that store every answer, with
-ratios to bare litellm. `--queue` prints how long a run of 20,000 stored answers takes to resume, and how much
-memory a run with 100,000 open tasks needs.
+ratios to bare litellm. `--queue resume` prints how long a run of 20,000 stored answers takes to resume,
+`--queue memory` how much memory a run with 100,000 open tasks needs, and litellm's part of it.
 """
 
 import argparse
@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "support"
 
 from openai_server import server_process
 
-from benchmarks.harness import peak_mb, run_apart
+from benchmarks.harness import peak_mb
 from service.asks.ask import Asker, Models
 from service.asks.money import Price
 from service.asks.plain import PlainEndpoint
@@ -171,20 +171,23 @@ def resume(folder: Path) -> dict[str, float]:
     return seconds
 
 
-def queue(url: str, folder: Path) -> float:
-    """Return the peak memory, in MiB, of a process that asks some of very many open tasks."""
+def queue(url: str, folder: Path) -> dict[str, int]:
+    """Return the peak memory in MiB of a process with very many open tasks, and litellm's part of it."""
+    peaks = []
 
-    async def main(db: Database, run_id: str) -> None:
+    async def work(db: Database, run_id: str) -> None:
         endpoint = RemoteEndpoint(SPELLING, [url], max_concurrency=IN_FLIGHT)
+        peaks.append(peak_mb())
         await endpoint.open()
+        peaks.append(peak_mb())
         store = Store(db)
         await work_on(store, run_id, ask, Models({SPELLING: endpoint}, max_requests=ASKED))
         store.close()
         await endpoint.close()
 
     with Database.open(folder / "queue.db") as db:
-        asyncio.run(main(db, make_run(db, QUEUED)))
-    return round(peak_mb())
+        asyncio.run(work(db, make_run(db, QUEUED)))
+    return {"MiB": round(peak_mb()), "of them litellm": round(peaks[1] - peaks[0])}
 
 
 def main() -> None:
@@ -201,7 +204,7 @@ def main() -> None:
         (folder / "answers.py").write_text(ANSWERS)
         with server_process("--answer", f"{folder / 'answers.py'}:answer") as url:
             if options.queue == "memory":
-                print(json.dumps({"MiB": queue(url, folder)}))
+                print(json.dumps(queue(url, folder)))
                 return
             results = asyncio.run(compare(url, folder, options.requests, options.rounds))
     bare, report = results["bare litellm"], {}
@@ -211,8 +214,6 @@ def main() -> None:
         beyond = median(way[1] - base[1] for way, base in zip(measured, bare, strict=True))
         print(f"{name:15} {rate:5.2f} x requests/s   {cpu:5.2f} CPU ms per request ({beyond:+.2f})")
         report[name] = {"requests/s ratio": rate, "CPU ms": cpu, "CPU ms beyond": beyond}
-    report["resume, s"] = run_apart(__file__, "--queue", "resume")
-    report["memory"] = run_apart(__file__, "--queue", "memory")
     print(json.dumps(report))
 
 
