@@ -33,9 +33,9 @@ from pathlib import Path
 from typing import Any
 
 import world
-from sqlalchemy import text
 from world_runs import (
     SAMPLES,
+    answered_asks,
     command,
     final_state,
     import_world,
@@ -46,7 +46,6 @@ from world_runs import (
 )
 
 from benchmarks.studies.wire import Wire
-from service.database import Database
 
 CONCURRENCY = 8
 GRACE_S = 20.0
@@ -98,11 +97,7 @@ class Workload:
         """Return how many requests' answers are in the database."""
         if not has_tables(db):  # the disk was full before there were any
             return 0
-        query = "SELECT count(*) FROM cells WHERE state = 'filled'"
-        if self.name == "eval":
-            query = "SELECT count(*) / 2 FROM samples"
-        with Database.open(db, read_only=True) as database, database.read() as session:
-            return int(session.execute(text(query)).scalar_one())
+        return answered_asks(db)
 
     def state(self, db: Path) -> Any:
         """Return all that the run has produced, without row ids and times."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from sqlalchemy import Table, delete, func, insert, select, update
+from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.evals.grading import Graded, grade_row, grade_run
@@ -240,6 +240,8 @@ class _Drawing:
     async def draw(self, asker: Asker, item: str) -> None:
         """Draw one block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
+        if await self._store.read(_are_stored, (block.run_problem_id, block.first)):
+            return  # by a process that was killed before it had finished the task
         problem = self._problems.get(block.run_problem_id) or await self._added(block)
         samples: list[NewSample] = []
         while len(samples) < block.count:
@@ -345,7 +347,9 @@ _DrawnBlock = tuple[Sequence[NewSample], Sequence[Grade], int]
 
 def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]:
     """Write blocks with their grades; return which are new, as another process may have stored one."""
-    fresh = [block for block in blocks if not _is_stored(session, block[0][0])]
+    places = [(samples[0].run_problem_id, samples[0].ordinal) for samples, _, _ in blocks]
+    there = _are_stored(session, places)
+    fresh = [block for block, stored in zip(blocks, there, strict=True) if not stored]
     samples = [sample for block in fresh for sample in block[0]]
     if samples:
         grades = [(grade, row) for _, grades, row in fresh for grade in grades]
@@ -357,14 +361,15 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
         ]
         session.connection().execute(_INSERT_GRADES, rows)
         _drop_bodies(session, {sample.ask_id for sample in samples if sample.ask_id is not None})
-    return [block in fresh for block in blocks]
+    return [not stored for stored in there]
 
 
-def _is_stored(session: Session, sample: NewSample) -> bool:
-    there = select(SampleRow.id).where(
-        SampleRow.run_problem_id == sample.run_problem_id, SampleRow.ordinal == sample.ordinal
-    )
-    return session.scalar(there) is not None
+def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[bool]:
+    """Return which samples are there, by (problem of a run, ordinal); a block is stored as a whole."""
+    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
+    columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
+    stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
+    return [each in stored for each in places]
 
 
 def _drop_bodies(session: Session, ask_ids: set[int]) -> None:

@@ -145,6 +145,7 @@ class Asker:
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
         self.totals = Totals()
+        self.has_answers = False
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
@@ -187,6 +188,7 @@ class Asker:
         """Send nothing more; requests in flight finish, pauses between attempts end at once."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
+        self._settled.set()
         for endpoint in self.models.endpoints.values():
             endpoint.wake()
 
@@ -329,8 +331,8 @@ class Asker:
                 account = await self.store.read(read_accounts, self.run_id)
                 raise Stopped(
                     BUDGET,
-                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next request "
-                    "might cost more than the rest",
+                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next "
+                    "request might cost more than the rest",
                 )
             await self._settled.wait()
 
@@ -368,6 +370,7 @@ class Asker:
         )
         await self.end(ended)
         self.totals.answered += 1
+        self.has_answers = True
         self.totals.completion_tokens += completion_tokens
         self.totals.pico_usd += cost or 0
         self._failed_in_a_row, self.last_answer_s = 0, time.monotonic()
@@ -380,24 +383,26 @@ class Asker:
 
     async def end(self, ended: Ended) -> None:
         """Store what became of an attempt."""
-        await self.store.write(rows.end, ended)
-        self._in_flight.discard(ended.ask_id)
-        self._settlements += 1
-        self._settled.set()
+        try:
+            await self.store.write(rows.end, ended)
+        finally:
+            self._in_flight.discard(ended.ask_id)
+            self._settlements += 1
+            self._settled.set()
 
     def is_final(self, fault: Fault) -> bool:
         """Return whether the same request would fail again.
 
         As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
         """
-        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.totals.answered > 0)
+        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.has_answers)
 
     def count_failure(self, fault: Fault) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
         self.totals.failures[fault.kind] += 1
         if fault.kind in FATAL:
             self.stop(fault.kind, fault.message)
-        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.totals.answered):
+        elif fault.kind != CONTENT_FILTER and not (fault.kind == CONTEXT_LENGTH and self.has_answers):
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
                 self.stop(

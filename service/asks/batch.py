@@ -116,12 +116,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --base-url once, or remove --batch."
+                f"{endpoint.spelling}: one server holds a batch job. Give --api-base once, or remove --batch."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
                 f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove --batch, "
-                "or give the --base-url of a server that has them."
+                "or give the --api-base of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, quiet_s, tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
@@ -529,10 +529,12 @@ def take_over(session: Session, workers: Sequence[tuple[int, str]]) -> list[list
     """Give each (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
     taken = []
     for worker, model in workers:
+        of_model = select(JobRow.worker).where(JobRow.model == model, JobRow.collected.is_(False))
+        holders = set(session.scalars(of_model))
         tags = session.scalars(
             update(JobRow)
             .where(JobRow.model == model, JobRow.collected.is_(False))
-            .where(JobRow.worker.in_({NOBODY} | rows.dead_workers(session)))
+            .where(JobRow.worker.in_(rows.dead_workers(session, holders)))
             .values(worker=worker)
             .returning(JobRow.tag)
         )

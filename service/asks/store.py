@@ -8,9 +8,10 @@ its worst case until its cost is known.
 import asyncio
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from sqlalchemy import Table, bindparam, case, func, insert, select, update
@@ -30,7 +31,7 @@ from service.asks.tables import (
     TaskRow,
     WorkerRow,
 )
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 from service.process import Process, this_process
 from service.runs.tables import CapRow, RunRow, RunSpendingRow
 
@@ -39,6 +40,9 @@ SILENT_S = 900.0
 
 ITEMS_PER_COMMIT = 500
 """Other processes want the write lock too, and a statement takes only so many values."""
+
+LEFT = 0.0
+"""When a worker was last seen that has left."""
 
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
@@ -111,8 +115,8 @@ class Store:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self._reads = Grouped(self._read)
-        self._writes = Grouped(lambda groups: db.write_again(lambda session: _handle(session, groups)))
+        self._reads = Grouped(partial(self._handle, write=False))
+        self._writes = Grouped(partial(self._handle, write=True))
 
     async def read(self, handler: Handler[Item, Result], item: Item) -> Result:
         """Return the handler's result for one item, as of a transaction that begins after this call."""
@@ -128,18 +132,15 @@ class Store:
         result: Result = await self._writes.do(handler, item)
         return result
 
-    def _read(self, groups: dict[Any, list[Any]]) -> list[Sequence[Any]]:
-        with self.db.read() as session:
-            return _handle(session, groups)
+    def _handle(self, groups: dict[Any, list[Any]], *, write: bool) -> list[Sequence[Any]]:
+        return self.db.repeat(
+            lambda session: [handler(session, items) for handler, items in groups.items()], write=write
+        )
 
     def close(self) -> None:
         """End the threads; call after everything was awaited."""
         self._reads.close()
         self._writes.close()
-
-
-def _handle(session: Session, groups: dict[Any, list[Any]]) -> list[Sequence[Any]]:
-    return [handler(session, items) for handler, items in groups.items()]
 
 
 class Grouped:
@@ -221,6 +222,12 @@ def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     rows = session.connection().execute(_FIND, {"keys": list(set(keys))})
     stored = {bytes(row.key): row for row in rows}
     return [stored.get(key) for key in keys]
+
+
+def have_answers(session: Session, run_ids: Sequence[str]) -> list[bool]:
+    """Return which runs have paid for an answer."""
+    answered = select(AskRow.id).where(AskRow.state == ANSWERED).limit(1)
+    return [session.scalar(answered.where(AskRow.run_id == run_id)) is not None for run_id in run_ids]
 
 
 def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
@@ -365,7 +372,7 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
         )
     ).all()
     if sent:
-        dead = dead_workers(session)
+        dead = dead_workers(session, {worker for _, worker in sent})
         _lose(session, [ask_id for ask_id, worker in sent if worker in dead])
 
 
@@ -410,23 +417,24 @@ def beat(session: Session, workers: Sequence[int]) -> list[None]:
 
 
 def leave(session: Session, workers: Sequence[int]) -> list[None]:
-    """Let go of the tasks of workers that end."""
+    """Let go of the tasks of workers that end, and of what they have not answered."""
     session.execute(update(TaskRow).where(TaskRow.worker.in_(workers)).values(worker=None))
-    session.execute(update(WorkerRow).where(WorkerRow.id.in_(workers)).values(seen_at=0.0))
+    session.execute(update(WorkerRow).where(WorkerRow.id.in_(workers)).values(seen_at=LEFT))
     return [None] * len(workers)
 
 
-def dead_workers(session: Session) -> set[int]:
-    """Return the workers whose process has ended, or was silent for `SILENT_S` on another machine."""
-    long_ago = time.time() - SILENT_S
-    dead = set()
-    for worker, process, seen_at in session.execute(
-        select(WorkerRow.id, WorkerRow.process, WorkerRow.seen_at)
-    ):
+def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
+    """Return those of these workers that have left, or whose process has ended.
+
+    A process on another machine counts as dead after `SILENT_S` without a sign of life.
+    """
+    long_ago, alive = time.time() - SILENT_S, set()
+    query = select(WorkerRow.id, WorkerRow.process, WorkerRow.seen_at)
+    for worker, process, seen_at in session.execute(query.where(WorkerRow.id.in_(workers))):
         ended = Process.parse(process).has_ended()
-        if seen_at < long_ago if ended is None else ended:
-            dead.add(worker)
-    return dead
+        if seen_at > (long_ago if ended is None else LEFT) and not ended:
+            alive.add(worker)
+    return set(workers) - alive
 
 
 def claim(session: Session, claims: Sequence[Claim]) -> list[list[tuple[int, str]]]:
@@ -434,8 +442,8 @@ def claim(session: Session, claims: Sequence[Claim]) -> list[list[tuple[int, str
     claimed = []
     for wish in claims:
         is_open = (TaskRow.run_id == wish.run_id, TaskRow.state == OPEN)
-        holders = select(TaskRow.worker).where(*is_open, TaskRow.worker.is_not(None)).distinct()
-        if (held := set(session.scalars(holders))) and (dead := held & dead_workers(session)):
+        holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != wish.worker).distinct()
+        if dead := dead_workers(session, set(session.scalars(holders))):
             session.execute(
                 update(TaskRow)
                 .where(*is_open, TaskRow.worker.in_(dead))
@@ -502,13 +510,13 @@ def add_tasks(session: Session, run_id: str, items: Sequence[str]) -> int:
     last = session.scalar(select(func.max(TaskRow.position)).where(TaskRow.run_id == run_id))
     start = 0 if last is None else last + 1
     fresh = [item for item in dict.fromkeys(items) if item not in there]
-    rows = [
-        {"run_id": run_id, "position": start + place, "item": item, "state": OPEN, "worker": None}
-        for place, item in enumerate(fresh)
-    ]
-    if rows:
+    for part in in_parts(list(enumerate(fresh, start))):
+        rows = [
+            {"run_id": run_id, "position": place, "item": item, "state": OPEN, "worker": None}
+            for place, item in part
+        ]
         session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
-    return len(rows)
+    return len(fresh)
 
 
 def count_tasks(session: Session, run_ids: Sequence[str]) -> list[dict[str, int]]:

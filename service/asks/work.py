@@ -88,6 +88,7 @@ async def work_on(
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
+    asker.has_answers = await store.read(rows.have_answers, run_id)
     tasks = _Tasks(store, asker, do_task, models.at_once)
     watching = [
         asyncio.create_task(_beat(store, worker, asker, models.stall_s)),
@@ -104,10 +105,12 @@ async def work_on(
         await asker.finish()
     except BaseException:
         asker.cancel()
+        await tasks.cancel()
         raise
     finally:
         for task in watching:
             task.cancel()
+        await asyncio.gather(*watching, return_exceptions=True)
         await store.write(rows.leave, worker)
     counts = await store.read(rows.count_tasks, run_id)
     outcome = tasks.outcome
@@ -126,23 +129,36 @@ class _Tasks:
         self._store, self._asker, self._do_task, self._at_once = store, asker, do_task, at_once
         self._left_open: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
-        self._ended: asyncio.Queue[asyncio.Task[None]] = (
-            asyncio.Queue()
-        )  # asyncio.wait looks at all each time
+        # Not `asyncio.wait`, which looks at all tasks each time.
+        self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
         self._error: BaseException | None = None
 
     async def run(self) -> None:
         """Do each open task once; at the end wait for those of other processes, which may die."""
         while True:
-            if len(self._running) <= self._at_once * 3 // 4 and not self._must_end():
-                await self._claim()
+            try:
+                if len(self._running) <= self._at_once * 3 // 4 and not self._must_end():
+                    await self._claim()
+                if not self._running and (self._must_end() or not await self._others_work()):
+                    break
+            except Exception as error:
+                self._fail(error)
             if self._running:
                 await self._one_ends()
-            elif self._must_end() or not await self._others_work():
-                break
         if self._error is not None:
             await self._asker.finish()
             raise self._error
+
+    async def cancel(self) -> None:
+        """Drop the tasks; they stay open."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
+
+    def _fail(self, error: BaseException) -> None:
+        """Note an error; what is under way ends first."""
+        self._error = self._error or error
+        self._asker.stop("error", repr(error))
 
     def _must_end(self) -> bool:
         return self.outcome.stopped is not None or self._asker.stopping.is_set()
@@ -159,8 +175,7 @@ class _Tasks:
         task = await self._ended.get()
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            self._error = self._error or error
-            self._asker.stop("error", repr(error))  # the others finish first
+            self._fail(error)
 
     async def _others_work(self) -> bool:
         """Wait a moment if other processes hold tasks of the run; return whether they do."""

@@ -108,19 +108,19 @@ class Database:
         with self._transaction(write=True) as session:
             yield session
 
-    def write_again(self, writing: Callable[[Session], R]) -> R:
-        """Do `writing` in one transaction that writes; anew where a server ended the connection within it.
+    def repeat(self, work: Callable[[Session], R], *, write: bool) -> R:
+        """Do `work` in one transaction, and again if a server ended the connection within it.
 
-        A transaction that was cut off has written nothing, so `writing` may write all of it twice.
+        A transaction that was cut off has written nothing, so `work` may be done twice.
         """
         for _ in range(_TRIES - 1):
             try:
-                with self.write() as session:
-                    return writing(session)
+                with self._transaction(write=write) as session:
+                    return work(session)
             except ConnectionLostError:
                 continue
-        with self.write() as session:
-            return writing(session)
+        with self._transaction(write=write) as session:
+            return work(session)
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Session]:

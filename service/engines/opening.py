@@ -11,10 +11,12 @@ from service.asks.ask import Models
 from service.asks.backend import Endpoint
 from service.asks.batch import BatchJobs
 from service.asks.money import PriceTable
+from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Request
 from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
 from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.errors import InputError
 from service.models.settings import TOKENS_PER_S
 
 
@@ -69,10 +71,15 @@ class OpenModels:
     async def open(self, settings: ModelSettings) -> Endpoint:
         """Return the endpoint with these settings, opened at the first call.
 
+        A remote model is asked at one place: an address that one role names holds for the others too.
+
         Raises:
             PrerequisiteError, InputError: see `Endpoint.open`.
+            InputError: a model is given two addresses.
             BudgetError: there is a cap, and the price is not known.
         """
+        if isinstance(settings, RemoteSettings):
+            settings = self._at_one_place(settings)
         if settings not in self._open:
             endpoint = self._make(settings)
             self._stack.push_async_callback(endpoint.close)
@@ -83,6 +90,19 @@ class OpenModels:
                 self._backends[endpoint.model] = jobs
             self._open[settings] = endpoint
         return self._open[settings]
+
+    def _at_one_place(self, settings: RemoteSettings) -> RemoteSettings:
+        """Return the settings with which the model is open, else these."""
+        for opened in self._open:
+            if isinstance(opened, RemoteSettings) and opened.model == settings.model:
+                if settings.base_url not in ((), opened.base_url):
+                    places = [", ".join(each.base_url) or "its provider" for each in (opened, settings)]
+                    raise InputError(
+                        f"{settings.model} is given two addresses, {redact(' and '.join(places))}. Ask one "
+                        "model at one place, or at the same servers."
+                    )
+                return opened
+        return settings
 
     def _make(self, settings: ModelSettings) -> Endpoint:
         if isinstance(settings, TransformersSettings):

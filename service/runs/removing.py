@@ -131,7 +131,8 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
     if builders:
         yield f"{', '.join(builders)} builds on it"
     holders = select(TaskRow.worker).where(TaskRow.run_id == run.id, TaskRow.worker.is_not(None)).distinct()
-    if set(session.scalars(holders)) - dead_workers(session):
+    workers = {worker for worker in session.scalars(holders) if worker is not None}
+    if workers - dead_workers(session, workers):
         yield "a process is at work on it"
     elif session.scalar(select(exists().where(JobRow.run_id == run.id, ~JobRow.collected))):
         yield "a batch job of it is under way; collect it by resuming the run"

@@ -15,11 +15,9 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
+    "asks": "--requests 70 --rounds 1",
     "speed.passk": "--pairs 1000 --loop-pairs 100",
     "speed.rollouts": "--rollouts 4000",
-    "speed.sampling_remote": "--problems 8 --samples 2 --rounds 1",
-    "speed.scale": "--samples 4000 --problems 20",
-    "speed.store": "--runs 2 --problems 80 --samples 320 --times 2",
     "studies.sandbox_study_table": "",
 }
 ON_DATA = {

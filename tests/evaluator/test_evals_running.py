@@ -1,66 +1,28 @@
-"""The driver of eval runs, with samplers that leave things out, fail, stop, or share the work."""
+"""Eval runs at the test server: what is sent and stored, growing, faults, caps, and several processes."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
-from eval_runs import make_problems
-from eval_sampling import draw, every, places, start, stored
+from eval_sampling import MODEL, draw, every, places, running_server, start, stored, sums
+from openai_faults import Seen, always, fault_sequence, first_of, for_text, no_faults, random_faults
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
-from evaluator.evals import running
 from evaluator.evals.missing import samples_missing
-from evaluator.evals.tables import GradeRow
-from evaluator.grading import Grader
+from evaluator.evals.running import sample_seed
+from evaluator.evals.tables import GradeRow, SampleRow
+from service.asks.ask import RetryPolicy
+from service.asks.money import PriceTable
+from service.asks.tables import AskBodyRow
 from service.database import Database
-from service.errors import InputError
-from service.models.drawing import CellsToDraw, DrawnCell, LeasedCell, ReportSamples, Response
-from service.models.settings import DrawingSpec
-from service.runs.cells import Receipt
-from service.runs.filling import Filled
+from service.errors import BudgetError, ConnectionLostError, InputError
+from service.runs.spending import read_ledger, set_cap, spent_usd
 from service.runs.store import Run, find_run
 
-RECEIPT = Receipt("fake", 1, 1, 0.0, 0, 0.0)
-
-
-class FakeSampler:
-    """Draws one cell after the other; `respond` says how many responses it brings, None that it fails."""
-
-    def __init__(
-        self,
-        respond: Callable[[LeasedCell], int | None] = lambda request: request.count,
-        stop_after: int | None = None,
-    ) -> None:
-        self.respond, self.stop_after = respond, stop_after
-        self.requests: list[LeasedCell] = []
-        self.passes = 0
-
-    def describe(self) -> Mapping[str, Any]:
-        return {"sampler": "fake"}
-
-    def check(self, spec: DrawingSpec) -> None:
-        return None
-
-    def fill(self, work: CellsToDraw, report: ReportSamples) -> Filled:
-        self.passes += 1
-        filled = Filled()
-        with work.keep_leases():
-            while leased := work.lease(1):
-                if self.stop_after is not None and len(self.requests) >= self.stop_after:
-                    filled.stopped, filled.message = "budget", "nothing is left"
-                    break
-                (request,) = leased
-                self.requests.append(request)
-                count = self.respond(request)
-                if count is None:
-                    work.fail(request, "no")
-                    filled.failed += 1
-                    filled.failures["fake"] = filled.failures.get("fake", 0) + 1
-                    continue
-                answer = f"so \\boxed{{{request.problem.answer}}}"
-                work.store([DrawnCell(request, [Response(answer, "stop", 5, 7)] * count, RECEIPT)])
-                filled.answered += 1
-                report(count, "")
-        return filled
+PROBLEMS = sums(4)
+PRICES = PriceTable.read(spellings=[f"{MODEL}=1000,1000"])  # a cent for ten tokens
+HASTY = RetryPolicy(base_s=0.001, longest_s=0.01, halt_after=3)
 
 
 def finished(db: Database, run: Run) -> bool:
@@ -68,86 +30,307 @@ def finished(db: Database, run: Run) -> bool:
         return find_run(session, run.id).finished_at is not None
 
 
-def test_all_samples_are_drawn_and_graded_and_the_run_is_finished(db: Database) -> None:
-    run = start(db, "r", make_problems(3))
-    steps: list[tuple[str, int, int | None]] = []
-    drawing = FakeSampler()
+# What is sent and stored
 
-    def report(stage: str, done: int, total: int | None, words: str) -> None:
-        steps.append((stage, done, total))
 
-    with Grader(workers=1) as grader:
-        outcome = running.run_eval(db, run, drawing, 10, report, grader=grader)
-    assert (outcome.drawn, outcome.missing, outcome.stopped) == (30, 0, None)
-    assert (outcome.graded.correct, outcome.graded.samples) == (30, 30)
-    assert places(db, run) == every(3, 10)
+def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, system="Be brief.", samples_per_request=8, seed=3, max_tokens=500)
+    with running_server() as server:
+        outcome = draw(db, run, server, 20)
+        asked = [seen.body for seen in server.requests]
+    assert (outcome.drawn, outcome.missing, outcome.stopped, outcome.sent) == (80, 0, None, 12)
+    assert sorted(body.get("n", 1) for body in asked) == [4] * 4 + [8] * 8
+    first = next(body for body in asked if body["messages"][1]["content"].startswith(PROBLEMS[0].text))
+    assert first["messages"] == [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."},
+    ]
+    assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.6, 0.95, 500)
+    assert {body["seed"] for body in asked} == {
+        sample_seed(3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)
+    }
+
+
+def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, samples_per_request=3, seed=5)
+    with running_server() as server:
+        outcome = draw(db, run, server, 4)
+    rows = stored(db, run)
+    assert [row[:2] for row in rows] == every(4, 4)
+    for position, ordinal, seed, stop, prompt_tokens, completion_tokens, text in rows:
+        assert seed == sample_seed(5, PROBLEMS[position].id, 0 if ordinal < 3 else 3)
+        assert stop == "stop"
+        assert prompt_tokens > 0
+        # The server told the sum of three together; the fourth came alone.
+        assert (completion_tokens is None) == (ordinal < 3)
+        assert "\\boxed{" in text
+    assert outcome.graded.samples == 16
     assert finished(db, run)
-    assert ("sampling", 8, 30) in steps
-    assert ("sampling", 30, 30) in steps
-    assert steps[-1] == ("grading", 30, 30)
-    assert drawing.passes == 1
+    with db.read() as session:
+        assert session.scalars(select(AskBodyRow.ask_id)).all() == []  # the texts are the samples'
+        (line,) = read_ledger(session, run.id)
+    assert (line.requests, line.unpriced) == (8, 8)
+    assert line.completion_tokens == sum(-(-len(row[-1]) // 4) for row in rows)
 
 
-def test_the_same_command_again_does_nothing(db: Database) -> None:
-    run = start(db, "r", make_problems(2))
-    draw(db, run, FakeSampler(), 4)
-    again = FakeSampler()
-    outcome = draw(db, run, again, 4)
-    assert (outcome.drawn, outcome.graded.samples, again.passes) == (0, 0, 0)
+def test_raw_text_is_continued_as_it_is(db: Database) -> None:
+    run = start(db, "r", PROBLEMS, form="raw", template="Q: {question}\nA:")
+    with running_server(thinks=True) as server:
+        assert draw(db, run, server, 8).missing == 0
+        asked = [seen.body for seen in server.requests]
+    assert {(body["prompt"], body["n"]) for body in asked} == {(f"Q: {one.text}\nA:", 8) for one in PROBLEMS}
+    assert all("<think>" not in row[-1] for row in stored(db, run))
+
+
+def test_arguments_of_the_chat_template_reach_the_server(db: Database) -> None:
+    quiet = start(db, "quiet", PROBLEMS, chat_template_kwargs={"enable_thinking": False})
+    loud = start(db, "loud", PROBLEMS)
+    with running_server(thinks=True) as server:
+        draw(db, quiet, server, 1)
+        draw(db, loud, server, 1)
+    assert not any("<think>" in row[-1] for row in stored(db, quiet))
+    assert all(row[-1].startswith("<think>\nLet me see.\n</think>\n\n") for row in stored(db, loud))
+
+
+def test_a_thought_that_a_reasoning_parser_took_out_comes_before_the_response(db: Database) -> None:
+    whole, cut = start(db, "whole", PROBLEMS[:1]), start(db, "cut", PROBLEMS[:1], max_tokens=3)
+    with running_server(thinks=True, reasoning_parser=True) as server:
+        draw(db, whole, server, 2)
+        outcome = draw(db, cut, server, 2)
+    assert all(row[-1].startswith("<think>\nLet me see.\n</think>\n\nAdding") for row in stored(db, whole))
+    # It stays open, so nothing in it is an answer.
+    assert {(row[3], row[-1]) for row in stored(db, cut)} == {("length", "<think>\nLet me see.\n")}
+    assert (outcome.graded.correct, outcome.graded.wrong) == (0, 2)
+
+
+def test_a_seed_that_the_server_refuses_is_not_stored(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(refuse_fields=["seed"]) as server:
+        assert draw(db, run, server, 2).missing == 0
+    assert {row[2] for row in stored(db, run)} == {None}
+
+
+def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:3])
+    plan = first_of(
+        *(
+            for_text(PROBLEMS[k].text, fault)
+            for k, fault in enumerate(("filtered", "truncated", "null_content"))
+        )
+    )
+    with running_server(faults=plan) as server:
+        draw(db, run, server, 2)
+    rows = stored(db, run)
+    assert [row[3] for row in rows] == ["content_filter"] * 2 + ["length"] * 2 + ["stop"] * 2
+    assert [row[-1] for row in rows[4:]] == ["", ""]
+
+
+# Resuming and growing
+
+
+def test_progress_counts_blocks_and_the_same_command_again_sends_nothing(db: Database) -> None:
+    run, told = start(db, "r", PROBLEMS), list[tuple[str, int, int | None]]()
+    with running_server() as server:
+        draw(db, run, server, 10, report=lambda stage, done, total, words: told.append((stage, done, total)))
+        outcome = draw(db, run, server, 10)
+        assert (outcome.drawn, outcome.sent, outcome.graded.samples) == (0, 0, 0)
+        assert server.stats["requests"] == 8
+    assert told[0] == ("sampling", 0, 8)
 
 
 @pytest.mark.parametrize("n", [0, -1, 100_001])
 def test_a_number_of_samples_out_of_range_is_refused(db: Database, n: int) -> None:
-    run = start(db, "r", make_problems(1))
-    with pytest.raises(InputError, match="give 1 to 100,000"):
-        draw(db, run, FakeSampler(), n)
+    run = start(db, "r", PROBLEMS[:1])
+    with running_server() as server, pytest.raises(InputError, match="give 1 to 100,000"):
+        draw(db, run, server, n)
 
 
-def test_responses_left_out_are_planned_again_until_nothing_is_missing(db: Database) -> None:
-    run = start(db, "r", make_problems(2))
-    drawing = FakeSampler(lambda request: max(1, request.count - 2))
-    outcome = draw(db, run, drawing, 8)
-    assert outcome.missing == 0
-    assert places(db, run) == every(2, 8)
-    assert [request.count for request in drawing.requests] == [8, 8, 2, 2, 1, 1]
-
-
-def test_cells_that_bring_nothing_end_the_run_without_an_endless_loop(db: Database) -> None:
-    run = start(db, "r", make_problems(2))
-    drawing = FakeSampler(lambda request: 0)
-    outcome = draw(db, run, drawing, 8)
-    assert (outcome.missing, outcome.stopped, drawing.passes) == (16, None, 1)
-    assert not finished(db, run)
-
-
-def test_failed_requests_are_missing_until_the_next_invocation(db: Database) -> None:
-    run = start(db, "r", make_problems(2))
-    fails = FakeSampler(lambda request: None if request.problem.position == 0 else request.count)
-    outcome = draw(db, run, fails, 8)
-    assert (outcome.drawn, outcome.missing, outcome.failures) == (8, 8, {"fake": 1})
-    assert not finished(db, run)
-    assert draw(db, run, FakeSampler(), 8).missing == 0
-    assert finished(db, run)
-    assert places(db, run) == every(2, 8)
-
-
-def test_a_stop_is_told_and_what_was_drawn_is_graded(db: Database) -> None:
-    run = start(db, "r", make_problems(4))
-    outcome = draw(db, run, FakeSampler(stop_after=3), 8)
-    assert (outcome.stopped, outcome.message) == ("budget", "nothing is left")
-    assert (outcome.drawn, outcome.missing, outcome.graded.correct) == (24, 8, 24)
-
-
-def test_growing_opens_a_finished_run_again_and_keeps_every_sample(db: Database) -> None:
-    run = start(db, "r", make_problems(2))
-    draw(db, run, FakeSampler(), 3)
-    before = stored(db, run)
-    outcome = draw(db, run, FakeSampler(stop_after=1), 20)
-    assert outcome.missing == 2 * 17 - 8
-    assert not finished(db, run)
-    draw(db, run, FakeSampler(), 20)
+def test_growing_opens_a_finished_run_and_keeps_every_sample(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:2])
+    with running_server() as server:
+        draw(db, run, server, 3)
+        before = stored(db, run)
+        outcome = draw(db, run, server, 20, max_requests=1)
+        assert (outcome.stopped, outcome.missing) == ("requests", 2 * 17 - 8)
+        assert not finished(db, run)
+        draw(db, run, server, 20)
     assert [row for row in stored(db, run) if row[1] < 3] == before
     assert places(db, run) == every(2, 20)
     with db.read() as session:
         assert session.query(GradeRow).count() == 40
         assert samples_missing(session, run.id, 21) == 2
+
+
+def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=fault_sequence("fewer_choices", "fewer_choices")) as server:
+        outcome = draw(db, run, server, 8)
+        counts = sorted(seen.body.get("n", 1) for seen in server.requests)
+    assert (outcome.missing, outcome.drawn) == (0, 32)
+    assert counts == [1, 1, 8, 8, 8, 8]
+    assert places(db, run) == every(4, 8)
+
+
+@pytest.mark.parametrize(("responses", "requests"), [(lambda n: 1, 5), (lambda n: n + 2, 1)])
+def test_a_server_that_gives_too_few_or_too_many_responses_spoils_nothing(
+    db: Database, responses: Callable[[int], int], requests: int
+) -> None:
+    run = start(db, "r", PROBLEMS[:1])
+    with running_server(answer=lambda messages, n, seed: ["\\boxed{1}"] * responses(n)) as server:
+        assert draw(db, run, server, 5).missing == 0
+        assert len(server.requests) == requests
+    assert places(db, run) == every(1, 5)
+
+
+# Faults
+
+
+def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> None:
+    names = ("rate_limit", "server_error", "cut", "cut_early", "invalid_json", "wrong_type", "wrong_shape")
+    shares = dict.fromkeys((*names, "empty_choices", "aborted"), 0.06)
+    calm, stormy = start(db, "calm", PROBLEMS), start(db, "stormy", PROBLEMS)
+    with running_server() as server:
+        draw(db, calm, server, 80)
+    with running_server(faults=random_faults(shares, seed=2)) as server:
+        outcome = draw(db, stormy, server, 80)
+        assert len(server.met) > 5
+        assert server.overlaps == 0
+    assert outcome.missing == 0
+    assert stored(db, calm) == stored(db, stormy)
+
+
+@pytest.mark.parametrize("form", ["chat", "raw"])
+@pytest.mark.parametrize(
+    ("fault", "kind"), [("content_filter", "content filter"), ("context_length", "context length")]
+)
+def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
+    db: Database, form: str, fault: str, kind: str
+) -> None:
+    run = start(db, "r", PROBLEMS, form=form, template="{question}")
+    with running_server(faults=for_text(PROBLEMS[3].text, *[fault] * 2)) as server:
+        outcome = draw(db, run, server, 8, at_once=1)
+        assert (outcome.missing, outcome.lost, outcome.stopped, outcome.failures) == (8, 8, None, {kind: 1})
+        assert finished(db, run)
+        assert draw(db, run, server, 8).lost == 8
+        assert len(server.requests) == 4
+        assert draw(db, run, server, 8, retry_final=True).lost == 8
+        assert draw(db, run, server, 8, retry_final=True).missing == 0
+    assert places(db, run) == every(4, 8)
+
+
+def test_a_request_that_times_out_twice_is_final(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=for_text(PROBLEMS[2].text, *["hang"] * 9)) as server:
+        outcome = draw(db, run, server, 8, timeout_s=0.2)
+        assert (outcome.missing, outcome.lost, outcome.failures) == (8, 8, {"time-out": 1})
+        draw(db, run, server, 8, timeout_s=0.2)
+        assert server.met["hang"] == 2
+
+
+@pytest.mark.parametrize(
+    ("fault", "stopped", "words"),
+    [
+        ("unauthorized", "authentication", "Incorrect API key"),
+        ("no_model", "unknown model", ""),
+        ("quota", "quota", ""),
+        ("no_room", "settings", "Lower max_tokens"),
+        ("context_length", "failing", "3 requests in a row failed"),
+        ("bad_request", "failing", "Invalid value for 'temperature'"),
+        ("no_template", "failing", "chat template"),
+    ],
+)
+def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(
+    db: Database, fault: str, stopped: str, words: str
+) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server(faults=always(fault)) as server:
+        outcome = draw(db, run, server, 64, retries=HASTY, at_once=4)
+        assert (outcome.stopped, outcome.missing, outcome.lost) == (stopped, 4 * 64, 0)
+        assert words in (outcome.message or "")
+        assert len(server.requests) <= 7
+        server.faults = no_faults
+        assert draw(db, run, server, 64).missing == 0
+
+
+# Money
+
+
+def test_the_cap_is_kept_over_invocations_and_runs(db: Database) -> None:
+    first, second = (start(db, name, PROBLEMS, max_tokens=20, samples_per_request=1) for name in "ab")
+
+    def cap(max_usd: float) -> None:
+        with db.write() as session:
+            set_cap(session, [first.id, second.id], max_usd)
+
+    def spent() -> float:
+        with db.read() as session:
+            return spent_usd(session, first.id)
+
+    cap(1.0)
+    with running_server() as server:
+        outcome = draw(db, first, server, 64, prices=PRICES)
+        assert (outcome.stopped, outcome.missing > 0) == ("budget", True)
+        assert draw(db, second, server, 64, prices=PRICES).drawn == 0  # one cap for both
+        assert draw(db, first, server, 64, prices=PRICES).drawn == 0  # over invocations
+        before = spent()
+        assert 0.8 <= before <= 1.0
+        assert before == pytest.approx(server.stats["tokens"] / 1000)
+        cap(2.0)
+        assert draw(db, first, server, 64, prices=PRICES).drawn > 0
+    assert before < spent() <= 2.0
+
+
+def test_a_cap_needs_a_price(db: Database) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server, pytest.raises(BudgetError, match="--price"):
+        draw(db, run, server, 4, max_usd=1.0)
+    assert server.stats["requests"] == 0
+
+
+# Processes
+
+
+def cut_off(db: Database, monkeypatch: pytest.MonkeyPatch, hits: Callable[[Session], bool]) -> list[str]:
+    """End the connection in the first transaction that `hits`, as a server that restarts does."""
+    transaction, cut = db._transaction, list[str]()
+
+    @contextmanager
+    def cutting(*, write: bool) -> Iterator[Session]:
+        with transaction(write=write) as session:
+            yield session
+            if not cut and write and hits(session):
+                cut.append("cut off")
+                raise ConnectionLostError(cut[0])
+
+    monkeypatch.setattr(db, "_transaction", cutting)
+    return cut
+
+
+def test_samples_whose_transaction_was_cut_off_are_stored_and_not_asked_for_again(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server:
+        cut = cut_off(
+            db, monkeypatch, lambda session: session.scalar(select(SampleRow.id).limit(1)) is not None
+        )
+        outcome = draw(db, run, server, 8)
+    assert (cut, outcome.missing, len(server.requests)) == (["cut off"], 0, 4)
+
+
+def test_problems_that_another_process_adds_are_drawn_by_either(db: Database) -> None:
+    run = start(db, "r", PROBLEMS[:2])
+
+    def grow(seen: Seen) -> None:
+        if seen.ordinal == 0:
+            from evaluator.evals.problems import PlacedProblem, run_problems, store_run_problems
+            from evaluator.evals.running import plan_blocks
+
+            with db.write() as session:
+                store_run_problems(session, run.id, [PlacedProblem(each) for each in PROBLEMS])
+                plan_blocks(session, run.id, run_problems(session, run.id), 2, 8)
+
+    with running_server(faults=grow) as server:
+        outcome = draw(db, run, server, 2, at_once=1)
+    assert (outcome.drawn, outcome.missing) == (4, 0)
+    assert places(db, run) == every(4, 2)

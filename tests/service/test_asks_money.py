@@ -1,5 +1,7 @@
 """Prices and the worst case of a request."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,29 @@ from service.asks.money import Price, PriceTable, cost_pico, max_image_tokens, w
 from service.asks.request import Message
 from service.errors import BudgetError, InputError
 from service.questions.images import read_image
+
+OFFLINE = """
+import socket, sys
+import service.asks.remote, service.engines.opening
+assert "litellm" not in sys.modules
+
+def refuse(*arguments, **settings):
+    raise AssertionError("something uses the network")
+
+socket.socket.connect = refuse
+socket.getaddrinfo = refuse
+from service.asks.money import PriceTable
+price = PriceTable().price("gpt-4-turbo")
+assert "litellm" in sys.modules
+print(price.prompt, price.completion)
+"""
+
+
+@pytest.mark.slow
+def test_importing_loads_no_litellm_and_prices_need_no_network() -> None:
+    done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["10.0", "30.0"]
 
 
 def test_the_users_price_comes_before_litellms() -> None:

@@ -1,6 +1,5 @@
 """A database of a PostgreSQL server: its schema, its rights, and what becomes of work when it goes away."""
 
-import asyncio
 import os
 import signal
 import subprocess
@@ -14,17 +13,19 @@ import psycopg
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from capped_runs import COUNT, USED, WORST, account, fill, make_run
-from openai_server import OpenAIServer
+from eval_sampling import MODEL, draw, every, places, running_server, start, sums
+from openai_faults import Seen
 from postgres_cluster import Cluster
 from sqlalchemy import func, select, text
 
+from service.asks.money import PriceTable
+from service.asks.tables import AskRow
 from service.database import Base, Database, Server, locate_database
 from service.database.postgresql import server as postgresql
 from service.errors import DatabaseError
 from service.questions import make_question, store_questions
 from service.questions.tables import QuestionLabelsRow, QuestionRow
-from service.runs.tables import CellBodyRow, CellRow
+from service.runs.spending import read_account
 
 OPEN = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
 
@@ -255,32 +256,24 @@ def test_a_commit_before_an_ordinary_restart_is_asked_after(
         assert count(db) == 2
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("request_number", [5, 17])
 def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
-    cluster: Cluster, url: str
+    cluster: Cluster, url: str, request_number: int
 ) -> None:
-    with Database.open(url) as db:
-        cap = (COUNT + 2) * WORST
-        run = make_run(db, cap)
-        came: list[Any] = []
+    def restart_once(seen: Seen) -> None:
+        if seen.ordinal == request_number:
+            cluster.stop(how="immediate")
+            cluster.start()
 
-        def restart_once(answer: Any) -> None:
-            came.append(answer)
-            if len(came) == 5:
-                cluster.stop(how="immediate")
-                cluster.start()
-
-        async def main() -> int:
-            async with OpenAIServer() as server:
-                filled = await fill(db, run, server, 1, on_answer=restart_once)
-                assert filled.answered == COUNT
-                return int(server.stats["paid"])
-
-        paid = asyncio.run(main())
-        assert paid == COUNT
+    with Database.open(url) as db, running_server(faults=restart_once) as server:
+        run = start(db, "run", sums(10), samples_per_request=1, max_tokens=20)
+        prices = PriceTable.read(spellings=[f"{MODEL}=1000,1000"])
+        outcome = draw(db, run, server, 4, prices=prices, max_usd=20.0, at_once=8)
+        assert (outcome.missing, outcome.stopped) == (0, None)
+        assert (server.stats["paid"], server.stats["paid_again"]) == (40, 0)
+        assert places(db, run) == every(10, 4)
         with db.read() as session:
-            assert session.scalar(select(func.count()).select_from(CellBodyRow)) == COUNT
-            assert session.scalar(select(func.count()).where(CellRow.state != "filled")) == 0
-        money = account(db, run)
-        assert money.reserved_usd == 0.0
-        assert money.spent_usd == pytest.approx(COUNT * USED)
-        assert money.spent_usd <= cap
+            money = read_account(session, run.id)
+            assert set(session.scalars(select(AskRow.state))) == {"answered"}
+        assert money.committed_usd == money.spent_usd == pytest.approx(server.stats["tokens"] / 1000)

@@ -1,69 +1,109 @@
-"""Where runs stand and how fast they go."""
+"""Where runs are and how fast they go."""
 
+import time
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
+from sqlalchemy import select, update
 
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
 from service.questions.browsing import LabelCount, count_labels
 from service.questions.store import Member, store_set
 from service.runs import progress
-from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell
-from service.runs.progress import Minute
+from service.runs.progress import Minute, RunProgress
+from service.runs.removing import holdings, remove_run
+from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, finish_run, open_run
 
 NOW = datetime(2026, 1, 31, 12, 10, 30, tzinfo=UTC)
 
 
-def start(db: Database, name: str, kind: str = "propose", created_at: str | None = None) -> Run:
+def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
+    """Make a run with tasks of these states and errors."""
     with db.write() as session:
-        run, _ = open_run(session, name=name, kind=kind, spec={}, question_ids=(), versions={})
-        add_cells(session, run.id, [CellPlan(run.id, "propose", f"q{n}", 0, 0, 0) for n in range(5)])
+        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=(), versions={})
+        add_tasks(session, run.id, [f"{name} {number}" for number in range(len(tasks))])
+        for position, (state, error) in enumerate(tasks):
+            task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
+            session.execute(task.values(state=state, error=error))
     return run
 
 
-def test_progress_tells_filled_open_and_failed_with_their_cost(db: Database) -> None:
-    run = start(db, "r")
+def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, scope: str = "") -> int:
+    """Store a request that ended; its worst case is a dollar if its price is known."""
+    key = bytes(f"{run.id}{scope}{tokens}{state}".encode())
     with db.write() as session:
-        first, second, third = claim_cells(session, run.id, run.id, owner="w", limit=3)
-        fill_cell(session, first.id, "{}", Receipt("m", 10, 20, 0.25, 1, 1.0))
-        fill_cell(session, second.id, "{}", Receipt("m", 10, 30, None, 2, 1.0))
-        fail_cell(session, third.id, "429 too many", attempts=6, cost_usd=None)
+        worst = None if usd is None else 10**12
+        (ask_id,) = begin(session, [Attempt(key, run.id, scope, "propose", "", 0, "m", 0, worst, b"")])
+        assert isinstance(ask_id, int)
+        cost = None if usd is None else round(usd * 1e12)
+        end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
+    return ask_id
+
+
+def of(run: Run, **counts: int) -> RunProgress:
+    fields: dict[str, Any] = dict.fromkeys(("done", "open", "failed", "final"), 0) | counts
+    requests = fields.pop("requests", fields["done"])
+    return RunProgress(
+        run,
+        **fields,
+        requests_by_kind={"a": requests},
+        prompt_tokens=0,
+        completion_tokens=0,
+        usd=0.0,
+        unpriced=0,
+    )
+
+
+def test_progress_counts_tasks_and_what_they_cost(db: Database) -> None:
+    tasks = [("done", None)] * 2 + [("open", None), ("open", "rate limited: 429"), ("failed", "too long")]
+    run = start(db, "r", *tasks)
+    add_ask(db, run, "answered", 0.25, 20)
+    add_ask(db, run, "answered", None, 30)
+    add_ask(db, run, "failed", 0.0, 0)
     with db.read() as session:
         (found,) = progress.page_runs(session)
-        assert (found.filled, found.open, found.failed, found.planned) == (2, 2, 1, 5)
-        assert found.by_kind == {"propose": (2, 2, 1, 0)}
-        assert (found.requests, found.prompt_tokens, found.completion_tokens) == (9, 20, 50)
-        assert (found.usd, found.unpriced, found.state) == (0.25, 2, "open")
-        assert progress.spent_in_all(session) == (0.25, 2)
-        assert progress.frequent_errors(session, run.id) == [progress.ErrorCount("429 too many", 1)]
-        (minute,) = progress.last_minutes(session, run.id)
-        assert (minute.filled, minute.failed, minute.completion_tokens, minute.usd) == (2, 1, 50, 0.25)
+        assert (found.done, found.open, found.failed, found.final, found.planned) == (2, 1, 1, 1, 5)
+        assert (found.requests_by_kind, found.requests) == ({"propose": 3}, 3)
+        assert (found.prompt_tokens, found.completion_tokens) == (30, 50)
+        assert (found.usd, found.unpriced, found.state) == (0.25, 1, "open")
+        assert progress.spent_in_all(session) == (0.25, 1)
+        assert {error.error for error in progress.frequent_errors(session, run.id)} == {
+            "rate limited: 429",
+            "too long",
+        }
+        minutes = progress.last_minutes(session, run.id)
+    assert sum(minute.answered for minute in minutes) == 2
+    assert sum(minute.failed for minute in minutes) == 1
+    assert sum(minute.usd for minute in minutes) == 0.25
+    last = datetime.strptime(minutes[-1].minute, "%Y-%m-%dT%H:%M").replace(tzinfo=UTC)
+    assert 0 <= time.time() - last.timestamp() < 120
 
 
-def test_a_run_whose_requests_all_failed_for_good_has_failed(db: Database) -> None:
-    run = start(db, "r")
+@pytest.mark.parametrize(
+    ("tasks", "state"),
+    [
+        ([("failed", "too long")] * 2, "failed"),
+        ([("open", "429")], "failed"),
+        ([("done", None), ("failed", "too long")], "done"),
+        ([], "done"),
+    ],
+)
+def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], state: str) -> None:
+    run = start(db, "r", *tasks)
     with db.write() as session:
-        for cell in claim_cells(session, run.id, run.id, owner="w", limit=5):
-            fail_cell(session, cell.id, "too long", attempts=1, cost_usd=None, final=True)
-    with db.read() as session:
-        (stands,) = progress.page_runs(session)
-    assert (stands.final, stands.state) == (5, "failed")
-
-
-def test_a_run_without_cells_has_no_progress_and_no_pace(db: Database) -> None:
-    with db.write() as session:
-        run, _ = open_run(session, name="t", kind="train", spec={}, question_ids=(), versions={})
+        (found,) = progress.page_runs(session)
+        assert found.state == state
         finish_run(session, run.id, finished=True)
-    with db.read() as session:
-        (found,) = progress.page_runs(session, kind="train")
-        assert (found.planned, found.usd, found.unpriced, found.state) == (0, 0.0, 0, "finished")
-        assert progress.last_minutes(session, run.id) == []
+        (found,) = progress.page_runs(session)
+        assert found.state == ("finished" if state == "done" else state)
         assert progress.page_runs(session, kind="eval") == []
-        assert progress.count_runs(session) == {"train": 1}
-    assert progress.pace([], 5, NOW) is None
+        assert progress.count_runs(session) == {"propose": 1}
 
 
 def test_runs_are_paged_by_key_newest_first(db: Database) -> None:
@@ -78,29 +118,51 @@ def test_runs_are_paged_by_key_newest_first(db: Database) -> None:
             progress.page_runs(session, after="run_x")
 
 
-def test_pace_is_of_the_whole_minutes_before_now() -> None:
+def test_pace_is_of_the_whole_minutes_before_now(db: Database) -> None:
+    run = start(db, "r")
     minutes = [
         Minute("2026-01-31T12:00", 1000, 0, 1000, 1.0),  # too long ago
         Minute("2026-01-31T12:06", 10, 1, 600, 0.5),
         Minute("2026-01-31T12:09", 20, 0, 600, 0.5),
         Minute("2026-01-31T12:10", 99, 0, 9999, 9.0),  # not over
     ]
-    found = progress.pace(minutes, 60, NOW)
+    found = progress.pace(minutes, of(run, done=20, open=20, failed=10, requests=40), NOW)
     assert found is not None
-    assert found.filled_per_minute == 6.0
-    assert found.tokens_per_second == 4.0
+    assert (found.requests_per_minute, found.tokens_per_second) == (6.0, 4.0)
     assert found.usd_per_minute == pytest.approx(0.2)
-    assert found.minutes_left == 10.0
+    assert found.minutes_left == 10.0  # 30 tasks of 2 requests
+    assert progress.pace([], of(run), NOW) is None
 
 
-def test_pace_of_a_young_run_counts_the_minutes_it_has_had() -> None:
-    found = progress.pace([Minute("2026-01-31T12:08", 30, 0, 0, 0.0)], 30, NOW)
-    assert found is not None
-    assert found.filled_per_minute == 15.0  # 12:08 and 12:09
-    first = progress.pace([Minute("2026-01-31T12:10", 30, 0, 0, 0.0)], 30, NOW)
-    assert first is not None
-    assert first.filled_per_minute == 60.0  # 30 in half a minute
-    assert progress.pace([Minute("2026-01-31T12:09", 0, 3, 0, 0.0)], 30, NOW) is None
+@pytest.mark.parametrize(
+    ("minute", "answered", "rate"),
+    [("12:08", 30, 15.0), ("12:10", 30, 60.0), ("12:09", 0, None)],  # two minutes, half a minute, nothing
+)
+def test_pace_of_a_young_run_counts_the_minutes_it_has_had(
+    db: Database, minute: str, answered: int, rate: float | None
+) -> None:
+    run = start(db, "r")
+    found = progress.pace([Minute(f"2026-01-31T{minute}", answered, 3, 0, 0.0)], of(run, done=1), NOW)
+    assert (None if found is None else found.requests_per_minute) == rate
+
+
+def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
+    first, second = start(db, "a", ("done", None)), start(db, "b")
+    with db.write() as session:
+        set_cap(session, [first.id, second.id], 10.0)
+    shared = add_ask(db, first, "answered", 0.5, 1)
+    add_ask(db, first, "answered", 0.5, 2, scope=first.id)
+    add_ask(db, second, "answered", 0.25, 3)
+    with db.write() as session:
+        assert holdings(session, first).usd == 1.0
+        remove_run(session, first)
+    with db.read() as session:
+        left = session.execute(select(AskRow.id, AskRow.run_id, AskRow.key.is_not(None)))
+        assert next(tuple(row) for row in left) == (shared, None, True)
+        account = read_account(session, second.id)
+        assert session.query(TaskRow).count() == 0
+    # The cap of both stays as far as it was used.
+    assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
 
 
 def test_labels_are_counted(db: Database) -> None:

@@ -1,7 +1,9 @@
 """Endpoints of the test server, and what becomes of single attempts."""
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from openai_server import OpenAIServer
@@ -63,3 +65,45 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
             if not tries:
                 raise
             await asyncio.sleep(0.02)
+
+
+class ScriptedEndpoint:
+    """An endpoint in this process: `script(request)` gives the text of an answer, or a fault.
+
+    Each answer took 4 tokens of prompt and 4 of response. `sent` holds every attempt.
+    """
+
+    model, serving, notices, waits_for, generated_tokens = VLLM, None, (), "the script", None
+
+    def __init__(
+        self,
+        script: Callable[[Request], str | Fault] = lambda request: f"seed {request.seed}",
+        *,
+        price: Price | None = PRICE,
+        latency_s: float = 0.0,
+        max_concurrency: int = 64,
+    ) -> None:
+        self.script, self.price, self.latency_s = script, price, latency_s
+        self.sent: list[Request] = []
+        self._room = asyncio.Semaphore(max_concurrency)
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    def wake(self) -> None: ...
+
+    @asynccontextmanager
+    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
+        async with self._room:
+            yield
+
+    async def send(self, request: Request, server: object) -> Reply:
+        self.sent.append(request)
+        await asyncio.sleep(self.latency_s)
+        reply = self.script(request)
+        if isinstance(reply, Fault):
+            raise reply
+        choice = {"message": {"content": reply}, "finish_reason": "stop"}
+        usage = {"prompt_tokens": 4, "completion_tokens": 4}
+        return Reply(json.dumps({"choices": [choice] * request.n, "usage": usage, "model": "m"}))

@@ -23,6 +23,7 @@ from service.database import Database
 from service.engines.opening import OpenModels, RemoteSettings
 from service.runs.spending import set_cap
 from service.runs.store import Run
+from service.telling import TellStage
 
 FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
 MODEL = "hosted_vllm/test-model"
@@ -69,6 +70,7 @@ def draw(
     max_usd: float | None = None,
     timeout_s: float = 20,
     model: str = MODEL,
+    report: TellStage = lambda *_: None,
     **options: Any,
 ) -> EvalOutcome:
     """Draw and grade at the server, with quick retries; `options` are those of `Models`."""
@@ -83,9 +85,7 @@ def draw(
             await models.open(settings)
             asked = models.models(replace(Models({}, retries=FAST), **options))
             with Grader(workers=1) as grader:
-                return await run_eval(
-                    db, run, asked, n, lambda *_: None, grader=grader, retry_final=retry_final
-                )
+                return await run_eval(db, run, asked, n, report, grader=grader, retry_final=retry_final)
 
     return asyncio.run(evaluate())
 

@@ -57,15 +57,15 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "tagrpo", *arguments]
 
 
-def import_world(db: Path, count: int) -> None:
-    """Import `count` questions of the small world as the set `world`."""
-    source = db.with_suffix(".jsonl")
+def import_world(db: Path | str, count: int, source: Path | None = None) -> None:
+    """Import `count` questions of the small world as the set `world`, by default from a file next to `db`."""
+    source = source or Path(db).with_suffix(".jsonl")
     source.write_text("\n".join(json.dumps(row) for row in world.questions(count)))
     done = run_here("questions", "import", source, "--name", "world", "--db", db)
     assert done.code == 0, done.err
 
 
-def propose_arguments(db: Path, url: str, *more: str) -> list[str]:
+def propose_arguments(db: Path | str, url: str, *more: str) -> list[str]:
     """Return the command that proposes and judges neighbors of the small world's questions."""
     return [
         *("neighbors", "propose", "world", "--name", "run", "--db", str(db)),
@@ -92,27 +92,31 @@ def evaluate(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8)
     return ["eval", "run", benchmark, "--model", MODEL, "--api-base", url, "--n", n, *more]
 
 
-def final_state(db: Path) -> dict[str, Sequence[Any]]:
+def final_state(db: Path | str) -> dict[str, Sequence[Any]]:
     """Return all that a run has produced, without row ids and times."""
     queries = {
         "proposals": (
             "SELECT p.question_id, p.ordinal, p.strategy, p.model, c.text FROM proposals p "
             "JOIN candidates c ON c.id = p.candidate_id ORDER BY 1, 2"
         ),
-        "answers": (
-            "SELECT solver_id, subject_id, ordinal, extracted, finish_reason FROM answers ORDER BY 1, 2, 3"
-        ),
         "verdicts": (
             "SELECT candidate_id, status, posterior, reason, final, evidence FROM verdicts "
             "ORDER BY candidate_id, id"
         ),
-        "cells": (
-            "SELECT scope, kind, subject_id, round, ordinal, attempt, state, outcome FROM cells "
-            "ORDER BY 1, 2, 3, 4, 5, 6"
+        "asks": (
+            "SELECT scope, kind, about, place, state, outcome FROM asks "
+            "WHERE state IN ('answered', 'final') ORDER BY 1, 2, 3, 4"
         ),
-        "bodies": "SELECT count(*), count(DISTINCT cell_id) FROM cell_bodies",
+        "tasks": "SELECT item, state, error FROM tasks ORDER BY 1",
+        "bodies": "SELECT count(*) FROM ask_bodies WHERE reply IS NOT NULL",
     }
-    return {name: rows(db, query) for name, query in queries.items()}
+    state: dict[str, Sequence[Any]] = {name: rows(db, query) for name, query in queries.items()}
+    # SQLite gives a text for JSON and a number for truth.
+    state["verdicts"] = [
+        (*row[:-2], bool(row[-2]), json.loads(row[-1]) if isinstance(row[-1], str) else row[-1])
+        for row in state["verdicts"]
+    ]
+    return state
 
 
 def run_undisturbed(folder: Path, questions: int) -> Calm:
@@ -127,9 +131,9 @@ def run_undisturbed(folder: Path, questions: int) -> Calm:
     return final_state(db), seen["paid"]
 
 
-def filled_cells(db: Path) -> int:
-    """Return how many cells have their answer."""
-    ((count,),) = rows(db, "SELECT count(*) FROM cells WHERE state = 'filled'")
+def answered_asks(db: Path | str) -> int:
+    """Return how many requests have their answer in the database."""
+    ((count,),) = rows(db, "SELECT count(*) FROM asks WHERE state = 'answered'")
     return int(count)
 
 
@@ -142,5 +146,5 @@ def check_loss(
     """Paid and lost at each kill: at most what was in flight at proposer, solver and model of premises."""
     assert state == undisturbed
     assert max(lost) <= 3 * CONCURRENCY
-    assert seen["paid"] <= len(undisturbed["cells"]) + sum(lost)
-    assert seen["paid_distinct"] == len(undisturbed["cells"])
+    assert seen["paid"] <= len(undisturbed["asks"]) + sum(lost)
+    assert seen["paid_distinct"] == len(undisturbed["asks"])

@@ -1,0 +1,568 @@
+"""Every answer is paid once, stored before it is used, and kept; the cap holds at every moment."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from asking import PRICE, VLLM, ScriptedEndpoint, question
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from service.asks import ask as module
+from service.asks import store as rows
+from service.asks import work as working
+from service.asks.ask import Asker, Failed, Models, NotStored, RetryPolicy, Stopped
+from service.asks.money import cost_pico, worst_pico
+from service.asks.request import (
+    AUTHENTICATION,
+    BAD_REQUEST,
+    CONTENT_FILTER,
+    CONTEXT_LENGTH,
+    RATE_LIMITED,
+    SERVER_ERROR,
+    TIME_OUT,
+    Fault,
+    Request,
+)
+from service.asks.store import SILENT_S, Store, add_tasks
+from service.asks.tables import AskRow, TaskRow, WorkerRow
+from service.asks.work import Outcome, Progress, work_on
+from service.database import Database
+from service.errors import DatabaseError
+from service.runs.spending import read_account, read_ledger, set_cap
+from service.runs.store import Run, open_run
+
+QUICK = RetryPolicy(attempts=3, base_s=0.001, longest_s=0.01)
+USED = cost_pico(PRICE, 4, 4) or 0
+WORST = worst_pico(question(), PRICE) or 0
+ELSEWHERE = "another-boot|namespace|far|1|1"
+"""A process of another machine, as `workers` names it."""
+
+
+def make_run(db: Database, name: str = "run", *, tasks: int = 0, max_usd: float | None = None) -> Run:
+    with db.write() as session:
+        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=[], versions={})
+        add_tasks(session, run.id, [str(number) for number in range(tasks)])
+        if max_usd is not None:
+            set_cap(session, [run.id], max_usd)
+    return run
+
+
+@asynccontextmanager
+async def asking(
+    db: Database, run: Run, *endpoints: ScriptedEndpoint, **options: Any
+) -> AsyncIterator[Asker]:
+    """Give an asker as a process of its own has it; without endpoints it only replays."""
+    store = Store(db)
+    models = Models({each.model: each for each in endpoints}, **{"retries": QUICK} | options)
+    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
+    try:
+        yield asker
+        await asker.finish()
+    finally:
+        store.close()
+
+
+def work(
+    db: Database,
+    run: Run,
+    endpoint: ScriptedEndpoint,
+    report: Callable[[Progress], None] = lambda progress: None,
+    **options: Any,
+) -> Outcome:
+    """Ask one question per open task, as a process of its own does."""
+
+    async def one(asker: Asker, item: str) -> None:
+        await asker.ask(question(int(item)))
+
+    return work_with(db, run, endpoint, one, report, **options)
+
+
+def work_with(
+    db: Database,
+    run: Run,
+    endpoint: ScriptedEndpoint,
+    one: working.Work,
+    report: Callable[[Progress], None] = lambda progress: None,
+    **options: Any,
+) -> Outcome:
+    async def main() -> Outcome:
+        store = Store(db)
+        try:
+            models = Models({VLLM: endpoint}, **{"retries": QUICK} | options)
+            return await work_on(store, run.id, one, models, report)
+        finally:
+            store.close()
+
+    return asyncio.run(main())
+
+
+def states(db: Database) -> list[str]:
+    with db.read() as session:
+        return list(session.scalars(select(AskRow.state).order_by(AskRow.id)))
+
+
+def task_states(db: Database, run: Run) -> dict[str, int]:
+    with db.read() as session:
+        return rows.count_tasks(session, [run.id])[0]
+
+
+def committed(db: Database, run: Run) -> float:
+    with db.read() as session:
+        return read_account(session, run.id).committed_usd
+
+
+def spent(db: Database, run: Run) -> tuple[int, int, int]:
+    """Return a run's attempts, picodollars and doubtful ones; the ledger has the sums of the asks."""
+    with db.read() as session:
+        lines = read_ledger(session, run.id)
+        ended = AskRow.run_id == run.id, AskRow.state != "sent"
+        cost = func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico, 0))
+        stored = session.execute(select(func.count(), func.coalesce(cost, 0)).where(*ended)).one()
+    pico = [
+        round(sum(amounts) * 1e12) for amounts in zip(*((x.usd, x.doubtful_usd) for x in lines), strict=True)
+    ]
+    requests = sum(line.requests for line in lines)
+    assert tuple(stored) == (requests, pico[0] if pico else 0)
+    return requests, *(pico or (0, 0))
+
+
+# Asking
+
+
+async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint()
+    async with asking(db, run, endpoint) as asker:
+        answer = await asker.ask(question(n=2))
+    async with asking(db, run, endpoint) as later, asking(db, run) as replay:
+        assert await later.ask(question(n=2)) == await replay.ask(question(n=2)) == answer
+        with pytest.raises(NotStored, match="was never asked for this answer"):
+            await replay.ask(question(3))
+    assert [choice.text for choice in answer.choices] == ["seed 2"] * 2
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.model, answer.seeded) == (4, 4, "m", True)
+    assert len(endpoint.sent) == 1
+    assert spent(db, run) == (1, USED, 0)
+
+
+async def test_equal_requests_at_once_are_sent_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ELSEWHERE_POLL_S", 0.01)
+    run, endpoint = make_run(db), ScriptedEndpoint(latency_s=0.02)
+    async with asking(db, run, endpoint) as asker, asking(db, run, endpoint) as other:
+        answers = await asyncio.gather(*(each.ask(question()) for each in (asker, asker, other, other)))
+    assert len({answer.ask_id for answer in answers}) == 1
+    assert len(endpoint.sent) == 1
+
+
+async def test_runs_share_answers_of_a_scope_and_the_first_pays(db: Database) -> None:
+    first, second, endpoint = make_run(db, "a"), make_run(db, "b"), ScriptedEndpoint()
+    async with asking(db, first, endpoint) as one, asking(db, second, endpoint) as two:
+        assert (await one.ask(question())).ask_id == (await two.ask(question())).ask_id
+        private = [await each.ask(question(scope=each.run_id)) for each in (one, two)]
+    assert private[0].ask_id != private[1].ask_id
+    assert (spent(db, first)[0], spent(db, second)[0]) == (2, 1)
+
+
+async def test_a_caller_that_gives_up_does_not_lose_the_answer(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint(latency_s=0.02)
+    async with asking(db, run, endpoint) as asker:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(asker.ask(question()), 0.01)
+        await asker.finish()
+    assert states(db) == ["answered"]
+
+
+async def test_what_may_differ_at_a_replay_is_computed_once(db: Database) -> None:
+    run, computed = make_run(db), list[int]()
+
+    async def compute() -> dict[str, int]:
+        computed.append(len(computed))
+        return {"value": len(computed)}
+
+    async def nothing() -> None:
+        return None
+
+    async with asking(db, run) as asker:
+        assert await asker.once("a", compute) == {"value": 1}
+        assert await asker.once("b", compute) == {"value": 2}
+        assert await asker.once("none", nothing) is None
+    async with asking(db, run) as replay, asking(db, make_run(db, "other")) as other:
+        assert await replay.once("a", compute) == {"value": 1}
+        assert await other.once("a", compute) == {"value": 3}
+
+
+# Faults
+
+
+@pytest.mark.parametrize(
+    ("fault", "cost"),
+    [
+        (Fault(RATE_LIMITED, "slow down"), 0),
+        (Fault(SERVER_ERROR, "boom"), 0),
+        (Fault(TIME_OUT, "silence", billed=True), WORST),
+    ],
+)
+async def test_a_fault_that_may_pass_is_followed_by_another_attempt(
+    db: Database, fault: Fault, cost: int
+) -> None:
+    run = make_run(db, max_usd=1.0)
+    endpoint = ScriptedEndpoint(lambda request: fault if len(endpoint.sent) == 1 else "yes")
+    async with asking(db, run, endpoint) as asker:
+        assert (await asker.ask(question())).choices[0].text == "yes"
+    assert states(db) == ["failed", "answered"]
+    assert spent(db, run) == (2, USED + cost, cost)
+    assert committed(db, run) == pytest.approx((USED + cost) / 1e12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "final"),
+    [(SERVER_ERROR, 3, False), (TIME_OUT, 2, True), (BAD_REQUEST, 1, False), (CONTENT_FILTER, 1, True)],
+)
+async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: int, final: bool) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(kind, "no"))
+    for _ in range(2):
+        async with asking(db, run, endpoint) as asker:
+            with pytest.raises(Failed, match="no") as failed:
+                await asker.ask(question())
+        assert (failed.value.kind, failed.value.final) == (kind, final)
+    assert len(endpoint.sent) == (sent if final else 2 * sent)
+    endpoint.script = lambda request: "yes"
+    with db.write() as session:
+        rows.reopen_failed(session, run.id)
+    async with asking(db, run, endpoint) as asker:
+        assert (await asker.ask(question())).choices[0].text == "yes"
+
+
+async def test_a_reply_that_is_no_completion_is_not_stored(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint()
+    async with asking(db, run, endpoint) as asker:
+        with pytest.raises(Failed, match="holds no choice") as failed:
+            await asker.ask(question(n=0))
+    assert not failed.value.final
+    assert states(db) == ["failed"] * 3
+    assert spent(db, run)[1:] == (3 * worst_pico_of(question(n=0)),) * 2
+
+
+def worst_pico_of(request: Request) -> int:
+    return worst_pico(request, PRICE) or 0
+
+
+async def test_a_prompt_is_too_long_for_good_once_another_was_answered(db: Database) -> None:
+    run = make_run(db)
+    endpoint = ScriptedEndpoint(lambda request: Fault(CONTEXT_LENGTH, "too long") if request.seed else "yes")
+    async with asking(db, run, endpoint) as asker:
+        finals = []
+        for seed in (1, 0, 2):
+            try:
+                await asker.ask(question(seed))
+            except Failed as failed:
+                finals.append(failed.final)
+    assert finals == [False, True]
+
+
+def test_failures_in_a_row_stop_the_run(db: Database) -> None:
+    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(BAD_REQUEST, "no"))
+    outcome = work(db, run, endpoint, at_once=4, retries=RetryPolicy(base_s=0.001, halt_after=10))
+    assert outcome.stopped == "failing"
+    assert outcome.message == "10 requests in a row failed, the last: no"
+    assert 10 <= len(endpoint.sent) <= 14
+    assert outcome.failures == {BAD_REQUEST: len(endpoint.sent)}
+    assert task_states(db, run) == {"open": 50}
+
+
+def test_a_fault_that_all_requests_would_meet_stops_the_run(db: Database) -> None:
+    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(AUTHENTICATION, "no key"))
+    outcome = work(db, run, endpoint, at_once=4)
+    assert (outcome.stopped, outcome.message, outcome.open) == (AUTHENTICATION, "no key", 50)
+    assert len(endpoint.sent) <= 4
+
+
+def test_filtered_questions_do_not_stop_the_run(db: Database) -> None:
+    run, endpoint = make_run(db, tasks=30), ScriptedEndpoint(lambda request: Fault(CONTENT_FILTER, "no"))
+    outcome = work(db, run, endpoint)
+    assert (outcome.stopped, outcome.failed, outcome.open) == (None, 30, 0)
+    assert work(db, run, endpoint).sent == 0
+    with db.write() as session:
+        assert rows.reopen_failed(session, run.id) == 30
+    endpoint.script = lambda request: "yes"
+    assert work(db, run, endpoint).done == 30
+
+
+# Money
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: int) -> None:
+    run = make_run(db, tasks=100, max_usd=4 * WORST / 1e12)
+    most = 0.0
+
+    def watch(request: Request) -> str:
+        nonlocal most
+        most = max(most, committed(db, run))
+        return "yes"
+
+    endpoints = [ScriptedEndpoint(watch, latency_s=0.001) for _ in range(processes)]
+
+    async def one(asker: Asker, item: str) -> None:
+        await asker.ask(question(int(item)))
+
+    async def main() -> list[Outcome]:
+        stores = [Store(db) for _ in endpoints]
+        works = [
+            work_on(store, run.id, one, Models({VLLM: endpoint}, retries=QUICK))
+            for store, endpoint in zip(stores, endpoints, strict=True)
+        ]
+        outcomes = await asyncio.gather(*works)
+        for store in stores:
+            store.close()
+        return outcomes
+
+    outcomes = asyncio.run(main())
+    sent = [request.key for endpoint in endpoints for request in endpoint.sent]
+    assert {outcome.stopped for outcome in outcomes} == {"budget"}
+    assert "--max-usd" in (outcomes[0].message or "")
+    assert len(sent) == len(set(sent)) == states(db).count("answered")
+    assert most <= 4 * WORST / 1e12
+    pico = round(committed(db, run) * 1e12)
+    assert pico == len(sent) * USED == spent(db, run)[1]
+    assert 3 * WORST < pico <= 4 * WORST
+    with db.write() as session:
+        assert set_cap(session, [run.id], 1.0) == pytest.approx(4 * WORST / 1e12)
+    assert work(db, run, endpoints[0]).open == 0
+    assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
+
+
+def test_a_cap_that_comes_later_counts_what_was_spent(db: Database) -> None:
+    run, endpoint = make_run(db, tasks=8), ScriptedEndpoint()
+    assert work(db, run, endpoint, max_requests=4).stopped == "requests"
+    with db.write() as session:
+        assert set_cap(session, [run.id], (WORST + 4 * USED - 1) / 1e12) is None
+    outcome = work(db, run, endpoint)
+    assert (outcome.stopped, len(endpoint.sent)) == ("budget", 4)
+    assert f"${4 * USED / 1e12:.4f} of --max-usd" in (outcome.message or "")
+
+
+def test_runs_share_a_cap(db: Database) -> None:
+    runs = [make_run(db, name, tasks=6) for name in ("a", "b")]
+    with db.write() as session:
+        set_cap(session, [run.id for run in runs], (WORST + 3 * USED) / 1e12)
+    endpoint = ScriptedEndpoint()
+    assert [work(db, run, endpoint, at_once=1).stopped for run in runs] == ["budget", "budget"]
+    assert len(endpoint.sent) == 4
+
+
+def test_attempts_count_towards_the_most_requests(db: Database) -> None:
+    run = make_run(db, tasks=20)
+    endpoint = ScriptedEndpoint(lambda r: Fault(SERVER_ERROR, "no") if len(endpoint.sent) % 2 else "yes")
+    outcome = work(db, run, endpoint, max_requests=10)
+    assert (outcome.stopped, len(endpoint.sent), outcome.sent) == ("requests", 10, 10)
+    assert outcome.message == "--max-requests 10 is reached"
+
+
+async def test_requests_without_a_price_are_counted_apart(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint(price=None)
+    async with asking(db, run, endpoint) as asker:
+        await asker.ask(question())
+    with db.read() as session:
+        (line,) = read_ledger(session, run.id)
+    assert (line.requests, line.unpriced, line.usd, line.completion_tokens) == (1, 1, 0.0, 4)
+
+
+# Processes
+
+
+async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint(latency_s=5.0)
+    async with asking(db, run, endpoint) as asker:
+        task = asyncio.create_task(asker.ask(question()))
+        while not endpoint.sent:
+            await asyncio.sleep(0.005)
+        asker.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await asker.store.write(rows.leave, asker.worker)
+    endpoint.latency_s = 0.0
+    async with asking(db, run, endpoint) as again:
+        await again.ask(question())
+    assert states(db) == ["lost", "answered"]
+    assert spent(db, run) == (2, USED + WORST, WORST)
+
+
+async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) -> None:
+    run, slow, quick = make_run(db, tasks=3, max_usd=1.0), ScriptedEndpoint(latency_s=0.2), ScriptedEndpoint()
+
+    async def one(asker: Asker, item: str) -> None:
+        await asker.ask(question(int(item)))
+
+    store, other = Store(db), Store(db)
+    far = asyncio.create_task(work_on(store, run.id, one, Models({VLLM: slow}, retries=QUICK)))
+    while len(slow.sent) < 3:
+        await asyncio.sleep(0.005)
+    with db.write() as session:
+        session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=rows.time.time() - SILENT_S - 1))
+    near = await work_on(other, run.id, one, Models({VLLM: quick}, retries=QUICK))
+    assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
+    await far  # it was alive after all: what it brings is paid, and changes nothing else
+    assert states(db) == ["lost"] * 3 + ["answered"] * 3
+    assert spent(db, run) == (6, 6 * USED, 0)
+    assert committed(db, run) == pytest.approx(6 * USED / 1e12)
+    for each in (store, other):
+        each.close()
+
+
+async def test_a_host_that_was_seen_lately_keeps_its_tasks(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "OTHERS_POLL_S", 0.01)
+    run, endpoint = make_run(db, tasks=1), ScriptedEndpoint()
+    with db.write() as session:
+        worker = WorkerRow(process=ELSEWHERE, seen_at=rows.time.time() - SILENT_S + 60)
+        session.add(worker)
+        session.flush()
+        session.execute(update(TaskRow).values(worker=worker.id))
+
+    async def one(asker: Asker, item: str) -> None:
+        await asker.ask(question(int(item)))
+
+    store = Store(db)
+    working_on = asyncio.create_task(work_on(store, run.id, one, Models({VLLM: endpoint}, retries=QUICK)))
+    await asyncio.sleep(0.1)
+    assert not endpoint.sent
+    with db.write() as session:
+        session.execute(update(WorkerRow).where(WorkerRow.process == ELSEWHERE).values(seen_at=1.0))
+    assert (await working_on).done == 1
+    store.close()
+
+
+# The work
+
+
+def test_tasks_that_fail_leave_the_others_alone(db: Database) -> None:
+    run = make_run(db, tasks=10)
+    faults = {3: CONTENT_FILTER, 5: BAD_REQUEST}
+    endpoint = ScriptedEndpoint(lambda r: Fault(faults[r.seed], "no") if r.seed in faults else "yes")
+    outcome = work(db, run, endpoint)
+    assert (outcome.done, outcome.failed, outcome.open, outcome.stopped) == (8, 1, 1, None)
+    assert task_states(db, run) == {"done": 8, "failed": 1, "open": 1}
+    with db.read() as session:
+        errors = session.scalars(select(TaskRow.error).where(TaskRow.error.is_not(None)))
+        assert sorted(errors) == ["bad request: no", "content filter: no"]
+    faults.clear()
+    assert work(db, run, endpoint).done == 1
+
+
+def test_an_error_comes_out_after_what_is_in_flight_was_stored(db: Database) -> None:
+    run, endpoint = make_run(db, tasks=5), ScriptedEndpoint(latency_s=0.05)
+
+    async def one(asker: Asker, item: str) -> None:
+        if item == "2":
+            raise ValueError("a bug")
+        await asker.ask(question(int(item)))
+
+    with pytest.raises(ValueError, match="a bug"):
+        work_with(db, run, endpoint, one)
+    assert states(db) == ["answered"] * len(endpoint.sent)
+    assert work(db, run, ScriptedEndpoint()).open == 0
+
+
+@pytest.mark.parametrize("max_usd", [None, 3 * WORST / 1e12])
+def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
+    db: Database, max_usd: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, endpoint = make_run(db, tasks=40, max_usd=max_usd), ScriptedEndpoint(latency_s=0.005)
+    end, calls = rows.end, list[int]()
+
+    def fill_up(session: Session, ended: Any) -> Any:
+        calls.append(len(ended))
+        if len(calls) > 2:
+            raise DatabaseError("the disk is full")
+        return end(session, ended)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(rows, "end", fill_up)
+        with pytest.raises(DatabaseError, match="the disk is full"):
+            asyncio.run(asyncio.wait_for(asyncio.to_thread(work, db, run, endpoint, at_once=8), 20))
+    stored = states(db).count("answered")
+    assert stored == sum(calls[:2]) > 0
+    with db.write() as session:
+        set_cap(session, [run.id], 1.0)
+    again = ScriptedEndpoint()
+    assert work(db, run, again).open == 0
+    assert len(again.sent) == 40 - stored
+    assert states(db).count("lost") == len(endpoint.sent) - stored
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_requests_in_flight_finish(db: Database, number: signal.Signals) -> None:
+    run = make_run(db, tasks=50)
+
+    def script(request: Request) -> str:
+        if request.seed == 8:
+            os.kill(os.getpid(), number)
+        return "yes"
+
+    endpoint = ScriptedEndpoint(script, latency_s=0.02, max_concurrency=4)
+    outcome = work(db, run, endpoint)
+    assert (outcome.stopped, outcome.message) == ("interrupted", "interrupted")
+    assert 9 <= len(endpoint.sent) <= 17
+    assert states(db) == ["answered"] * len(endpoint.sent)
+    assert outcome.done == len(endpoint.sent)
+
+
+def test_sigterm_waits_for_its_grace_time_only(db: Database) -> None:
+    run = make_run(db, tasks=2)
+    endpoint = ScriptedEndpoint(latency_s=30.0)
+
+    async def one(asker: Asker, item: str) -> None:
+        asyncio.get_running_loop().call_later(0.1, os.kill, os.getpid(), signal.SIGTERM)
+        await asker.ask(question(int(item)))
+
+    before = signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(SystemExit(143)))
+    try:
+        with pytest.raises(SystemExit):
+            work_with(db, run, endpoint, one, grace_s=0.05, at_once=1)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert states(db) == ["sent"]
+    assert work(db, run, ScriptedEndpoint()).done == 2
+    assert states(db) == ["lost", "answered", "answered"]
+
+
+async def test_stopping_ends_pauses(db: Database) -> None:
+    run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(SERVER_ERROR, "no"))
+    async with asking(db, run, endpoint, retries=RetryPolicy(base_s=1000.0, longest_s=1000.0)) as asker:
+        task = asyncio.create_task(asker.ask(question()))
+        while "failed" not in states(db):
+            await asyncio.sleep(0.005)
+        asker.stop("enough", "that is enough")
+        with pytest.raises((Stopped, Failed)):  # in the pause, or just before it
+            await asyncio.wait_for(task, 5)
+
+
+def test_progress_tells_tasks_rate_cost_and_what_is_left(
+    db: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(working, "REPORT_S", 0.02)
+    run, told = make_run(db, tasks=30), list[Progress]()
+    work(db, run, ScriptedEndpoint(latency_s=0.02, max_concurrency=2), told.append)
+    last = told[-1]
+    assert told[0].done == 0
+    assert 0 < last.done <= last.total == 30
+    assert last.usd == pytest.approx(last.answered * USED / 1e12)
+    assert last.seconds_left is not None
+    assert "requests/s" in last.words
+    assert "left" in last.words
+
+
+def test_a_run_without_answers_says_what_it_waits_for(
+    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    work(db, make_run(db, tasks=1), ScriptedEndpoint(latency_s=0.1), stall_s=0.03)
+    assert [record.getMessage() for record in caplog.records] == [
+        "no answer for 0 s: 1 requests in flight. the script"
+    ]
