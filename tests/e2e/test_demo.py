@@ -35,4 +35,4 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
 
     again = run_installed(installed, home, "demo", "--quick")
     assert again.returncode == 0
-    assert "steps of the demo in tagrpo-demo-quick are done; nothing was changed" in again.stdout
+    assert "steps of the demo in tagrpo-demo-quick are finished; nothing was changed" in again.stdout

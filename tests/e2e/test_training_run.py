@@ -227,7 +227,7 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
     }
     for text, expected in (
-        (NESTED, "[998,009 characters more; --full shows them]"),
+        (NESTED, "[998,009 more characters; --full shows them]"),
         (decoded(BYTES), "␛[2J"),
     ):
         shown = run_beside(place, "rollouts", "show", str(whole[text]))

@@ -42,7 +42,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
     )
     assert code == 3
-    assert "attention: 2 problems of benchmarks repeated" in err
+    assert "warning: 2 benchmark problems repeated" in err
     assert "farmer" not in out
     assert [line.split() for line in out.splitlines()[:2]] == [
         ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],

@@ -246,7 +246,7 @@ def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
                     file.write(json.dumps({"question_id": q, "neighbor_id": id, "reward": reward}) + "\n")
     done = tagrpo("diagnose", "difficulty", "--rollouts", path, "--review-sheet", tmp_path / "s.jsonl")
     assert done.code == 2
-    assert "none of the 1 flagged neighbors is a candidate of this database" in words(done.err)
+    assert "none of the 1 flagged neighbors is a candidate in this database" in words(done.err)
     assert tagrpo("diagnose", "difficulty", "--rollouts", path).code == 3
 
 
@@ -315,10 +315,10 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         (("base", "--g", "9"), "no question has G=9"),
         (("base", "--n", "5"), "5 neighbors"),
         (("base", "--n", "-1"), "0 or more"),
-        (("base", "--correct-above", "1"), "belongs to --rollouts"),
+        (("base", "--correct-above", "1"), "requires --rollouts"),
         (("base", "--grader", "older"), "nothing was graded by version 'older'"),
         (("--rollouts", "none.jsonl"), "no such file"),
-        (("--rollouts", "none.jsonl", "--grader", "older"), "belongs to eval runs"),
+        (("--rollouts", "none.jsonl", "--grader", "older"), "applies to eval runs only"),
     ],
 )
 def test_what_cannot_be_used_is_refused(

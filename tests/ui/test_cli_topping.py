@@ -45,7 +45,7 @@ def test_only_what_lacks_is_proposed_and_both_runs_are_published(
     assert all(count == 1 for _, count in texts)
 
     shown = cli("runs", "show", "second")
-    assert "Neighbors of first count, which this run tops up" in words(shown.out)
+    assert "This run tops up first, whose neighbors count too" in words(shown.out)
     assert "tagrpo sets publish NAME --run first --run second" in shown.out
     both = dict(rows(db, ACCEPTED.format("second")))
     together = {question: before.get(question, 0) + both.get(question, 0) for question in before | both}

@@ -58,7 +58,7 @@ def test_a_mistyped_database_is_named_on_the_terminal(tmp_path):
     line = process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
-    assert "the pages have nothing to show yet" in line
+    assert "the UI has nothing to show yet" in line
     assert "nope.db: there is no database here" in line
 
 
@@ -75,11 +75,11 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--password", "--password-file", "x"], "give one of"),
+        (["--password", "--password-file", "x"], "give only one of"),
         (["--host", "203.0.113.7"], "cannot listen there"),
-        (["--demo"], "leave out --db"),
+        (["--demo"], "remove --db"),
         (["--port", "99999"], "from 0 to 65535"),
-        (["--password-file", "/nonexistent"], "cannot be read"),
+        (["--password-file", "/nonexistent"], "cannot read the password"),
     ],
 )
 def test_bad_usage_is_code_2_and_one_message(database, options, said):

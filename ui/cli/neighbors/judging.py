@@ -25,38 +25,38 @@ RuleName = Literal["overlap", "bayes"]
 class VerdictRule:
     """The rule of the verdict and its thresholds; None leaves the rule's own."""
 
-    panel: ClassVar[str] = "The rule of the verdict"
+    panel: ClassVar[str] = "Verdict rule"
 
-    rule: Annotated[RuleName | None, Option(help="Rule of the verdict; the run's own by default.")] = None
+    rule: Annotated[RuleName | None, Option(help="Verdict rule. Default: the run's own.")] = None
     accept: Annotated[
         float | None,
         Option(
-            help="Accept from this many shared answers on (overlap, 9), or from this posterior (bayes, .99)."
+            help="Accept from this many shared answers (overlap, 9), or from this posterior (bayes, 0.99)."
         ),
     ] = None
     reject: Annotated[
         float | None,
         Option(
-            help="Reject from this many equal new answers on (overlap, 11), or to this posterior (bayes, "
-            ".01)."
+            help="Reject from this many equal new answers (overlap, 11), or up to this posterior (bayes, "
+            "0.01)."
         ),
     ] = None
     flagged_more: Annotated[
         int | None,
         Option(
             min=0,
-            help="overlap: shared answers asked for in addition where structure speaks against a candidate "
+            help="overlap: additional shared answers required if structural checks speak against a candidate "
             "(2).",
         ),
     ] = None
     question_samples: Annotated[
-        int | None, Option(min=1, help="Answers drawn once for a question (overlap 32, bayes 16).")
+        int | None, Option(min=1, help="Answers per question, drawn once (overlap 32, bayes 16).")
     ] = None
     looks: Annotated[
         str | None,
         Option(
-            help="Numbers of answers to a candidate at which a verdict may fall, as in 12,16. Thresholds of "
-            "overlap that are not given follow in proportion."
+            help="Numbers of answers per candidate after which a verdict is possible, as in 12,16. Unset "
+            "overlap thresholds are scaled in proportion."
         ),
     ] = None
 
@@ -75,7 +75,7 @@ class VerdictRule:
         sizes = _given(original_samples=self.question_samples, looks=self._looks())
         if isinstance(rule, BayesRule):
             if self.flagged_more is not None:
-                raise typer.BadParameter("--flagged-more belongs to --rule overlap")
+                raise typer.BadParameter("--flagged-more requires --rule overlap")
             return replace(rule, **_given(accept=self.accept, reject=self.reject), **sizes)
         if sizes:
             rule = OverlapRule.scaled(
@@ -95,7 +95,7 @@ class VerdictRule:
             return tuple(int(part) for part in self.looks.split(","))
         except ValueError:
             raise typer.BadParameter(
-                f"--looks {self.looks}: give numbers with commas between them, as in 12,16"
+                f"--looks {self.looks}: give numbers separated by commas, as in 12,16"
             ) from None
 
 
@@ -103,7 +103,7 @@ class VerdictRule:
 class NewVerdictRule(VerdictRule):
     """The rule of a run that begins."""
 
-    rule: Annotated[RuleName, Option(help="Rule of the verdict; docs/verdicts.md compares them.")] = "overlap"
+    rule: Annotated[RuleName, Option(help="Verdict rule; docs/verdicts.md compares them.")] = "overlap"
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -114,22 +114,22 @@ def _count(option: str, value: float | None) -> int | None:
     if value is None:
         return None
     if not float(value).is_integer():  # nor is what is no number, or infinite
-        raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers; give a whole number")
+        raise typer.BadParameter(f"{option} {value}: the overlap rule counts answers. Give a whole number")
     return int(value)
 
 
 def judge(
     run: RunArgument,
-    dry_run: Annotated[bool, Option(help="Show what would change and store nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Show what would change; store nothing.")] = False,
     *,
     rule: VerdictRule,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Judge the stored answers of a run again by another rule or with other thresholds; nobody is asked.
+    """Judge a run's stored answers again with another rule or other thresholds. No model is asked.
 
-    Verdicts are added with their rule, earlier ones stay, and published sets stay as they are. Reviews count
-    more than verdicts, as ever. `tagrpo resume` goes on with the run's own rule.
+    New verdicts are added with their rule. Earlier verdicts and published sets stay unchanged, and reviews
+    still override verdicts. `tagrpo resume` continues with the run's own rule.
 
     Example: [bold]tagrpo neighbors judge math-gpt4 --rule overlap --accept 11 --dry-run[/bold]
     """
@@ -167,9 +167,9 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
     )
     for count, what in (
-        (rejudged.waiting, "not decided by the run yet; `tagrpo resume` goes on"),
-        (rejudged.without_answers, "without compared answers: rejected by structure, or unverified"),
-        (rejudged.too_few, "with fewer stored answers than the rule asks for; left as they are"),
+        (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
+        (rejudged.without_answers, "have no compared answers: rejected by structure, or unverified"),
+        (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
     ):
         if count:
             output.say(f"  {count:,} {what}")
@@ -188,7 +188,7 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         output.say(f"{count:,} {would}{before} -> {after}")
     reviewed = sum(change.reviewed for change in rejudged.changes)
     if reviewed:
-        output.say(f"{reviewed:,} of them are reviewed: the human decision counts")
+        output.say(f"{reviewed:,} of them are reviewed; the human decision takes precedence")
     output.table(
         ["candidate", "question", "before", "after", "why"],
         [
@@ -197,4 +197,4 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         ],
     )
     if len(rejudged.changes) > CHANGES_SHOWN:
-        output.say(f"the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json has all")
+        output.say(f"showing the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json prints all")

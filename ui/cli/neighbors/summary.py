@@ -36,8 +36,8 @@ def attention(summary: "RunSummary") -> str:
 def _failed_for_good(summary: "RunSummary") -> str:
     whose = "its question" if summary.final_requests == 1 else "their questions"
     return (
-        f"{plural(summary.final_requests, 'request')} failed for good, and {whose} went on without; "
-        f"{resume_command(summary.run, '--retry-final')} asks again"
+        f"{plural(summary.final_requests, 'request')} failed for good, and {whose} continued without them; "
+        f"{resume_command(summary.run, '--retry-final')} retries"
     )
 
 
@@ -49,9 +49,9 @@ def _print_run(run: "Run", summary: "RunSummary") -> None:
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
     if spec.get("tops_up"):
-        output.say("counts the neighbors of the runs that it tops up, and proposes what lacks")
+        output.say("counts the neighbors of the runs that it tops up and proposes only missing ones")
     output.say(
-        f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
+        f"{spec['n']} neighbors per question, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
     )
     print_summary(summary, unfinished=20, ended=run.finished_at is not None)
@@ -85,25 +85,28 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
     if summary.tops_up:
         both = " ".join(f"--run {name}" for name in (*summary.tops_up, summary.run))
         output.say()
-        output.say(f"Neighbors of {' and '.join(summary.tops_up)} count, which this run tops up; publish all")
+        output.say(
+            f"This run tops up {' and '.join(summary.tops_up)}, whose neighbors count too; publish them "
+            "together"
+        )
         output.say(f"with `tagrpo sets publish NAME {both}`.")
     if summary.suspects:
         output.say()
         output.say(
-            f"{plural(summary.suspects, 'question')} with a suspect gold, which the solvers contradict: "
-            f"`tagrpo questions suspects --run {summary.run}`"
+            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers "
+            f"contradict: `tagrpo questions suspects --run {summary.run}`"
         )
     if summary.unreadable_questions:
         output.say()
         output.say(
-            f"{plural(summary.unreadable_questions, 'question')} of whose own answers too few could be read: "
-            "candidates stay undecided, and nothing more is asked. Solvers that were cut off need more "
+            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+            "candidates stay undecided, and no more answers are requested. If solvers were cut off, raise "
             "--solver-max-tokens."
         )
     if not summary.compared_answers:
         output.say()
         output.say(
-            "Answers were not compared, since no --solver was given: these neighbors are unverified. "
+            "No answers were compared because no --solver was given, so these neighbors are unverified. "
             "Publish them with --include unverified, or name a solver."
         )
     if summary.unfinished:
@@ -111,7 +114,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         missing = len(summary.unfinished)
         cut = ""
         if missing > unfinished:
-            cut = f"; the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+            cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
         output.say(f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors{cut}:")
         output.table(
             ["question", "neighbors", "candidates so far"],
@@ -119,9 +122,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         )
         if ended and not (summary.open_requests or summary.failed_requests):
             output.say()
-            output.say(
-                "This run has nothing left to ask, also with a higher cap. Another model or strategy can"
-            )
+            output.say("This run is complete; a higher cap adds nothing. Another model or strategy can")
             output.say(
                 f"top it up: `tagrpo neighbors propose QUESTIONS --name MORE --tops-up {summary.run} ...`"
             )
@@ -132,7 +133,7 @@ def _way_on(stopped: str, run: str) -> str:
     from service.models.remote.chat import BUDGET, SETTINGS
 
     if stopped == SETTINGS:
-        return "settings belong to a run, so begin another one with other settings and another --name"
+        return "the settings of a run are fixed; start another run with other settings and another --name"
     options = {BUDGET: ("--max-usd", "MORE"), LOW_RATE: ("--stop-below", "LESS")}.get(stopped, ())
     return f"continue with {resume_command(run, *options)}"
 
@@ -146,13 +147,13 @@ def run_problems(outcome: "Invocation", summary: "RunSummary") -> list[str]:
         )
     elif summary.open_requests:
         problems.append(
-            f"{plural(summary.open_requests, 'request')} wait in a batch job; "
-            f"{resume_command(summary.run, '--batch')} collects it, if it was sent for this run"
+            f"{plural(summary.open_requests, 'request')} waiting in a batch job; "
+            f"{resume_command(summary.run, '--batch')} collects the results"
         )
     if summary.failed_requests:
         problems.append(
-            f"{plural(summary.failed_requests, 'request')} got no answer; "
-            f"{resume_command(summary.run)} asks again"
+            f"{plural(summary.failed_requests, 'request')} got no answer; {resume_command(summary.run)} "
+            "retries"
         )
     if summary.final_requests:
         problems.append(_failed_for_good(summary))

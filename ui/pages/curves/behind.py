@@ -1,4 +1,4 @@
-"""The problems behind a point: which ones one run solves and the other does not."""
+"""The problems that make up a point: those that one run solves and the other does not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -25,8 +25,8 @@ WHICH: tuple[Which, ...] = get_args(Which)
 
 @links.part
 def show_behind(choice: Choice, usual_k: int) -> None:
-    """Show the problems of two methods at a point: the one clicked, or the one chosen here."""
-    layout.section("Behind a point", "Problems that one method solves and the other does not.")
+    """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
+    layout.section("Problems at a point", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:
         st.caption("Choose a second method to compare with.")
         return
@@ -47,7 +47,7 @@ def show_behind(choice: Choice, usual_k: int) -> None:
 
 
 def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | None:
-    """Show the choice of a benchmark, two methods and k; None where no benchmark has runs of two."""
+    """Show the choice of a benchmark, two methods and k; None if no benchmark has runs of two."""
     measured = {
         name: [label for label in choice.labels if choice.run(label, name) is not None]
         for name in choice.benchmarks
@@ -75,7 +75,7 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | 
         k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=OF_A_POINT)
     if asked > most:
         fewer = min(pair, key=lambda label: _samples(choice, label, benchmark))
-        st.caption(escaped(f"k = {asked}: {fewer} has {most:,} graded samples of a problem here."))
+        st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
     return benchmark, pair, k
 
 
@@ -93,13 +93,13 @@ def _notes(contrasts: Contrasts, first: str, second: str) -> None:
         )
     if contrasts.only_first or contrasts.only_second:
         notes.append(
-            f"{contrasts.only_first:,} problems stand in the run of {first} only, {contrasts.only_second:,} "
-            f"in that of {second} only."
+            f"{contrasts.only_first:,} problems are only in the run of {first}, {contrasts.only_second:,} "
+            f"only in the run of {second}."
         )
     if notes:
         st.caption(escaped(" ".join(notes)))
     if not contrasts.problems:
-        st.caption("The two runs share no problem that can be compared here.")
+        st.caption("The two runs have no comparable problem in common here.")
 
 
 def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
@@ -123,13 +123,14 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         usual,
         words=words.__getitem__,
         label_visibility="visible",
-        help=f"Solved: k = {contrasts.k:d} samples hold a right one with probability {SOLVED:g} or more.",
+        help=f"Solved: among {contrasts.k:d} samples, at least one is correct with probability {SOLVED:g} or "
+        "more.",
         resets=["problem", "after"],
     )
     after = links.text("after")
     try:
         page = contrasts.page(which, after=after or None, limit=PAGE + 1)
-    except InputError:  # a place in another list
+    except InputError:  # a position in another list
         after, page = "", contrasts.page(which, limit=PAGE + 1)
     listed = page[:PAGE]
     if not listed:
@@ -149,8 +150,8 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     pager(
         {"after": listed[-1].problem_id} if len(page) > PAGE else None,
         {"after": None} if after else None,
-        words=f"{len(listed):,} of {numbers.get(which, len(contrasts.problems)):,}, the largest "
-        "differences first. A click on a row shows the responses.",
+        words=f"{len(listed):,} of {numbers.get(which, len(contrasts.problems)):,}, largest differences "
+        "first. Click a row to see the responses.",
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
@@ -158,7 +159,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
 
 
 def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:
-    """Return a problem as a row; of a gated benchmark without its text and answer."""
+    """Return a problem as a row; for a gated benchmark, without its text and answer."""
     a, b = contrast.counts
     problem, other = texts[a.run_problem_id], texts[b.run_problem_id]
     return {
@@ -175,7 +176,7 @@ def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) ->
 
 
 def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
-    """Return the columns; the place of a problem in both runs where they are `apart`."""
+    """Return the columns; with the problem's position in both runs if they are `apart`."""
     places = [Column("number", "problem", "figure", COUNTED)]
     if apart:
         places = [
@@ -186,8 +187,8 @@ def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) ->
         *places,
         Column("first", f"{first}: pass@{k}, %", "share"),
         Column("second", f"{second}: pass@{k}, %", "share"),
-        Column("correct_first", f"{first}: right"),
-        Column("correct_second", f"{second}: right"),
+        Column("correct_first", f"{first}: correct"),
+        Column("correct_second", f"{second}: correct"),
         Column("problem", "id"),
     ]
     return columns if secret else [*columns[:-1], Column("text", "text", wide=True), columns[-1]]

@@ -1,4 +1,4 @@
-"""Scores against what training had drawn by the checkpoint that was measured: responses or tokens."""
+"""Scores against the training cost of the measured checkpoint, in responses or tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,9 +23,9 @@ UNITS = ("responses", "tokens")
 
 @dataclass(frozen=True)
 class Drawn:
-    """What training had drawn for a model: up to `step` of the training run `train_run`.
+    """Training cost of a model, up to `step` of the training run `train_run`.
 
-    The model that trainings started from has drawn nothing, at step 0.
+    The model that trainings started from has no cost, at step 0.
     """
 
     train_run: str
@@ -36,7 +36,7 @@ class Drawn:
 
 @cached
 def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
-    """Return what was drawn for each model that is a checkpoint or the start of an imported training run."""
+    """Return the cost of each model that is a checkpoint or the start of an imported training run."""
     trained = list_train_runs(session)
     runs = {training.run.name: training.run.id for training in trained}
     starts = {
@@ -87,14 +87,15 @@ def show_cost(choice: Choice, report: Reported) -> None:
     if missing:
         st.caption(
             escaped(
-                f"Not here: {', '.join(missing)}. Their models are neither the start nor checkpoints "
-                "(.../NAME/checkpoints/global_step_N/...) of training runs with rollouts in the database."
+                f"Not shown: {', '.join(missing)}. Their models are neither the start nor a checkpoint "
+                "(.../NAME/checkpoints/global_step_N/...) of a training run whose rollouts are in the "
+                "database."
             )
         )
     if not rows:
         layout.empty_state(
             "No evaluated model is linked to a training run here.",
-            "Import the rollouts of its training, under the name that its folder has:",
+            "Import the rollouts of its training under the name of its folder:",
             commands=(settings.command("rollouts import FOLDER"),),
         )
         return
@@ -120,7 +121,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
 
 
 def cost_rows(report: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
-    """Return the scores at the report's k of the models whose cost is known."""
+    """Return the scores at the report's k of the models with a known cost."""
     return [
         {
             **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},

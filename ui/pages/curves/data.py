@@ -1,4 +1,4 @@
-"""The reports and comparisons behind the page: the very functions of `tagrpo eval report` and `compare`."""
+"""Reports and comparisons for the page, from the functions of `tagrpo eval report` and `compare`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,9 +26,12 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 
 @dataclass(frozen=True)
 class Reported:
-    """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
-    found, `notes` say which runs are unfinished, how many grades are people's and how another tool's agree,
-    `error` why there is none."""
+    """A report for the page.
+
+    `specs` are its charts by benchmark, `sources` where answers were found. `notes` name unfinished runs, and
+    count human grades and the agreement with another tool's grades. `error` is the reason if there is no
+    report.
+    """
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
@@ -49,7 +52,7 @@ def reported(
     interval: str,
     palette: tuple[tuple[str, str], ...],
 ) -> Reported:
-    """Return the report of methods at the usual k, with its charts drawn."""
+    """Return the report of methods at the usual k, with its charts."""
     return make_report(session, references, metric, interval, palette)
 
 
@@ -113,7 +116,7 @@ def make_report(
 def compared(
     session: Session, first: tuple[str, ...], second: tuple[str, ...]
 ) -> tuple[MethodComparison | None, str]:
-    """Compare two methods; on a failure the comparison is None and the text says why."""
+    """Compare two methods; on a failure, the comparison is None and the text states the reason."""
     try:
         a, b = load_methods(session, [*first, *second])
         return compare_methods(a, b, allow_missing=False), ""
@@ -123,7 +126,7 @@ def compared(
 
 @cached
 def contrasted(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Return the problems of two runs, originals only as in the curves, the largest differences first."""
+    """Return the problems of two runs, originals only as in the curves, largest differences first."""
     return contrast_runs(session, first_id, second_id, k, originals=True)
 
 

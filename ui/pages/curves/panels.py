@@ -1,4 +1,4 @@
-"""The report as small multiples, whose points lead to the problems behind them, and as a table."""
+"""The report as small multiples whose points link to their problems, and as a table."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ from ui.pages.widgets.tables import download
 
 def show_panels(choice: Choice, report: Reported) -> None:
     """Show the charts; a click on a point writes it into the address."""
-    meaning = MEANINGS.get(choice.metric, "share of problems of whose k samples at least half are right")
-    st.caption(escaped(f"{choice.metric}: {meaning}. A click on a point shows its problems."))
+    meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
+    st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
     for note in report.notes:
         st.caption(with_commands(note))  # safe
     layout.hand_over()
@@ -47,11 +47,11 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     if against == label:
         values["against"] = None
     links.put(**values, **dict.fromkeys(OF_A_POINT))
-    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems stand below the charts."))
+    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
 
 
 def picked(state: Any) -> tuple[str, int] | None:
-    """Return label and k of the point that a chart's state holds, None where none is selected."""
+    """Return label and k of the point selected in a chart's state, or None."""
     try:
         point = state["selection"][POINT][0]
         return str(point["label"]), int(point["k"])
@@ -60,7 +60,7 @@ def picked(state: Any) -> tuple[str, int] | None:
 
 
 def show_report(choice: Choice, report: Reported) -> None:
-    """Show the report at a k that is chosen as a document, and a link to its values at full precision."""
+    """Show the report at a chosen k as a document, and a download of its values at full precision."""
     if report.document is None:
         return
     document, rows = report.document, report.records
@@ -81,7 +81,7 @@ def _chosen_k(report: Reported) -> int:
 
 
 def show_sources(report: Reported) -> None:
-    """Show where the answers behind the scores were found, with what has to be said of it."""
+    """Show where the answers for the scores were found, with explanations."""
     if report.sources is None:
         return
     with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):

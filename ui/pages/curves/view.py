@@ -22,13 +22,13 @@ VIEWS = {
     "cost": "Cost",
 }
 
-begin_page("Curves", "pass@k of evaluated models, and the problems behind every point.")
+begin_page("Curves", "pass@k of evaluated models, and the problems at every point.")
 evaluated = choosing.read_methods()
 drawn = choosing.drawn_runs(evaluated)
 if not drawn:
     layout.empty_state(
-        "Nothing has been evaluated yet.",
-        "Draw samples for a benchmark and grade them, or look at the reports of the demo:",
+        "No evaluations yet.",
+        "Draw and grade samples for a benchmark, or look at the reports of the demo:",
         commands=(
             settings.command("eval run aime24 --n 32 --model MODEL"),
             settings.command("runs list --kind eval"),
@@ -36,7 +36,7 @@ if not drawn:
         ),
     )
 elif not any(method.runs for method in evaluated):
-    st.caption("No evaluation is graded whole yet, so there are no curves; its responses can be read.")
+    st.caption("No evaluation is completely graded yet, so there are no curves. You can read the responses.")
     choosing.say_not_ready(evaluated)
     show_samples(drawn, next(reversed(drawn)))
 else:
@@ -50,7 +50,7 @@ else:
         show_samples(drawn, choice.labels[-1])
         st.stop()
     for name in ("of", "against"):
-        note_absent(name, choice.labels, "method", "another one of those above")
+        note_absent(name, choice.labels, "method", "one of the methods above")
     report: Reported | None
     if choice.metric == "maj@k" and view != "differences":
         from ui.pages.curves.majority import reported_majority

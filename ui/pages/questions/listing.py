@@ -1,4 +1,4 @@
-"""The list of questions, a page by key."""
+"""The list of questions, paged by key."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def _row(listed: ListedQuestion) -> None:
 
 
 def _short(text: str) -> str:
-    """Return the beginning of a question, formulas drawn."""
+    """Return the start of a question, with formulas drawn."""
     return safe_md(text if len(text) <= TEXT_SHOWN else beginning(text, TEXT_SHOWN))
 
 
@@ -120,7 +120,8 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
         return
     layout.empty_state(
         "No question matches.",
-        "Take fewer words or filters. One text must hold all words; those in quotation marks as they are.",
+        "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks to "
+        "match it exactly.",
     )
     st.button(
         "Show all questions",

@@ -1,4 +1,4 @@
-"""Widgets whose choice stands in the address, and a note where the address asks for what is not there."""
+"""Widgets whose choice is in the address, with a note if the address names a missing option."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -27,11 +27,11 @@ def choose(
     """Show a widget that chooses one of the options, and return the choice.
 
     Args:
-        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`, which shows a label only where `look`
-            says so.
-        name: the parameter of the address that holds the choice; it is left out where that is the default.
-        default: chosen where the address names none of the options; the first one without it.
-        words: returns what is shown of an option, as plain text.
+        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`, which shows a label only if `look` says
+            so.
+        name: the address parameter of the choice; omitted for the default.
+        default: chosen if the address names none of the options; by default the first one.
+        words: returns an option's label, as plain text.
         resets, pinned: as for `links.bound`.
         look: further arguments of the widget.
     """
@@ -70,8 +70,8 @@ def choose_several(
     """Show a widget that chooses some of the options (`st.multiselect`, `st.pills`), and return the choice.
 
     Args:
-        default: chosen where the address names none of the options.
-        most: how many can be chosen.
+        default: chosen if the address names none of the options.
+        most: maximum number of choices.
         others: as for `choose`.
     """
     if widget is st.pills:
@@ -97,7 +97,7 @@ def choose_several(
 def switch(
     label: str, name: str, default: bool = False, *, help: str | None = None, resets: Sequence[str] = ()
 ) -> bool:
-    """Show a switch whose state stands in the address where it is not the default; return the state."""
+    """Show a switch whose state is in the address unless it is the default; return the state."""
     return st.toggle(
         escaped(label),
         help=help and escaped(help),
@@ -111,13 +111,13 @@ def switch(
 
 
 def note_absent(name: str, options: Sequence[str | int], what: str, instead: str) -> None:
-    """Say that the address asks for what is none of the options, and what is shown instead of it."""
+    """Report that the address names a missing option, and what is shown instead."""
     if asked := links.unknown(name, options):
-        layout.note(f"There is no {what} {asked} here. Shown: {instead}.")
+        layout.note(f"There is no {what} {asked} here. Showing {instead} instead.")
 
 
 def _texts(widget: Callable[..., Any], words: Callable[[T], str]) -> Callable[[T], str]:
-    """Return the texts of options as the widget wants them: lists show plain text, buttons Markdown."""
+    """Return labels as the widget expects them: lists show plain text, buttons Markdown."""
     if widget in (st.selectbox, st.multiselect):
         return words
     return lambda option: escaped(words(option))
