@@ -23,9 +23,9 @@ from service.errors import InputError
 class CurvePoint:
     """Mean pass@k of the curve's problems.
 
-    Where some grades are unknown, `value` counts them wrong and `value_high` right; the true value lies
-    between. Each interval then begins where that of the counts with all unknown wrong does and ends where
-    that of the counts with all unknown right does.
+    If some grades are unknown, `value` counts them wrong and `value_high` right; the true value is between.
+    Each interval then starts at the low end for all unknown wrong, and ends at the high end for all unknown
+    right.
     """
 
     k: int
@@ -42,7 +42,7 @@ class Curve:
     """Points by k, all of them over the same problems.
 
     Attributes:
-        problems: how many problems every point stands on.
+        problems: number of problems in every point.
         left_out: ids of problems with too few samples, missing from every point; empty unless allowed.
         samples: the fewest and the most graded samples of a problem on the curve.
         unknown: samples without a known grade on the curve.
@@ -71,13 +71,13 @@ class Curve:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(f"the curve has no point at k = {k}; it has {', '.join(map(str, self.ks))}")
+        raise InputError(f"the curve has no point at k = {k}. It has {', '.join(map(str, self.ks))}")
 
 
 def curve(
     counts: Counts, ks: Iterable[int], *, allow_missing: bool = False, confidence: float = 0.95
 ) -> Curve:
-    """Return pass@k for each k with the intervals of both questions.
+    """Return pass@k for each k with both kinds of interval.
 
     Args:
         ks: values of k, in any order; repeated ones count once.
@@ -85,7 +85,7 @@ def curve(
             `left_out`, instead of refusing.
 
     Raises:
-        InputError: no k, a k that is no whole number of at least 1, or problems with fewer than max(ks)
+        InputError: no k, a k that is not a whole number of at least 1, or problems with fewer than max(ks)
             samples.
         ValueError: a confidence outside (0, 1).
     """
@@ -127,7 +127,7 @@ def checked_ks(ks: Iterable[int]) -> tuple[int, ...]:
     """Return the ks ascending, each once.
 
     Raises:
-        InputError: no k, or one that is no whole number of at least 1.
+        InputError: no k, or one that is not a whole number of at least 1.
     """
     try:
         wanted = sorted(set(whole_numbers("k", list(ks)).tolist()))

@@ -192,9 +192,9 @@ def test_all_data_is_in_the_chart_and_the_table_is_not_changed() -> None:
         ({"value": float("nan")}, "row 2: value is missing"),
         ({"k": 0}, "row 2: k is 0.0; give whole numbers from 1"),
         ({"k": "many"}, "row 2: k is 'many', no number"),
-        ({"interval": "rerun"}, "one kind of interval, not new problems and rerun"),
-        ({"run": "other"}, r"several runs are labelled 'A' \(A, other\)"),
-        ({"k": 2}, "several runs are labelled 'A'"),
+        ({"interval": "rerun"}, "one kind of interval, but the rows have new problems and rerun"),
+        ({"run": "other"}, r"several runs have the label 'A' \(A, other\)"),
+        ({"k": 2}, "several runs have the label 'A'"),
         ({"problems": 29}, "points of 'A' stand on 29 to 30 problems"),
     ],
 )
@@ -210,7 +210,7 @@ def test_tables_that_cannot_be_drawn_are_refused() -> None:
         curve_chart([{name: row[name] for name in row if name not in ("low", "high")} for row in line("A")])
     with pytest.raises(InputError, match="no rows"):
         curve_chart([])
-    with pytest.raises(InputError, match="9 lines are more than can be told apart"):
+    with pytest.raises(InputError, match="9 lines are too many to distinguish"):
         curve_chart([row for n in range(9) for row in line(str(n))])
 
 

@@ -77,7 +77,7 @@ def test_two_labels_at_one_place_part_evenly() -> None:
     assert spread([], [], 0, 1) == []
     with pytest.raises(ValueError, match="2 labels with 1 heights"):
         spread([1, 2], [1], 0, 1)
-    with pytest.raises(ValueError, match="cannot stand between 1 and 0"):
+    with pytest.raises(ValueError, match="cannot be placed between 1 and 0"):
         spread([1], [1], 1, 0)
 
 
@@ -235,7 +235,7 @@ def test_every_colour_of_the_theme_has_a_partner_in_the_dark() -> None:
 
 def test_more_names_than_colours_are_refused() -> None:
     assert list(colours(["a", "b"])) == ["a", "b"]
-    with pytest.raises(InputError, match="9 lines are more than can be told apart; draw at most 8"):
+    with pytest.raises(InputError, match="9 lines are too many to distinguish. Draw at most 8"):
         colours([str(number) for number in range(9)])
 
 

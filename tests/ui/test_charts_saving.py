@@ -82,7 +82,7 @@ def test_an_old_picture_is_replaced_at_one_stroke(chart: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["c.pdf", "c", "png"])
 def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"charts are written as \.png, \.svg, \.html, \.json"):
+    with pytest.raises(InputError, match=r"not a chart format. End the name in \.png, \.svg, \.html, \.json"):
         save_chart(chart, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 

@@ -22,7 +22,7 @@ def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> Non
     done = cli(*evaluate(server))
     assert done.code == 0, done.err
     assert "test-model.sums: 6 problems, 8 samples per problem" in done.out
-    assert "95% new problems" in done.out
+    assert "95%, new problems" in done.out
     assert "truncated 0.0%, refused 0.0%" in done.out
     drawn = rows("tagrpo.db", SAMPLES)
     assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
@@ -84,7 +84,7 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert "continuing run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
-    assert "test-model.sums: 6 problems, 32 samples each" in fewer.out
+    assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
     other = cli(*evaluate(server, "--temperature", "1", n=32))
     assert other.code == 2
     assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
@@ -127,7 +127,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert run["finished_at"] is not None
         assert cli("runs", "show", "test-model.sums").code == 3
         report = cli("eval", "report", "test-model.sums", "--k", 1)
-        assert "a sample that was asked for is missing" in " ".join(report.out.split())
+        assert "requested samples are missing" in " ".join(report.out.split())
         set_faults(server, {})
         mended = cli("resume", "test-model.sums", "--retry-final")
         assert (mended.code, stats(server)["requests"]) == (0, before + lost)

@@ -108,7 +108,7 @@ def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) ->
     refused = cli("eval", "human-grades", "base.test", "--out", "grades.csv")
     assert (refused.code, "--overwrite" in refused.err) == (2, True)
     taken = cli("eval", "human-grade", "base.test", "1", "2", "--withdraw", "--reviewer", "ada")
-    assert "is withdrawn" in taken.out
+    assert "by ada withdrawn" in taken.out
     missing = cli("eval", "human-grade", "base.test", "1", "9", "--wrong")
     assert (missing.code, "has no response 9" in missing.err) == (2, True)
 

@@ -184,11 +184,11 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--chart", "c.gif"], "not a chart format. End the name in .png"),
         (
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
-            "take --interval new-problems",
+            "Use --interval new-problems",
         ),
         (["report", "base", "--paper", "gpt"], "the papers have no model 'gpt'"),
         (["report", "base", "--json", "--format", "csv"], "cannot be combined"),
-        (["compare", "base", "base"], "names several runs of aime24"),
+        (["compare", "base", "base"], "selects several runs of aime24"),
         (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),
         (["compare", "X=base.own", "X=tuned.aime24"], "Write LABEL=RUN for one of them"),
     ],

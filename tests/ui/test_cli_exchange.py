@@ -33,7 +33,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "left out: 1 response to 1 question not in sums: 'Say: 3+3?' (1)" in done.err
     assert "1 request of the other tool got no response" in done.err
     assert "1 response imported (rows)" in done.out
-    assert "b.sums: 1 problem, 1 samples each" in done.out
+    assert "b.sums: 1 problem, 1 samples per problem" in done.out
     assert "price not known" in done.out
     again = json.loads(cli(*arguments, "--json").out)
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
@@ -58,7 +58,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "truncated not told, refused not told" in summary.out
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
     assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
-    basis = cli("report", "b.sums").out.partition("what they stand on")[2]
+    basis = cli("report", "b.sums").out.partition("sample details")[2]
     assert "unknown" in basis.splitlines()[3]
 
 

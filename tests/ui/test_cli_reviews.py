@@ -208,7 +208,7 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     assert not {"strata", "broken", "false_accept", "false_reject"} & set(half)
     cli("review", rows[0]["candidate"], "--withdraw", "--audit", "1")
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
-    assert "audit 1 of run run, neighbors of a question together: 2 to review as ada" in out
+    assert "audit 1 of run run, grouped by question: 2 to review as ada" in out
     assert "result of the audit: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
     code, out, err = cli("audit", "run", "--groups")
     assert (code, err) == (0, "")
@@ -256,7 +256,7 @@ def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) 
     assert code == 0, err
     identity = out.split(":")[0]
     assert out.splitlines()[0] == f"{identity}: edited from {WRONG} by ada"
-    assert f"mended from {WRONG} by ada" in cli("show", identity)[1]
+    assert f"edited from {WRONG} by ada" in cli("show", identity)[1]
     standing = json.loads(cli("show", identity, "--json")[1])["runs"][0]
     assert (standing["proposer"], standing["mended_from"], standing["strategy"]) == ("human", WRONG, "format")
     assert status(cli, WRONG)[0] == "rejected"

@@ -108,7 +108,7 @@ def test_several_runs_and_a_preference(counted: Cli) -> None:
     shown = counted("show", "both", "--limit", "2").out
     assert shown.count("\nrun           ") == 2
     assert "distance at least 0.15, easier ones first" in shown
-    assert "right 2/12, question 0/32, easier" in shown
+    assert "correct 2/12, question 0/32, easier" in shown
     assert "name each run once" in counted.error("publish", "both", "--run", "run", "--run", "run")
 
 
@@ -144,7 +144,7 @@ def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: s
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text
-    assert "What does each number of neighbors yield? 3 questions, G=8" in text
+    assert "What is the yield of each number of neighbors? 3 questions, G=8" in text
     assert "adaptive" in text
 
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--per-question", "adaptive")

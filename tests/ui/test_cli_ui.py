@@ -159,7 +159,7 @@ def test_what_the_server_is_bound_to_says_who_can_reach_it(host, names, private)
 
 
 def test_an_option_that_streamlit_does_not_take_is_an_error():
-    with pytest.raises(PrerequisiteError, match=r"does not take the option server\.noSuchThing"):
+    with pytest.raises(PrerequisiteError, match=r"does not support the option server\.noSuchThing"):
         check_options({"server.noSuchThing": True})
     with pytest.raises(PrerequisiteError, match=r"server\.enableCORS"):
         check_options({"server.enableCORS": "sideways"})

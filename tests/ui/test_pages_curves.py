@@ -87,7 +87,7 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     table = tables(app)[-1]
     assert list(table["problem"]) == ["1"]
     assert list(table["tuned: pass@4, %"]) == ["100.0%"]
-    assert list(table["base: right"]) == ["0 of 8"]
+    assert list(table["base: correct"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
     assert list(tables(both)[-1]["problem"]) == ["2"]  # 4 of 8: some of 4 draws is right nearly always
 
@@ -116,7 +116,7 @@ def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(d
     table = next(one for one in tables(app) if "last sentence" in one)
     assert list(table["last sentence"]) == ["50.0", "0.0"]
     assert list(table["correct from last sentence"]) == ["100.0", "0.0"]
-    assert "Of the correct answers many were found in the last sentence" in words(app)
+    assert "Many correct answers were found in the last sentence" in words(app)
     assert "--answers boxed" in words(app)
     behind = shown(point="aime24", of="tuned", against="base", k="1", which="all")
     behind.query_params["problem"] = tables(behind)[-1]["id"][0]
@@ -128,7 +128,7 @@ def test_a_k_that_a_run_has_no_samples_for_is_said(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="64")
     assert "k = 64" in words(app)
-    assert "has 8 graded samples of a problem here" in words(app)
+    assert "has at most 8 graded samples per problem here" in words(app)
     assert app.selectbox[-1].value == 8
 
 

@@ -98,7 +98,7 @@ def test_without_a_password_everything_of_this_server_is_answered():
 )
 def test_other_names_are_refused(host):
     status, headers, body = ask(gate(), host=host)
-    assert (status, body.startswith(b"This name is not")) == (403, True)
+    assert (status, body.startswith(b"The server does not accept this host name")) == (403, True)
     assert "content-security-policy" in headers
     assert ask(gate(), kind="websocket", host=host) == "websocket.close"
 
@@ -177,7 +177,7 @@ def test_a_wrong_password_says_so_and_five_must_wait():
         assert (status, b"This is not the password." in body) == (401, True)
     status, headers, body = sign_in(guarded)
     assert (status, headers["retry-after"]) == (429, str(int(WINDOW_S) + 1))
-    assert b"try again in 60 seconds" in body
+    assert b"Try again in 60 seconds" in body
     assert sign_in(guarded, client="10.0.0.2")[0] == 303
     clock.now += WINDOW_S + 0.1
     assert sign_in(guarded)[0] == 303

@@ -62,5 +62,5 @@ def test_what_is_large_is_named_and_many_are_counted(database, monkeypatch):
     monkeypatch.setattr(pictures, "MOST_PICTURES", 1)
     app = open_page("questions", id=question_id(TEXT, "4", images=[RED.id, BLUE.id]))
     assert not app.get("image")
-    assert f"{BOTH[0]}, too large to be shown here" in said(app)
+    assert f"{BOTH[0]}, too large to show here" in said(app)
     assert "and 1 more images" in said(app)

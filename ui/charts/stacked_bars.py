@@ -1,4 +1,4 @@
-"""Counts by name and part as bars on end: neighbors by strategy and verdict, questions by neighbors."""
+"""Counts by name and part as vertical bars: neighbors by strategy and verdict, questions by neighbors."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -31,9 +31,9 @@ def stacked_bars(
     """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
 
     Args:
-        data: name, part, count (0 or more); the rows of a name and part are added.
+        data: name, part, count (0 or more); rows of the same name and part are added.
         colours: of the parts.
-        unit: what is counted, for the axis.
+        unit: of the counts, for the axis.
     """
     table = read_rows(data, texts=("name", "part"), numbers=("count",))
     names = in_order([row["name"] for row in table])

@@ -1,4 +1,4 @@
-"""The report of a demo: Markdown and HTML with pictures, in one folder that needs nothing else."""
+"""The report of a demo: Markdown and HTML with pictures, in one self-contained folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,13 +15,15 @@ __all__ = ["REPORT_FILES", "write_report"]
 
 
 def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
-    """Write the report of a finished demo into its folder, at one stroke; an earlier one is replaced.
+    """Write the report of a finished demo into its folder; it appears only when complete.
+
+    An earlier report is replaced.
 
     Args:
         steps: all steps of the plan with the seconds each took.
 
     Raises:
-        TagrpoError: a step has not left what it should, or the disk does not take it.
+        TagrpoError: a step's results are missing, or the disk is full.
         PrerequisiteError: the packages that draw charts are missing.
     """
     from evaluator.reports.documents.html import render_html

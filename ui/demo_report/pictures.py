@@ -1,4 +1,4 @@
-"""Pictures of a demo's report that no command draws: training as it went, shares with intervals."""
+"""Pictures of a demo's report that no command draws: training curves, shares with intervals."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ WINDOWS = 10
 
 
 def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
-    """Return success and groups without a gradient over the responses that trainings drew, by name."""
+    """Return success and groups without a gradient over the responses of trainings, by name."""
     wanted = (
         ("tagrpo/correct/mean", "Correct responses"),
         ("tagrpo/zero/group/share", "Groups without a gradient"),
@@ -47,7 +47,8 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
     ).properties(
         title=alt.TitleParams(
             "Training",
-            subtitle="Responses drawn in training; each point the mean of a tenth of the steps, or a step",
+            subtitle="Responses drawn in training; each point is the mean of a tenth of the steps, or a "
+            "single step",
         )
     )
     return dict(themed(chart).to_dict())

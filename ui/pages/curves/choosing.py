@@ -161,7 +161,7 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
         if metric in WITH_SAME:
             choose(
                 st.radio,
-                "Intervals cover",
+                "Intervals for",
                 "interval",
                 INTERVAL_NAMES,
                 words=INTERVAL_QUESTIONS.__getitem__,

@@ -123,7 +123,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             width=130,
             **links.bound("at", lambda: _position(problems), resets=PLACES),
         )
-        cut = switch("Cut off only", "cut", resets=PLACES)
+        cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
         value=value or None,
         source={ANY: None, NOWHERE: ""}.get(source, source),
