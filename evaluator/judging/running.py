@@ -153,7 +153,7 @@ def judge_run(
         release_dead_leases(session, judging.id)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
 
     def look() -> list[Pending]:
         with db.read() as session:

@@ -66,7 +66,7 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
         ValueError: no pairs.
     """
     if not pairs:
-        raise ValueError("kappa of no ratings is not defined")
+        raise ValueError("kappa without ratings is undefined")
     items = len(pairs)
     ratings = {rating for pair in pairs for rating in pair}
     equal = sum(first == second for first, second in pairs)

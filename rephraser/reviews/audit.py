@@ -80,8 +80,8 @@ def open_audit(
         if not members:
             lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
             raise InputError(
-                f"run {run.name!r} has no {lacks}, so there is nothing to audit; "
-                f"`tagrpo runs show {run.name}` says where it stands."
+                f"run {run.name!r} has no {lacks}, so there is nothing to audit. `tagrpo runs show "
+                f"{run.name}` shows its state."
             )
         row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
         session.add(row)
@@ -107,7 +107,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
         hint = audits_there or "none yet; draw one with `tagrpo neighbors audit`"
-        raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
+        raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     row, name = stored
     members = session.execute(
         select(*columns_of(AuditMemberRow, Drawn))

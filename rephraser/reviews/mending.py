@@ -47,14 +47,14 @@ def mend_candidate(
             runs have the candidate and none is named.
     """
     if not reviewer.strip():
-        raise InputError("a mended text needs the name of who mended it; see --reviewer.")
+        raise InputError("an edit needs the editor's name. Give it with --reviewer.")
     origin = find_candidate(session, reference)
     if not canonical_text(text):
-        raise InputError(f"{origin.id}: the mended text is empty.")
+        raise InputError(f"{origin.id}: the edited text is empty.")
     proposal = _proposal(session, origin.id, run)
     question = session.scalar(select(QuestionRow.text).where(QuestionRow.id == origin.question_id)) or ""
     if canonical_text(text) == canonical_text(question):
-        raise InputError(f"{origin.id}: the mended text is the question's own.")
+        raise InputError(f"{origin.id}: the edited text is the question itself.")
     places = select(func.max(ProposalRow.ordinal)).where(
         ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
     )
@@ -74,8 +74,8 @@ def mend_candidate(
     stored = find_run(session, proposal.run_id)
     identity = candidate_id(origin.question_id, text)
     if not new:
-        same = "this very text" if identity == origin.id else f"this text, as {identity}"
-        raise InputError(f"run {stored.name!r} has {same}; nothing was stored.")
+        same = "exactly this text" if identity == origin.id else f"this text, as {identity}"
+        raise InputError(f"run {stored.name!r} already has {same}; nothing was stored.")
     return Mended(identity, origin.id, stored)
 
 
@@ -88,8 +88,8 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
         if not proposals:
             raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
     if not proposals:
-        raise NotFoundError(f"no run has the candidate {origin_id} any more; it cannot be judged.")
+        raise NotFoundError(f"no run has the candidate {origin_id} any more, so an edit cannot be judged.")
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
-        raise InputError(f"several runs have {origin_id}: {names}; say which is to judge it with --run.")
+        raise InputError(f"several runs have {origin_id}: {names}. Choose the judging run with --run.")
     return proposals[0]

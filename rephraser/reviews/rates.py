@@ -99,8 +99,8 @@ class GroupRate:
         broken = len(self.broken_groups)
         return (
             f"{broken:,} have a broken neighbor so far and {self.open:,} are open: "
-            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken "
-            f"(exact 95% interval {self.low:.1%} to {self.high:.1%}, whatever the open ones turn out to be)"
+            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken (exact 95% "
+            f"interval {self.low:.1%} to {self.high:.1%}, for every outcome of the open ones)"
         )
 
 

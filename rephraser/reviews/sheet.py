@@ -70,7 +70,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
         InputError: the file exists already (it may be filled in), or cannot be written.
     """
     if path.exists():
-        raise InputError(f"{path}: exists already and may be filled in; name another file or delete it.")
+        raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(path, text, overwrite=None)
 
@@ -100,11 +100,11 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         earlier = decisions.setdefault(key, (number, decision))
         if earlier[1] != decision:
             raise InputError(
-                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}; keep one of them."
+                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
             )
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "it has no rows with"
-        raise InputError(f'{path}: {rows} a "decision"; fill in accept or reject.')
+        raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
     return Sheet(tuple(decision for _, decision in decisions.values()), blank)
 
 
@@ -127,15 +127,15 @@ def _decision(
     audit_id: int | None,
 ) -> Decision:
     if word.lower() not in WORDS:
-        raise InputError(f'{place}: "decision" is {word!r}; write accept or reject, or leave it empty.')
+        raise InputError(f'{place}: "decision" is {word!r}. Write accept or reject, or leave it empty.')
     reference = _text(row, "candidate", place)
     if not reference:
-        raise InputError(f'{place}: has no "candidate".')
+        raise InputError(f'{place}: "candidate" is missing.')
     own_audit = row.get("audit")
     if own_audit is not None and (not isinstance(own_audit, int) or isinstance(own_audit, bool)):
-        raise InputError(f'{place}: "audit" is {own_audit!r}, not the number of an audit.')
+        raise InputError(f'{place}: "audit" is {own_audit!r}, which is not the number of an audit.')
     if own_audit is not None and audit_id is not None and own_audit != audit_id:
-        raise InputError(f"{place}: belongs to audit {own_audit}, not to audit {audit_id} of --audit.")
+        raise InputError(f"{place}: belongs to audit {own_audit}, not to --audit {audit_id}.")
     try:
         return Decision(
             candidate_id=find_candidate(session, reference).id,

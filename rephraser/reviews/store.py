@@ -43,9 +43,9 @@ class Decision:
 
     def __post_init__(self) -> None:
         if not self.reviewer.strip():
-            raise InputError("a review needs a reviewer; name one with --reviewer or TAGRPO_REVIEWER.")
+            raise InputError("a review needs a reviewer. Name one with --reviewer or TAGRPO_REVIEWER.")
         if self.decision == "rejected" and not self.reason.strip():
-            raise InputError(f"{self.candidate_id}: rejecting needs a reason.")
+            raise InputError(f"{self.candidate_id}: a rejection needs a reason.")
 
 
 @dataclass(frozen=True)
@@ -97,13 +97,13 @@ def find_candidate(session: Session, reference: str) -> Candidate:
     if len(rows) > 1 and not exact:
         some = ", ".join(row.id for row in rows[: NEAR_IDS_SHOWN + 1])
         more = ", ..." if len(rows) > NEAR_IDS_SHOWN + 1 else ""
-        raise InputError(f'several candidates have ids that begin with "{reference}": {some}{more}.')
+        raise InputError(f'several candidates have ids that start with "{reference}": {some}{more}.')
     if not rows:
         near = _near_ids(session, wanted)
-        hint = f"near it: {', '.join(near)}" if near else "there are no candidates yet"
+        hint = f"similar ids: {', '.join(near)}" if near else "there are no candidates yet"
         raise NotFoundError(
-            f'no candidate has an id that begins with "{reference}"; {hint}. '
-            "`tagrpo neighbors list --run RUN` lists them."
+            f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo neighbors list --run '
+            "RUN` lists them."
         )
     row = (exact or rows)[0]
     return Candidate(row.id, row.question_id, row.text)
@@ -249,7 +249,7 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
         if session.get(CandidateRow, decision.candidate_id) is None:
             find_candidate(session, decision.candidate_id)
-            raise NotFoundError(f"{decision.candidate_id} is only the beginning of a candidate's id.")
+            raise NotFoundError(f"{decision.candidate_id} is only the start of a candidate's id.")
         if decision.audit_id is None:
             continue
         member = select(AuditMemberRow.position).where(
@@ -258,8 +258,8 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
         )
         if session.scalar(member) is None:
             raise NotFoundError(
-                f"{decision.candidate_id} is not in audit {decision.audit_id}; review it without --audit, or "
-                "name the audit it belongs to."
+                f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "
+                "or name its audit."
             )
 
 

@@ -13,9 +13,9 @@ from rephraser.sets.types import SetEntry
 from service.hashing import content_hash
 
 RATE_DEFINITION = (
-    "accepted / (accepted + rejected + undecided) over all proposals of the run, with those of later rounds "
-    "and those that failed the structural checks, without unverified ones; 95% interval after Clopper and "
-    "Pearson, with proposals taken as independent"
+    "accepted / (accepted + rejected + undecided) over all proposals of the run, including later rounds and "
+    "candidates that failed the structural checks, excluding unverified ones; 95% interval after Clopper "
+    "and Pearson, assuming independent proposals"
 )
 
 

@@ -153,7 +153,7 @@ def manifest_beside(target: Path) -> Path:
 def _check_license(license_name: str) -> None:
     if not _LICENSE.fullmatch(license_name):
         raise InputError(
-            f"{license_name!r} is no licence identifier; name one as the Hub does: mit, cc-by-4.0, other."
+            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
         )
 
 
@@ -163,8 +163,8 @@ def _load_unchanged(db: Database, reference: str) -> NeighborSet:
         whole = load_set(session, reference)
     if set_hash(whole.entries) != whole.header.content_hash:
         raise DatabaseError(
-            f"{whole.header.ref}: its members no longer give its hash; `tagrpo sets verify "
-            f"{whole.header.ref}` says what is wrong."
+            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets verify "
+            f"{whole.header.ref}` reports the differences."
         )
     return whole
 

@@ -285,13 +285,13 @@ def _nothing_fits(
     if counted.get("unverified") and "unverified" not in selection.include:
         ways.append("pass --include unverified (their answers were not compared)")
     if counted.get(PENDING):
-        ways.append("let the run finish")
+        ways.append("finish the run")
     if tallies["too like"]:
-        ways.append(f"lower --min-distance ({tallies['too like']:,} were too like)")
+        ways.append(f"lower --min-distance ({tallies['too like']:,} were too similar)")
     if tallies["alone"]:
         ways.append(f"give neighbors to all ({tallies['alone']:,} questions yield a gradient alone)")
     names = " and ".join(repr(run.name) for run in runs)
     return (
-        f"no candidate of run {names} fits, so there is nothing to publish. It has {has}; taken are "
+        f"no candidate of run {names} qualifies, so there is nothing to publish. It has {has}; included are "
         f"{', '.join(selection.include)}. Ways out: {', or '.join(ways)}."
     )

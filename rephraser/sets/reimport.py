@@ -78,7 +78,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     path = Path(source).expanduser()
     if path.exists() or not hub.is_id(source):
         if revision is not None:
-            raise InputError(f"{source}: a revision is of a data set on the Hub; leave it out.")
+            raise InputError(f"{source}: a revision applies to Hub datasets only. Remove it.")
     else:
         path = hub.fetch_files(source, [SPLIT_FILE, MANIFEST_NAME], revision)
     return _read_checked(path, RowImages(), accept_changes=False)[0]
@@ -93,7 +93,9 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
-            raise InputError(f"{path}: holds no {MANIFEST_NAME}, so it is no export of a neighbor set.")
+            raise InputError(
+                f"{path}: contains no {MANIFEST_NAME}, so it is not an export of a neighbor set."
+            )
         return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described.read_bytes(), described)
     if not path.is_file():
         raise InputError(f"{path}: no such file or folder.")
@@ -103,7 +105,7 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
         beside = manifest_beside(path)
         rows = [row for _, row in read_objects(path)]
         return rows, _read_manifest(beside.read_bytes(), beside) if beside.is_file() else None
-    raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
+    raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")
 
 
 def _read_checked(
@@ -119,9 +121,9 @@ def _read_checked(
     )
     if described is not None and edited and not accept_changes:
         raise InputError(
-            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}, or "
-            "their success counts differ: the rows were changed after the export. Export again, or take them "
-            "as they are with `tagrpo sets import --accept-changes`."
+            f"{path}: the hash of its rows is {content}, but its manifest has {described['content_hash']}, "
+            "or their success counts differ: the rows were changed after the export. Export again, or "
+            "accept the changes with `tagrpo sets import --accept-changes`."
         )
     return entries, described, edited
 
@@ -154,13 +156,13 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> l
         entry = from_row(row, place=place, images=images)
         first = seen.setdefault(entry.question.id, number)
         if first != number:
-            raise InputError(f"{place}: the question of row {first} again; give each question once.")
+            raise InputError(f"{place}: repeats the question of row {first}. Give each question once.")
         texts = [neighbor.candidate_id for neighbor in entry.neighbors]
         if len(set(texts)) < len(texts):
-            raise InputError(f"{place}: two neighbors have the same text; give each once.")
+            raise InputError(f"{place}: two neighbors have the same text. Give each once.")
         entries.append(entry)
     if not entries:
-        raise InputError(f"{path}: holds no rows.")
+        raise InputError(f"{path}: contains no rows.")
     return entries
 
 
@@ -176,8 +178,8 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
         if here is not None and here != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, in this database {here[0]!r} and {here[1]!r}. Questions never "
-                "change, and the set's hash covers both; import into another database (--db)."
+                f"{question.subject!r}, but {here[0]!r} and {here[1]!r} in this database. Questions never "
+                "change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)
 

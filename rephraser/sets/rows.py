@@ -111,7 +111,7 @@ def from_row(row: Mapping[str, Any], *, place: str, images: RowImages) -> SetEnt
     )
     neighbors = row.get("neighbors")
     if not isinstance(neighbors, Sequence) or isinstance(neighbors, str):
-        raise InputError(f'{place}: "neighbors" is {neighbors!r}; a list is needed, [] where there are none.')
+        raise InputError(f'{place}: "neighbors" is {neighbors!r}. Give a list, [] if there are none.')
     return SetEntry(
         question,
         tuple(
@@ -157,7 +157,8 @@ def check_manifest(value: object, *, place: str) -> dict[str, Any]:
     version = value.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InputError(
-            f"{place}: format version {version!r}, this tagrpo reads up to {FORMAT_VERSION}; upgrade."
+            f"{place}: format version {version!r}, but this tagrpo reads only up to {FORMAT_VERSION}. "
+            "Upgrade tagrpo."
         )
     objects = [value.get("spec"), value.get("counts", {})]
     if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
@@ -171,15 +172,13 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
     texts = {key: _text(value, key, place) for key in NEIGHBOR_TEXTS}
     texts["text"] = canonical_text(_filled(value, "text", place))
     if texts["verdict"] not in STATUSES:
-        raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}; known are {", ".join(STATUSES)}.')
+        raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}. Choose one of {", ".join(STATUSES)}.')
     posterior, reviewed = value.get("posterior"), value.get("reviewed")
     number = isinstance(posterior, int | float) and not isinstance(posterior, bool)
     if posterior is not None and not (number and 0 <= posterior <= 1):
-        raise InputError(
-            f'{place}: "posterior" is {posterior!r}; a number between 0 and 1 or null is needed.'
-        )
+        raise InputError(f'{place}: "posterior" is {posterior!r}. Give a number between 0 and 1, or null.')
     if not isinstance(reviewed, bool):
-        raise InputError(f'{place}: "reviewed" is {reviewed!r}; true or false is needed.')
+        raise InputError(f'{place}: "reviewed" is {reviewed!r}. Give true or false.')
     return Neighbor(
         candidate_id=candidate_id(parent, texts["text"]),
         posterior=canonical_posterior(posterior),
@@ -195,13 +194,13 @@ def _kind(row: Mapping[str, Any], place: str) -> AnswerKind:
     try:
         return AnswerKind.LATEX if name is None else AnswerKind(name)
     except ValueError:
-        raise InputError(f'{place}: "kind" is {name!r}; known are {", ".join(AnswerKind)}.') from None
+        raise InputError(f'{place}: "kind" is {name!r}. Choose one of {", ".join(AnswerKind)}.') from None
 
 
 def _text(row: Mapping[str, Any], key: str, place: str) -> str:
     value = row.get(key)
     if not isinstance(value, str):
-        raise InputError(f'{place}: "{key}" is {value!r}; a text is needed.')
+        raise InputError(f'{place}: "{key}" is {value!r}. Give a text.')
     return value
 
 

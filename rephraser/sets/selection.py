@@ -37,7 +37,7 @@ class Adaptive:
     def __post_init__(self) -> None:
         if self.g < 2 or not 0 < self.unmixed < 1:
             raise InputError(
-                f"adaptive takes a group of 2 responses or more and a chance between 0 and 1, not {self.g} "
+                f"adaptive needs a group of at least 2 responses and a chance between 0 and 1, not {self.g} "
                 f"and {self.unmixed}."
             )
 
@@ -73,18 +73,20 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.n is not None and self.n < 1:
-            raise InputError(f"{self.n} neighbors a question make no set; ask for at least 1.")
+            raise InputError(f"{self.n} neighbors per question are too few. Give at least 1.")
         unknown = [status for status in self.include if status not in STATUSES]
         if unknown or not self.include:
             raise InputError(
-                f"cannot include {', '.join(unknown) or 'nothing'}; known: {', '.join(STATUSES)}."
+                f"cannot include {', '.join(unknown) or 'nothing'}. Choose from {', '.join(STATUSES)}."
             )
         if self.min_posterior is not None and not 0 <= self.min_posterior <= 1:
-            raise InputError(f"a posterior lies between 0 and 1, {self.min_posterior} does not.")
+            raise InputError(f"a posterior must be between 0 and 1, but is {self.min_posterior}.")
         if not 0 <= self.min_distance <= 1:
-            raise InputError(f"a distance lies between 0 and 1, {self.min_distance} does not.")
+            raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
         if self.prefer not in get_args(Preference):
-            raise InputError(f"{self.prefer!r} is no preference; known: {', '.join(get_args(Preference))}.")
+            raise InputError(
+                f"{self.prefer!r} is not a preference. Choose one of {', '.join(get_args(Preference))}."
+            )
 
     def takes(self, status: CandidateStatus) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""

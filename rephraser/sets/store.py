@@ -97,14 +97,14 @@ def find_set(session: Session, reference: str) -> SetHeader:
         by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
         if len(by_id) > 1:
             ids = ", ".join(header.id for header in by_id)
-            raise NotFoundError(f"several sets have ids that begin with {reference!r}: {ids}.")
+            raise NotFoundError(f"several sets have ids that start with {reference!r}: {ids}.")
         versions = by_id
     if not versions:
         names = session.scalars(select(NeighborSetRow.name).distinct().order_by(NeighborSetRow.name)).all()
         raise NotFoundError(
-            f"there is no neighbor set {name!r}, only: {', '.join(names)}."
+            f"there is no neighbor set {name!r}. Available: {', '.join(names)}."
             if names
-            else f"there is no neighbor set {name!r}; make one with `tagrpo sets publish NAME --run RUN`."
+            else f"there is no neighbor set {name!r}. Create one with `tagrpo sets publish NAME --run RUN`."
         )
     if not at:
         return versions[-1]
@@ -115,7 +115,7 @@ def find_set(session: Session, reference: str) -> SetHeader:
     versions_there = ", ".join(
         "@".join((name, str(key))) for header in versions for key in (header.version, *header.tags)
     )
-    raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {versions_there}.")
+    raise NotFoundError(f"set {name!r} has no version or tag {version!r}. Available: {versions_there}.")
 
 
 def list_sets(session: Session, name: str | None = None) -> list[SetHeader]:
@@ -192,7 +192,7 @@ def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
     """
     check_name(tag_name)
     if _VERSION.fullmatch(tag_name):
-        raise InputError(f"{tag_name!r} reads like a version; choose a tag that is not a number.")
+        raise InputError(f"{tag_name!r} looks like a version. Choose a tag that is not a number.")
     header = find_set(session, reference)
     values = {"set_id": header.id, "updated_at": utc_now()}
     session.execute(

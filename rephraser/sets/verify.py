@@ -48,16 +48,17 @@ def verify(session: Session, reference: str) -> VerifyReport:
     problems: list[str] = []
     if derived != header.content_hash:
         problems.append(
-            f"the members' hash is {derived}, the published one {header.content_hash}: members have changed"
+            f"the hash of the members is {derived}, but the published one is {header.content_hash}: members "
+            "have changed"
         )
     if set_id(header) != header.id:
         problems.append(
-            f"the id derived from name, version, parent, content, spec and counts is {set_id(header)}, "
-            f"not {header.id}: one of them has changed"
+            f"the id computed from name, version, parent, content, spec and counts is {set_id(header)}, not "
+            f"{header.id}: one of them has changed"
         )
     counted = count_members(entries)
     problems += [
-        f"the members give {key} = {value}, the set says {header.counts.get(key)}"
+        f"the members give {key} = {value}, but the set has {header.counts.get(key)}"
         for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
         if header.counts.get(key) != value
     ]
@@ -67,7 +68,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
     )
     if stored != counted["neighbors"]:
-        problems.append(f"{stored} neighbors are stored, {counted['neighbors']} belong to its questions")
+        problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
     return VerifyReport(header, derived, tuple(problems))
@@ -82,7 +83,7 @@ def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> 
     proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
     return _some(
         [
-            f"neighbor {neighbor.candidate_id} was proposed in none of its runs"
+            f"neighbor {neighbor.candidate_id} was not proposed in any of its runs"
             for entry in entries
             for neighbor in entry.neighbors
             if neighbor.candidate_id not in proposed
@@ -95,9 +96,9 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
     for entry in entries:
         question = entry.question
         if question_id(question.text, question.answer, question.kind, question.images) != question.id:
-            wrong.append(f"the text, answer or images of question {question.id} do not give its id")
+            wrong.append(f"the text, answer or images of question {question.id} do not match its id")
         wrong += [
-            f"the text of neighbor {neighbor.candidate_id} does not give its id"
+            f"the text of neighbor {neighbor.candidate_id} does not match its id"
             for neighbor in entry.neighbors
             if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
         ]

@@ -32,8 +32,8 @@ class AnswerCounts:
     def __post_init__(self) -> None:
         if len(self.original) != len(self.candidate):
             raise InputError(
-                f"answer counts: {len(self.original)} classes for the original, "
-                f"{len(self.candidate)} for the candidate; give every class on both sides, 0 where unseen"
+                f"answer counts: {len(self.original)} classes for the original, {len(self.candidate)} for "
+                "the candidate. Give every class on both sides, with 0 if it did not occur"
             )
         for name in ("original", "candidate"):
             counts: tuple[int, ...] = getattr(self, name)
@@ -46,8 +46,8 @@ class AnswerCounts:
                 )
         if self.gold is not None and not 0 <= self.gold < len(self.original):
             raise InputError(
-                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes; "
-                "give its index, or None where the gold class is not known"
+                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes. Give "
+                "its index, or None if the gold class is unknown"
             )
 
     @property

@@ -58,11 +58,11 @@ class BayesRule:
         for name in ("prior", "flagged_prior", "chance_gold", "wrong_floor", "class_weight"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(
-                    f"Bayes rule: {name} is {getattr(self, name)}; give a number between 0 and 1"
+                    f"Bayes rule: {name} is {getattr(self, name)}. Give a number between 0 and 1"
                 )
         if not 0 <= self.reject < self.accept <= 1:
             raise InputError(
-                f"Bayes rule: reject {self.reject} and accept {self.accept}; give 0 <= reject < accept <= 1"
+                f"Bayes rule: reject {self.reject} and accept {self.accept}. Give 0 <= reject < accept <= 1"
             )
         positive = (self.gold_concentration, self.wrong_concentration, *self.other_concentrations)
         if not self.other_concentrations or min(positive) <= 0:

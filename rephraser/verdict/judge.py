@@ -121,9 +121,9 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But {counts.unsettled} more could not be compared: they may be shared."
+        reason += f" But {counts.unsettled} more could not be compared and may be shared."
     elif structure.flagged and verdict is not Verdict.UNVERIFIED:
-        reason += f" Asked for more because of the {structure.named}."
+        reason += f" The thresholds are stricter because of the {structure.named}."
     return Judgement(
         verdict=verdict,
         reason=reason,
@@ -143,7 +143,9 @@ def _too_few_answers(counts: AnswerCounts, rule: Rule) -> tuple[Verdict, str] | 
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
         if drawn < fewest:
-            return Verdict.UNDECIDED, (f"Only {drawn} answers to the {side}; the first look is at {fewest}.")
+            return Verdict.UNDECIDED, (
+                f"Only {drawn} answers to the {side}; the first verdict is possible after {fewest}."
+            )
         if unparsed + unsettled > rule.max_unparsed_share * drawn:
             what = "parsed or compared" if unsettled else "parsed"
             return Verdict.UNDECIDED, (
@@ -162,7 +164,7 @@ def _by_overlap(
         if shared <= rule.accept_over_new * new:
             return Verdict.UNDECIDED, (
                 f"{sharing}, but a new answer was given {_times(new)}: accepting needs more than "
-                f"{rule.accept_over_new * new} shared ones."
+                f"{rule.accept_over_new * new} shared answers."
             )
         if _lost_the_gold(counts, rule):
             return Verdict.UNDECIDED, (
@@ -175,23 +177,23 @@ def _by_overlap(
         return Verdict.UNDECIDED, f"{sharing}: accepting needs {rule.accept_overlap}, rejecting none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but the gold answer's class is not known: the new answer given "
-            f"{_times(new)} may be the correct one."
+            "No answer is shared, but the gold answer's class is unknown: the new answer given "
+            f"{_times(new)} may be correct."
         )
     if counts.candidate_gold > 0:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct "
-            "where the original was never solved."
+            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct, while the "
+            "original was never solved."
         )
     if top < rule.reject_original_top:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but the original has no stable answer to miss: its most frequent one was "
-            f"given {_times(top)}, rejecting needs {rule.reject_original_top}."
+            "No answer is shared, but the original has no stable answer: its most frequent one was given "
+            f"{_times(top)}, and rejecting needs {rule.reject_original_top}."
         )
     if new < rule.reject_new:
         return Verdict.UNDECIDED, (
             "No answer is shared, but no new answer dominates: the most frequent one was given "
-            f"{_times(new)}, rejecting needs {rule.reject_new}."
+            f"{_times(new)}, and rejecting needs {rule.reject_new}."
         )
     return Verdict.REJECTED, (
         f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
@@ -218,7 +220,7 @@ def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> 
     if counts.gold is None:
         return (
             Verdict.UNDECIDED,
-            f"{chance}, but the gold answer's class is not known, so nothing is rejected.",
+            f"{chance}, but the gold answer's class is unknown, so the candidate cannot be rejected.",
         )
     return Verdict.REJECTED, f"{chance}, at most {rule.reject}."
 
@@ -238,12 +240,12 @@ def rule_from_spec(spec: Mapping[str, Json]) -> Rule:
     """
     name = spec.get("rule")
     if not isinstance(name, str) or name not in RULES:
-        raise InputError(f"verdict rule: {name!r} is not a rule; give one of {', '.join(RULES)}")
+        raise InputError(f"verdict rule: {name!r} is not a rule. Choose one of {', '.join(RULES)}")
     kind = RULES[name]
     names = {field.name for field in fields(kind)}
     if unknown := sorted(set(spec) - names - {"rule"}):
         raise InputError(
-            f"verdict rule: {name} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}"
+            f"verdict rule: {name} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
         )
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"}
     rule: OverlapRule | BayesRule

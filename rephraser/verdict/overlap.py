@@ -64,16 +64,16 @@ class OverlapRule:
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
-                raise InputError(f"overlap rule: {name} is {value}; give at least 1")
+                raise InputError(f"overlap rule: {name} is {value}. Give at least 1")
         for name in EXTRAS:
             if getattr(self, name) < 0:
-                raise InputError(f"overlap rule: {name} is {getattr(self, name)}; give at least 0")
+                raise InputError(f"overlap rule: {name} is {getattr(self, name)}. Give at least 0")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
                 f"overlap rule: accept_overlap {self.accept_overlap} can never be reached with "
-                f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate; "
-                f"give at most {most}, or draw more"
+                f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate. "
+                f"Give at most {most}, or draw more"
             )
 
     def for_flagged(self) -> Self:
@@ -145,11 +145,11 @@ class OverlapRule:
 def check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
     """Raise InputError where sample sizes or looks make no sense; shared by all rules."""
     if original_samples < 1:
-        raise InputError(f"verdict rule: original_samples is {original_samples}; give at least 1")
+        raise InputError(f"verdict rule: original_samples is {original_samples}. Give at least 1")
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
         raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
     if not 0 <= max_unparsed_share < 1:
-        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}; give a share in [0, 1)")
+        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give a share in [0, 1)")
 
 
 def overlap(counts: AnswerCounts) -> int:

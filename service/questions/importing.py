@@ -197,7 +197,7 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
         return stored
     raise InputError(
         f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
-        "questions than this source. A set never changes: give this one another name with --name."
+        "questions than this source. A set never changes, so choose another name with --name."
     )
 
 

@@ -90,7 +90,7 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
 def test_methods_without_a_common_benchmark_cannot_be_compared(db: Database) -> None:
     runs(db, "a", one=LOW)
     runs(db, "b", two=LOW)
-    with pytest.raises(InputError, match="no benchmark in common: one there, two here"):
+    with pytest.raises(InputError, match="no benchmark in common: a has one, b has two"):
         compared(db, "a", "b")
 
 
@@ -106,7 +106,7 @@ def test_a_run_on_both_sides_is_said(db: Database) -> None:
     runs(db, "a", one=LOW)
     found = compared(db, "A=a", "B=a", ks=[1])
     (note,) = (note for note in comparison_document(found).notes if "on both sides" in note)
-    assert note.startswith("(!) one: a.one is on both sides;")
+    assert note.startswith("(!) one: a.one is on both sides,")
     runs(db, "b", one=LOW)
     assert not any("on both sides" in note for note in comparison_document(compared(db, "a", "b")).notes)
 
@@ -115,7 +115,7 @@ def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
     add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
     add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
     notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
-    assert "Run a is not finished; the samples drawn so far count (5 to 8 a problem)." in notes
+    assert "Run a is not finished; the samples drawn so far count (5 to 8 per problem)." in notes
     assert any("brackets contain the lowest and the highest possible difference" in note for note in notes)
     assert not any("Run b" in note for note in notes)
     level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes

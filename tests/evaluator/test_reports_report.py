@@ -146,7 +146,7 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
     assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
     assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"
     (unlike,) = said(report, "Different from the paper")
-    assert "32 samples a problem (everywhere)" in unlike
+    assert "32 samples per problem (everywhere)" in unlike
     assert "a chat prompt (everywhere)" in unlike
     assert "2 problems, not 30 (everywhere)" in unlike
     for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "The paper itself says none of this"):
@@ -227,7 +227,7 @@ def test_a_paper_brings_its_own_average(db: Database) -> None:
         "Olympiad": "47.8(!)",
         "avg": "-",
     }
-    assert said(report, "32 samples a problem")
+    assert said(report, "32 samples per problem")
 
 
 def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
@@ -329,7 +329,7 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
     placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
     for name in ("a", "b"):
         add_eval_run(db, name, HALF, problems=placed)
-    assert said(build(db, "a"), "Run a holds 1 neighbor; only the original questions")
+    assert said(build(db, "a"), "Run a contains 1 neighbor; only the original questions")
     assert said(build(db, "a", "b"), "Runs a, b hold 1 neighbor each; only the original questions count")
 
 

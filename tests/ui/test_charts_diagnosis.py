@@ -56,7 +56,7 @@ def test_difficulty_without_flags_names_the_sides_only() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (neighbor(9, 1), "q_1: correct is 9 of 8; that is no rate"),
+        (neighbor(9, 1), "q_1: correct is 9 of 8, which is not a valid rate"),
         (neighbor(0, 0, original_known=0), "original_correct is 0 of 0"),
         (neighbor(1, 1, "odd"), "'odd' is not a valid flag. Use too easy or too hard"),
     ],

@@ -235,7 +235,7 @@ def test_every_colour_of_the_theme_has_a_partner_in_the_dark() -> None:
 
 def test_more_names_than_colours_are_refused() -> None:
     assert list(colours(["a", "b"])) == ["a", "b"]
-    with pytest.raises(InputError, match="9 lines are too many to distinguish. Draw at most 8"):
+    with pytest.raises(InputError, match=r"9 lines are too many to distinguish\. Draw at most 8"):
         colours([str(number) for number in range(9)])
 
 

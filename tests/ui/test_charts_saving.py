@@ -106,7 +106,7 @@ def test_missing_packages_say_how_to_install_them(
 
     monkeypatch.setattr(builtins, "__import__", missing)
     how = r"install it with `pip install 'tagrpo\[ui\]'`"
-    with pytest.raises(PrerequisiteError, match=f"pictures of charts need vl-convert; {how}"):
+    with pytest.raises(PrerequisiteError, match=f"pictures of charts need vl-convert\. {how}"):
         save_chart(chart, tmp_path / "c.png")
     save_chart(chart, tmp_path / "c.json")  # needs no converter
     absent.add("altair")

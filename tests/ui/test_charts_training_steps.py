@@ -149,7 +149,7 @@ def test_bars_stack_the_kinds_of_groups_to_one():
 
 
 def test_kinds_that_are_none_and_empty_steps_are_refused():
-    with pytest.raises(InputError, match="'odd' is no kind of group"):
+    with pytest.raises(InputError, match="'odd' is not a kind of group"):
         group_kinds_chart([{"step": 1, "last": 1, "kind": "odd", "questions": 1}], title="t")
     with pytest.raises(InputError, match="no step has a group"):
         group_kinds_chart(kinds(1, 1, 0, 0, 0, 0), title="t")

@@ -34,7 +34,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "1 request of the other tool got no response" in done.err
     assert "1 response imported (rows)" in done.out
     assert "b.sums: 1 problem, 1 samples per problem" in done.out
-    assert "price not known" in done.out
+    assert "price unknown" in done.out
     again = json.loads(cli(*arguments, "--json").out)
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
     assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]

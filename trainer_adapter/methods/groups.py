@@ -39,7 +39,7 @@ class Groups:
         if isinstance(group_ids, torch.Tensor):
             ids = group_ids.to(device) if device is not None else group_ids
             if ids.dim() != 1:
-                raise ValueError(f"group ids of shape {tuple(ids.shape)}; give one id a response")
+                raise ValueError(f"group ids have shape {tuple(ids.shape)}. Give one id per response")
         else:
             listed = group_ids.tolist() if hasattr(group_ids, "tolist") else group_ids
             numbers: dict[Any, int] = {}
@@ -103,10 +103,11 @@ def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups
     numbered = Groups.of(groups, device=rewards_B.device)
     if rewards_B.dim() != 1 or len(rewards_B) != len(numbered.index_B):
         raise ValueError(
-            f"rewards of shape {tuple(rewards_B.shape)} for {len(numbered.index_B)} group ids; give one each"
+            f"rewards have shape {tuple(rewards_B.shape)} for {len(numbered.index_B)} group ids. Give one "
+            "reward per id"
         )
     if not torch.isfinite(rewards_B).all():
-        raise ValueError("a reward is not finite; an unknown grade must be given a reward before this")
+        raise ValueError("a reward is not finite. Replace unknown grades by a reward first")
     return rewards_B, numbered
 
 

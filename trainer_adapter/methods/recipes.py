@@ -131,7 +131,7 @@ class Recipe:
 def _problems(recipe: Recipe) -> list[str]:
     """Return why the combination makes no sense; empty where it does."""
     unknown = [
-        f"{axis} {name!r} is no formula; {ways_out(axis)}"
+        f"{axis} {name!r} is not a formula; {ways_out(axis)}"
         for axis, name in recipe.formulas.items()
         if name not in FORMULAS[axis] and not is_own(name)
     ]
@@ -143,39 +143,39 @@ def _between(low: float, value: float, high: float) -> bool:
 
 
 _RULES: tuple[tuple[Any, str], ...] = (
-    (lambda r: not _between(0, r.neighbors, 64), "neighbors are 0 to 64"),
-    (lambda r: not _between(1, r.responses, 4096), "responses to a prompt are 1 to 4,096"),
+    (lambda r: not _between(0, r.neighbors, 64), "the number of neighbors must be 0 to 64"),
+    (lambda r: not _between(1, r.responses, 4096), "the number of responses per prompt must be 1 to 4,096"),
     (
         lambda r: r.group_size < 2 and r.advantage != "w_reinforce" and not is_own(r.advantage),
         "a group of one response has no advantage; raise responses or neighbors",
     ),
     (
         lambda r: r.neighbors == 0 and r.anchor != "question",
-        "without neighbors there is one prompt only; anchor question is all there is",
+        "without neighbors there is only one prompt; use anchor question",
     ),
     (
         lambda r: r.neighbors == 0 and r.group == "prompt",
-        "without neighbors the prompt's group is the question's; say group joint",
+        "without neighbors the prompt's group is the question's; use group joint",
     ),
     (
         lambda r: r.sampling == "rescue" and r.neighbors == 0,
-        "a question without neighbors has nobody to rescue it; raise neighbors",
+        "a question without neighbors cannot be rescued; raise neighbors",
     ),
     (
         lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
-        "a rescue is half of a joint group; say group joint and an even (N + 1) G",
+        "a rescue is half of a joint group; use group joint and an even (N + 1) G",
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        "responses to a neighbor that are a group of their own need no weight against the question's",
+        "responses to a neighbor form their own group, so they need no weight relative to the question's",
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        "a filter drops a row, which several groups would share; take the flat export instead",
+        "a filter drops a row, which several groups would share; use the flat export instead",
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",
-        "W-REINFORCE learns from groups whose answers are all right or all wrong; without a filter",
+        "W-REINFORCE learns from all-right and all-wrong groups; remove the filter",
     ),
     (
         lambda r: (r.advantage == "grpo_lead") != (r.reward == "grpo_lead"),
@@ -183,34 +183,37 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
-        "A-GRAE is defined by success rates; its reward is binary, or one for form too of at most 1",
+        (
+            "A-GRAE is defined by success rates; use a binary reward, or a reward of at most 1 that includes "
+            "format"
+        ),
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
-        "this control is defined by success rates; its reward is binary",
+        "this control is defined by success rates; use a binary reward",
     ),
     (
         lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in ("overlong", *FORMAT_REWARDS),
-        "this advantage takes right and wrong alone; its reward is binary",
+        "this advantage needs a binary reward",
     ),
     (
         lambda r: r.advantage == "grpo_lead" and r.group == "joint" and r.neighbors > 0 and r.anchor == "own",
-        "lengths of responses to different wordings are compared; anchor them on the question",
+        "lengths of responses to different wordings are compared; use anchor question",
     ),
     (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
         "Clip-Cov's bounds were set for advantages of unit deviation",
     ),
-    (lambda r: not 0 < r.alpha < math.inf, "alpha is a number above 0"),
+    (lambda r: not 0 < r.alpha < math.inf, "alpha must be a number above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
-        "the clip range is 0 to 1 below and a number, 0 or more, above",
+        "the clip range must be 0 to 1 below, and 0 or more above",
     ),
     (
         lambda r: r.loss.dual_clip is not None and not 1 < r.loss.dual_clip < math.inf,
-        "dual clip is a number above 1",
+        "dual clip must be a number above 1",
     ),
-    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient is a number, 0 or more"),
+    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient must be 0 or more"),
 )
 
 
@@ -233,10 +236,14 @@ _ALL = (
     Recipe("grpo_ds", "GRPO with dynamic sampling (arXiv 2601.22478, 5.1)", filter="dynamic"),
     Recipe(
         "grpo_predicted",
-        "dynamic sampling that leaves out questions without a gradient of late (after arXiv 2506.02177)",
+        "dynamic sampling that skips questions that recently had no gradient (after arXiv 2506.02177)",
         filter="predicted",
     ),
-    Recipe("grpo_replay", "mixed groups of earlier steps for dead ones (arXiv 2606.01281)", filter="replay"),
+    Recipe(
+        "grpo_replay",
+        "mixed groups of earlier steps replace all-wrong ones (arXiv 2606.01281)",
+        filter="replay",
+    ),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",
@@ -247,7 +254,7 @@ _ALL = (
     Recipe("ta_grpo_v1", "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)", anchor="own", **_TA),
     Recipe(
         "ta_grpo_star",
-        "neighbors sampled, but each prompt a group of its own (arXiv 2601.22478, App. C)",
+        "neighbors sampled, but each prompt is a separate group (arXiv 2601.22478, App. C)",
         group="prompt",
         anchor="own",
         **_TA,
@@ -260,13 +267,14 @@ _ALL = (
     ),
     Recipe(
         "ta_grpo_tapered",
-        "TA-GRPO at GRPO's 8 responses, wrong ones of neighbors weighed down (not in the paper)",
+        "TA-GRPO with GRPO's 8 responses, wrong ones of neighbors down-weighted (not in the paper)",
         anchor="tapered",
         **_AT_EIGHT,
     ),
     Recipe(
         "ta_rescue",
-        "GRPO whose dead questions are asked as their neighbors: 8 responses, 4 first (not in the paper)",
+        "GRPO that resamples all-wrong questions from their neighbors: 8 responses, 4 first (not in the "
+        "paper)",
         sampling="rescue",
         anchor="tapered",
         **_AT_EIGHT,
@@ -285,10 +293,12 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
-    Recipe("max_rl", "the mean reward divides, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
+    Recipe(
+        "max_rl", "divides by the mean reward instead of the deviation (arXiv 2602.02710)", advantage="max_rl"
+    ),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
-    _a_grae("a_grae_sample", "A-GRAE's difficulty weighting alone", advantage="a_grae_sample"),
-    _a_grae("a_grae_group", "A-GRAE's suppression of positive advantages alone", advantage="a_grae_group"),
+    _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample"),
+    _a_grae("a_grae_group", "only A-GRAE's suppression of positive advantages", advantage="a_grae_group"),
     _a_grae("dapo_a_grae", "A-GRAE on DAPO's loss, without dynamic sampling (Table 2)", loss=_DAPO),
     _a_grae("dr_grpo_a_grae", "A-GRAE on Dr.GRPO", advantage="dr_grpo_a_grae", loss=_DR_GRPO),
     _a_grae("positive_dominant", "control: positive advantages x 10", advantage="positive_dominant"),
@@ -297,7 +307,7 @@ _ALL = (
     _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused"),
     Recipe(
         "w_reinforce",
-        "0.1 for right, -1 for wrong, no baseline (arXiv 2506.01347)",
+        "0.1 for correct, -1 for wrong, no baseline (arXiv 2506.01347)",
         advantage="w_reinforce",
         loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
@@ -332,7 +342,7 @@ def find_recipe(name: str) -> Recipe:
         return RECIPES[name]
     if name.endswith(".toml"):
         return read_recipe(Path(name))
-    raise InputError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}; or name a TOML file.")
+    raise InputError(f"no recipe {name!r}. Available: {', '.join(RECIPES)}. Or give a TOML file.")
 
 
 def read_recipe(path: Path) -> Recipe:
@@ -352,7 +362,7 @@ def read_recipe(path: Path) -> Recipe:
         raise InputError(f"{path}: not a TOML file ({error}).") from error
     base = content.pop("base", "grpo")
     if not isinstance(base, str) or base not in RECIPES:
-        raise InputError(f"{path}: base {base!r} is no recipe; there are: {', '.join(RECIPES)}.")
+        raise InputError(f"{path}: base {base!r} is not a recipe. Available: {', '.join(RECIPES)}.")
     content.setdefault("name", path.stem)
     content.setdefault("summary", f"{base}, changed in {path.name}")
     try:
@@ -370,30 +380,30 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     changes = dict(changes)
     loss = changes.pop("loss", {})
     if not isinstance(loss, Mapping):
-        raise InputError(f"loss is a table: {', '.join(each.name for each in fields(Loss))}.")
+        raise InputError(f"loss is a table of {', '.join(each.name for each in fields(Loss))}.")
     checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
     composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
     if "alpha" in checked and not takes_alpha(composed.advantage):
-        raise InputError(f"{composed.name}: advantage {composed.advantage} takes no alpha; leave it out.")
+        raise InputError(f"{composed.name}: advantage {composed.advantage} has no alpha. Remove it.")
     return composed
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:
     names = [each.name for each in fields(kind) if each.name != "loss"]
     if name not in names:
-        raise InputError(f"no axis {name!r}; there are: {', '.join(names)}.")
+        raise InputError(f"no axis {name!r}. Available: {', '.join(names)}.")
     wanted = get_type_hints(kind)[name]
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
-            raise InputError(f"{name} is {value!r}; give one of {', '.join(map(repr, get_args(wanted)))}.")
+            raise InputError(f"{name} is {value!r}. Choose one of {', '.join(map(repr, get_args(wanted)))}.")
         return value
     if wanted is float or float in get_args(wanted):
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if value in ("none", None) and type(None) in get_args(wanted):
             return None
-        raise InputError(f"{name} is {value!r}; give a number.")
+        raise InputError(f"{name} is {value!r}. Give a number.")
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}; give {'a whole number' if wanted is int else 'text'}.")
+        raise InputError(f"{name} is {value!r}. Give {'a whole number' if wanted is int else 'text'}.")
     return value

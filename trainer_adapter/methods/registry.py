@@ -62,7 +62,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     elif is_own(name):
         reference = name
     else:
-        raise InputError(f"{axis} {name!r} is no formula; {ways_out(axis)}.")
+        raise InputError(f"{axis} {name!r} is not a formula; {ways_out(axis)}.")
     return load_function(reference, f"{axis} {name}")
 
 
@@ -79,7 +79,7 @@ def takes_alpha(advantage: str) -> bool:
 
 def ways_out(axis: str) -> str:
     """Return what can be named on an axis, in words."""
-    return f"there are: {', '.join(FORMULAS[axis])}; or name your own as module:function"
+    return f"available: {', '.join(FORMULAS[axis])}; or give your own as module:function"
 
 
 def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> Any:

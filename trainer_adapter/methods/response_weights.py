@@ -34,5 +34,5 @@ def anchor_weights(
     if anchor == "dropped":
         return spared_B.double()
     if log_ratio_B is None:
-        raise ValueError("anchor tapered needs the log-probs of sampling; the rollout engine gave none")
+        raise ValueError("anchor tapered needs the sampling log-probs, but the rollout engine returned none")
     return log_ratio_B.double().clamp(max=0.0).exp().where(~spared_B, 1.0)

@@ -35,7 +35,7 @@ def shaped_rewards(
         of_answer, of_form = FORMAT_REWARDS[recipe.reward]
         form_B = scores_B - correct_B.double()
         if ((form_B < 0) | (form_B > 1)).any():
-            raise ValueError(f"reward {recipe.reward} wants 1 for a right answer and at most 1 for form")
+            raise ValueError(f"reward {recipe.reward} needs 1 for a correct answer and at most 1 for form")
         return of_answer * correct_B.double() + of_form * form_B
     return scores_B
 
@@ -55,5 +55,5 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
         ValueError: a cache that is not within 1 and `max_length`.
     """
     if not 1 <= cache <= max_length:
-        raise ValueError(f"cache is {cache} of {max_length} tokens; give 1 to {max_length}")
+        raise ValueError(f"cache is {cache} of {max_length} tokens. Give 1 to {max_length}")
     return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)

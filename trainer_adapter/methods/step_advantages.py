@@ -99,6 +99,6 @@ def _check(name: str, values: Tensor, shape: torch.Size, *, finite: bool = True)
     """Raise unless a formula gave what it has to; `finite` costs a look at every value."""
     if not isinstance(values, torch.Tensor) or values.shape != shape:
         got = f"shape {tuple(values.shape)}" if isinstance(values, torch.Tensor) else type(values).__name__
-        raise ValueError(f"{name}: gave {got}, wanted is shape {tuple(shape)}")
+        raise ValueError(f"{name}: returned {got}, but needs shape {tuple(shape)}")
     if finite and not torch.isfinite(values).all():
-        raise ValueError(f"{name}: gave a value that is not finite")
+        raise ValueError(f"{name}: returned a value that is not finite")

@@ -42,12 +42,12 @@ class Machine:
 
     def __post_init__(self) -> None:
         if self.gpus < 1 or self.nodes < 1:
-            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give 1 or more of each.")
+            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give at least 1 of each.")
         if self.cpu and (self.nodes > 1 or self.gpus > 1):
-            raise InputError("--cpu is for one machine and one process; leave --gpus and --nodes out.")
+            raise InputError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
         if self.nodes > 1 and not self.ray_address:
             raise InputError(
-                "several nodes need a Ray cluster: start it on every node, then pass --ray-address auto on "
+                "several nodes need a Ray cluster. Start it on every node, then pass --ray-address auto on "
                 "its head node."
             )
 
@@ -251,7 +251,9 @@ def _count_rates_from_one(values: dict[str, Setting]) -> None:
     optimizer = "actor_rollout_ref.actor.optim"
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
     if schedule is not None and schedule.value == "cosine" and key not in values:
-        values[key] = Setting(key, False, "ours", "else the first step of the warm-up has a rate of 0")
+        values[key] = Setting(
+            key, False, "ours", "otherwise the first step of the warm-up has a learning rate of 0"
+        )
 
 
 _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000
@@ -283,7 +285,7 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
     packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
     if packed is not None and packed.value is False and tokens.source == "machine":
         fewer = min(tokens.value, max(longest, _PADDED_TOKENS))
-        reason = "each row of a micro-batch is padded to its longest, as flash-attn is not used"
+        reason = "each row of a micro-batch is padded to its longest, since flash-attn is not used"
         values[_TOKENS] = Setting(_TOKENS, fewer, "machine", reason)
 
 
@@ -301,7 +303,7 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
     if rewards_by_another(overrides):
         return []  # which takes what it takes
-    reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
+    reason = f"{SETTINGS_KEY}.answers: only reliable answers earn a reward"
     boxed = settings.answers == "boxed"
     return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
 
@@ -394,6 +396,6 @@ def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting
         settings += [
             Setting("trainer.default_local_dir", str(folder / "checkpoints"), "run"),
             Setting("trainer.resume_mode", "auto" if resume else "disable", "run"),
-            Setting("trainer.logger", ["console", "file"], "run", "metrics stand in the run's folder"),
+            Setting("trainer.logger", ["console", "file"], "run", "metrics are in the run's folder"),
         ]
     return settings

@@ -172,7 +172,7 @@ def train(
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+            notes.append(f"{ended} processes of an earlier, killed start were ended")
         try:
             data = _data(wanted, open_database, folder.data, resume=resume)
             prepared = _prepare(wanted, name, folder, data, resume=resume)
@@ -203,12 +203,12 @@ def _named(wanted: Wanted) -> tuple[str, RunFolder]:
 
 def _existence(name: str, folder: RunFolder, resume: bool) -> str:
     if resume:
-        return f"{folder.path}: there is no run to go on with; `tagrpo train run` starts it."
+        return f"{folder.path}: there is no run to resume. Start it with `tagrpo train run`."
     saved = folder.checkpoint()
     at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
     return (
-        f"{folder.path}: run {name} was started already ({at}); go on with it by `tagrpo resume {name}`, or "
-        "give this one another --name."
+        f"{folder.path}: run {name} was already started ({at}). Resume it with `tagrpo resume {name}`, or "
+        "choose another --name."
     )
 
 
@@ -218,9 +218,11 @@ def _data(
     """Return the export: the one that the run began with, or one that is made of the set."""
     if wanted.set_ref is None:
         if wanted.data is None:
-            raise InputError("name the neighbor set with --set, or an export for verl with --data.")
+            raise InputError("give the neighbor set with --set, or an export for verl with --data.")
         if wanted.validation_share:
-            raise InputError("--validation-share splits a --set; an export has its validation file already.")
+            raise InputError(
+                "--validation-share splits a --set, but an export already has its validation file."
+            )
         return read_data(wanted.data.resolve(), verify=True)
     limit = next(
         (each.value for each in wanted.overrides if each.name == "data.max_prompt_length"),
@@ -279,8 +281,8 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         if changed:
             listed = "".join(f"\n  {line}" for line in changed)
             raise InputError(
-                f"{folder.path}: run {name} was started with other settings, so going on would make one run "
-                f"of two:{listed}\nRepeat the settings it began with, or give this one another --name."
+                f"{folder.path}: run {name} was started with other settings, so it cannot continue with "
+                f"these:{listed}\nRepeat its original settings, or choose another --name."
             )
     environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
@@ -304,7 +306,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     mended = mend(prepared.folder.checkpoints, gpus=gpus, parts=parts, ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
-        notes.append(mended or "no checkpoint was saved yet; training begins at step 1 again")
+        notes.append(mended or "no checkpoint was saved yet; training starts again at step 1")
     notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None

@@ -20,6 +20,6 @@ def max_rl_advantages(rewards: Any, group_ids: Ids | Groups) -> Tensor:
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if (rewards_B < 0).any():
-        raise ValueError("MaxRL divides by the group's mean reward; rewards are 0 or more")
+        raise ValueError("MaxRL divides by the group's mean reward, so rewards must be 0 or more")
     mean_B = groups.spread(groups.mean(rewards_B))
     return (groups.centred(rewards_B) / mean_B).where(mean_B > 0, 0.0)

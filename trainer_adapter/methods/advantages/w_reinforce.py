@@ -27,9 +27,9 @@ def w_reinforce_advantages(
     """
     rewards_B = torch.as_tensor(rewards).to(torch.float64)
     if rewards_B.dim() != 1 or not torch.isfinite(rewards_B).all():
-        raise ValueError("W-REINFORCE needs one finite reward a response")
+        raise ValueError("W-REINFORCE needs one finite reward per response")
     values = {"weighted": (weight, -1.0), "positive": (1.0, 0.0), "negative": (0.0, -1.0)}
     if part not in values:
-        raise ValueError(f"part is {part!r}; give one of {', '.join(values)}")
+        raise ValueError(f"part is {part!r}. Choose one of {', '.join(values)}")
     correct, wrong = values[part]
     return torch.full_like(rewards_B, wrong).masked_fill(rewards_B > 0, correct)

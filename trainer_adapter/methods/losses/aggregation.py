@@ -61,7 +61,7 @@ def aggregate(
     elif mode in ("seq-mean-token-sum", "seq-mean-token-sum-norm"):
         losses_B = sums_B
     else:
-        raise ValueError(f"no aggregation {mode!r}")
+        raise ValueError(f"unknown aggregation {mode!r}")
     if responses is None:
         _need_whole(ranks, "responses")
     loss: Tensor = losses_B.sum() / ((lengths_B > 0).sum().clamp(min=1) if responses is None else responses)

@@ -42,7 +42,7 @@ def kl_estimate(
         bounded = difference.clamp(-20.0, 20.0)
         value = (torch.expm1(-bounded) + bounded).clamp(-10.0, 10.0)
     else:
-        raise ValueError(f"no KL estimator {kind!r}")
+        raise ValueError(f"unknown KL estimator {kind!r}")
     if not straight_through:
         return value
     slope = difference.square() / 2

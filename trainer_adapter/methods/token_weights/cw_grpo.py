@@ -33,7 +33,7 @@ def cw_weights(
         ValueError: advantages that are not one a response.
     """
     if advantages_B.shape != log_prob_BT.shape[:1]:
-        raise ValueError(f"advantages of shape {tuple(advantages_B.shape)}; CW-GRPO takes one a response")
+        raise ValueError(f"advantages have shape {tuple(advantages_B.shape)}. CW-GRPO needs one per response")
     dtype = advantages_B.dtype
     log_prob_BT, advantages_B = log_prob_BT.detach(), advantages_B.detach().double()
     rows, device = len(log_prob_BT), log_prob_BT.device

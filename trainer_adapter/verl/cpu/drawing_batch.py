@@ -47,13 +47,15 @@ def from_verl(params: Mapping[str, Any], *, response_length: int) -> SamplingPar
     """
     unread = {name for name, value in params.items() if name not in _READ and value is not None}
     if unread:
-        raise ValueError(f"the CPU rollout does not know {', '.join(sorted(unread))}; leave it out")
+        raise ValueError(f"the CPU rollout does not support {', '.join(sorted(unread))}. Remove it")
     for name, off in (("repetition_penalty", (None, 1.0)), ("top_k", (None, 0, -1))):
         if params.get(name) not in off:
-            raise ValueError(f"{name} is {params[name]}; the CPU rollout has none, use {off[-1]}")
+            raise ValueError(
+                f"{name} is {params[name]}, which the CPU rollout does not support. Use {off[-1]}"
+            )
     bias = params.get("logit_bias") or {}
     if any(value != FORBIDDEN for value in bias.values()):
-        raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN}, which forbids a token")
+        raise ValueError(f"the CPU rollout supports only the logit_bias {FORBIDDEN}, which forbids a token")
     asked = params.get("max_tokens") or params.get("max_new_tokens") or response_length
     return SamplingParams(
         temperature=float(params.get("temperature", 1.0)),
@@ -113,8 +115,8 @@ class DrawingBatch:
     def __init__(self, model: Any, end_ids: Collection[int], room: Room, seed: int = 0) -> None:
         if not can_share_a_batch(model):
             raise PrerequisiteError(
-                f"{type(model).__name__} does not keep keys and values of every token; the CPU rollout draws "
-                "from models that do."
+                f"{type(model).__name__} does not cache keys and values of every token, which the CPU "
+                "rollout requires."
             )
         self._model, self._end_ids, self._room = model, frozenset(end_ids), room
         self._generator = torch.Generator().manual_seed(seed)

@@ -35,7 +35,7 @@ async def grade(
     try:
         graded = await worker.compute_score_batch.remote(to_grade(outputs, row))
     except Exception:
-        _LOG.warning("a reward worker failed over %d responses; each is graded alone", len(outputs))
+        _LOG.warning("a reward worker failed on %d responses; grading each separately", len(outputs))
         graded = await asyncio.gather(
             *(worker.compute_score.remote(to_grade([output], row)) for output in outputs),
             return_exceptions=True,

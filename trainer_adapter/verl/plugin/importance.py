@@ -63,8 +63,8 @@ def importance(
     if drawn_BT is None:
         if settings.corrects_engine or recipe.anchor == "corrected":
             raise RuntimeError(
-                "the rollout engine gave no log-probs to weigh responses by; set "
-                f"{SETTINGS_KEY}.engine_correction=none and take another anchor than corrected"
+                "the rollout engine returned no log-probs for importance weights. Set "
+                f"{SETTINGS_KEY}.engine_correction=none and choose another anchor than corrected"
             )
         return Importance(None, torch.zeros_like(foreign_B), None, None, None)
     mask_BT = responses.mask_AT[responses.real_A]

@@ -68,7 +68,8 @@ def recipe_loss(
     policy_BT = surrogate.loss_BT if isinstance(surrogate, Surrogate) else surrogate
     if policy_BT.shape != mask_BT.shape:
         raise ValueError(
-            f"surrogate {loss.surrogate}: gave shape {tuple(policy_BT.shape)} for {tuple(mask_BT.shape)}"
+            f"surrogate {loss.surrogate}: returned shape {tuple(policy_BT.shape)} instead of "
+            f"{tuple(mask_BT.shape)}"
         )
     if "rollout_is_weights" in held:
         policy_BT = policy_BT * fields["rollout_is_weights"]
@@ -117,7 +118,7 @@ def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) ->
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)
     if mini_batch % ranks or rows % mini_batch:
-        raise ValueError(f"{rows} rows do not make whole mini-batches of {mini_batch} on {ranks} ranks")
+        raise ValueError(f"{rows} rows do not fill whole mini-batches of {mini_batch} on {ranks} ranks")
     part = rows // ranks
     index_B = torch.arange(rows) % part // (mini_batch // ranks)
     count = part // (mini_batch // ranks)

@@ -71,11 +71,11 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     """
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=_FIELDS)
     if "rm_scores" not in data:
-        raise RuntimeError("no rewards came with the responses; set reward.custom_reward_function")
+        raise RuntimeError("the responses have no rewards. Set reward.custom_reward_function")
     extra = [getattr(each, "data", each) for each in data.pop("extra_fields")]
     real_A = torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
     if not real_A.any():
-        raise RuntimeError("no response came back in this step; see the rollout's log above")
+        raise RuntimeError("no response arrived in this step. See the rollout's log above")
     tensors = dict(data.to_padded_tensor(padding=0.0).items())
     mask_AT = tensors.pop("response_mask")
     mask_AT[~real_A] = 0
@@ -106,7 +106,8 @@ def _about(extra: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     about = extra.get(ABOUT_FIELD)
     if not isinstance(about, Mapping):
         raise RuntimeError(
-            f"response {key} did not come from tagrpo's agent loop; the data must have no column agent_name"
+            f"response {key} did not come from tagrpo's agent loop. Remove the column agent_name from the "
+            "data"
         )
     return about
 

@@ -121,7 +121,7 @@ class RunSettings:
         for name, (fits, way_out) in _POSSIBLE.items():
             value = getattr(self, name)
             if not fits(value):
-                raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}; give {way_out}.")
+                raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}. Give {way_out}.")
 
     @property
     def corrects_engine(self) -> bool:
@@ -157,8 +157,8 @@ def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     block = config.get(key)
     if not isinstance(block, Mapping):
         raise InputError(
-            f"verl's configuration has no {key}; start with `tagrpo train run`, or give verl every override "
-            "that `tagrpo recipes show` prints."
+            f"verl's config has no {key}. Start with `tagrpo train run`, or give verl every override that "
+            "`tagrpo recipes show` prints."
         )
     return block
 

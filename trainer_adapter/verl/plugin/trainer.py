@@ -42,10 +42,10 @@ from trainer_adapter.verl.step_texts import look_back, open_record, record_step,
 from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
-_SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
+_SHORT = "step %d: question %s has %d of %d responses; the others failed (see the log of the rollout)"
 _LOST = (
-    "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout "
-    "(trainer.v1.sampler.sync_refill_failed_groups=true draws others for them)"
+    "step %d: %d of %d questions have no response, since all of theirs failed (see the log of the rollout; "
+    "trainer.v1.sampler.sync_refill_failed_groups=true draws others instead)"
 )
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
@@ -130,8 +130,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
         def limited(*args: Any, **kwargs: Any) -> Any:
             failure = (
-                f"step {self.global_steps}: the rollout engine did not take the new weights within "
-                f"{limit_s:g} s; its own error, if it had one, stands above"
+                f"step {self.global_steps}: the rollout engine did not accept the new weights within "
+                f"{limit_s:g} s. Its own error, if any, is above"
             )
             return call_within(limit_s, partial(update, *args, **kwargs), failure)
 
@@ -307,7 +307,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         """Say which steps were not recorded; training goes on without them."""
         assert self._record is not None
         for failure in self._record.failures[self._failures_told :]:
-            _LOG.warning("%s: %s; training goes on", MARK, failure)
+            _LOG.warning("%s: %s; training continues", MARK, failure)
             self._failures_told += 1
 
     def _for_workers(self, batch: Any) -> Any:

@@ -26,7 +26,7 @@ def computed_advantages(
     """
     if not _computed:
         raise RuntimeError(
-            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer: set trainer.v1.trainer_mode=tagrpo"
+            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer. Set trainer.v1.trainer_mode=tagrpo"
         )
     advantages_BT = _computed.pop().to(token_level_rewards.dtype)
     if advantages_BT.shape != response_mask.shape:

@@ -72,9 +72,9 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         """Return the batch without groups that have no gradient, unless it has no others."""
         alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
-            "step %d: dynamic sampling drew %d questions and found %d of %d whose answers are neither all "
-            "right nor all wrong (%d all right, %d all wrong); the step trains on %s. Take questions nearer "
-            "to the model's ability, more responses, or neighbors; or raise %s.max_gen_batches",
+            "step %d: dynamic sampling drew %d questions and found %d of %d mixed groups (%d all-right, %d "
+            "all-wrong); the step trains on %s. Choose questions closer to the model's ability, more "
+            "responses, or neighbors; or raise %s.max_gen_batches",
             *(self._step, self._drawn, len(taken - dead), self._wanted, self.all_right, self.all_wrong),
             "those" if alive else "groups without a gradient",
             SETTINGS_KEY,
@@ -98,9 +98,8 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return self._submit(allowed)
         if self._in_hand("train") < self._wanted:
             raise InputError(
-                f"step {self._step}: {self._drawn} questions were drawn, the most that "
-                f"{SETTINGS_KEY}.max_gen_batches allows, and the responses of too many failed; see the log "
-                "of the rollout."
+                f"step {self._step}: {self._drawn} questions were drawn, the maximum of "
+                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the log of the rollout."
             )
         return 0
 
