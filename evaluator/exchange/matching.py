@@ -143,7 +143,7 @@ class FromFile:
                 gold = response.answer if kind is AnswerKind.CODE else bare_answer(response.answer)
                 problem = make_problem(text, gold, kind, response.tolerance, images)
             except InputError as error:
-                raise RowProblem(f"available: {error}") from error
+                raise RowProblem(f"there are {error}") from error
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))
             self._numbers[raw] = number
             if number == len(self._placed):

@@ -330,7 +330,7 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
     for name in ("a", "b"):
         add_eval_run(db, name, HALF, problems=placed)
     assert said(build(db, "a"), "Run a contains 1 neighbor; only the original questions")
-    assert said(build(db, "a", "b"), "Runs a, b hold 1 neighbor each; only the original questions count")
+    assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each; only the original questions count")
 
 
 def test_contamination_is_said(db: Database) -> None:

@@ -134,7 +134,7 @@ def test_kappa(pairs: str, kappa: float | None) -> None:
 
 
 def test_kappa_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no ratings"):
+    with pytest.raises(ValueError, match="without ratings"):
         cohens_kappa([])
 
 

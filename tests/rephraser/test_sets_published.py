@@ -47,7 +47,7 @@ def test_rows_that_were_changed_and_files_with_a_revision_are_refused(exports: P
     (tmp_path / beside).write_bytes((exports / beside).read_bytes())
     with pytest.raises(InputError, match=r"the rows were changed after the export\. Export again"):
         read_published(str(changed))
-    with pytest.raises(InputError, match="a revision is of a data set on the Hub"):
+    with pytest.raises(InputError, match="a revision applies to Hub"):
         read_published(str(exports / "set"), "v1")
     with pytest.raises(InputError, match="no such file or folder"):
         read_published("nowhere.jsonl")

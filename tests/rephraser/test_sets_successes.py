@@ -65,7 +65,7 @@ def test_counts_are_read_from_the_evidence() -> None:
 
 
 def test_more_right_than_drawn_is_refused() -> None:
-    with pytest.raises(InputError, match="13 right answers of 12 to the neighbor"):
+    with pytest.raises(InputError, match="13 correct answers of 12 to the neighbor"):
         Successes("s", 1, 32, 13, 12)
     row = to_columns(Successes("s", 1, 32, 3, 12))
     assert from_columns(row, "row 1") == Successes("s", 1, 32, 3, 12)

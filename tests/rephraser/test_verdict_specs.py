@@ -23,7 +23,7 @@ def test_a_rule_survives_its_spec_and_json(rule: Rule) -> None:
 def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
     for spec, message in (
-        ({"rule": "coin"}, "'coin' is not a rule; give one of overlap, bayes"),
+        ({"rule": "coin"}, r"'coin' is not a rule\. Choose one of overlap, bayes"),
         ({}, "None is not a rule"),
         ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
@@ -64,7 +64,7 @@ def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
         ({"looks": (16, 12)}, "increasing"),
         ({"looks": (0, 12)}, "increasing"),
         ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
-        ({"flagged_overlap": -1}, "flagged_overlap is -1; give at least 0"),
+        ({"flagged_overlap": -1}, r"flagged_overlap is -1\. Give at least 0"),
         ({"flagged_over_new": -1}, "flagged_over_new is -1"),
         ({"flagged_looks": (20, 20)}, "increasing"),
     ],

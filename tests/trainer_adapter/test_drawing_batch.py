@@ -137,7 +137,7 @@ def test_a_model_without_keys_and_values_is_refused() -> None:
     from transformers import MambaConfig, MambaForCausalLM
 
     sizes = {"hidden_size": 16, "state_size": 4, "num_hidden_layers": 1, "vocab_size": 50}
-    with pytest.raises(PrerequisiteError, match="MambaForCausalLM does not keep keys and values"):
+    with pytest.raises(PrerequisiteError, match="MambaForCausalLM does not cache keys and values"):
         DrawingBatch(MambaForCausalLM(MambaConfig(**sizes)).eval(), (), Room(2, 100))
 
 
@@ -151,9 +151,12 @@ def test_parameters_of_verl_are_read() -> None:
 @pytest.mark.parametrize(
     ("sent", "message"),
     [
-        ({"min_p": 0.1}, "does not know min_p"),
-        ({"repetition_penalty": 1.2}, "repetition_penalty is 1.2; the CPU rollout has none, use 1.0"),
-        ({"top_k": 40}, "top_k is 40; the CPU rollout has none, use -1"),
+        ({"min_p": 0.1}, "does not support min_p"),
+        (
+            {"repetition_penalty": 1.2},
+            r"repetition_penalty is 1\.2, which the CPU rollout does not support\. Use 1\.0",
+        ),
+        ({"top_k": 40}, r"top_k is 40, which the CPU rollout does not support\. Use -1"),
     ],
 )
 def test_parameters_that_would_be_ignored_are_refused(sent: dict[str, Any], message: str) -> None:

@@ -87,7 +87,7 @@ def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -
 
 
 def test_they_get_what_they_name_and_nothing_else() -> None:
-    with pytest.raises(InputError, match="advantage my_formulas:centred takes no alpha"):
+    with pytest.raises(InputError, match="advantage my_formulas:centred has no alpha"):
         compose(own(advantage="centred"), {"alpha": 0.5})
     recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
     made = step_advantages(recipe, **STEP, max_length=3)
@@ -101,8 +101,11 @@ def test_they_get_what_they_name_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"advantage": "one_for_all"}, r"advantage my_formulas:one_for_all: gave shape \(\), wanted is .*4"),
-        ({"weights": "infinite"}, "weights my_formulas:infinite: gave a value that is not finite"),
+        (
+            {"advantage": "one_for_all"},
+            r"advantage my_formulas:one_for_all: returned shape \(\), but needs shape",
+        ),
+        ({"weights": "infinite"}, "weights my_formulas:infinite: returned a value that is not finite"),
     ],
 )
 def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
@@ -116,7 +119,10 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ("no_such_module:f", "module no_such_module cannot be imported .*PYTHONPATH"),
         ("my_formulas:absent", "module my_formulas has no absent"),
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
-        ("nothing", r"advantage 'nothing' is no formula; there are: grpo, .*; or name your own as module:"),
+        (
+            "nothing",
+            "advantage 'nothing' is not a formula; available: grpo, .*; or give your own as module:function",
+        ),
     ],
 )
 def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
@@ -128,7 +134,7 @@ def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
 def test_a_recipe_takes_known_names_and_names_of_modules(axis: str) -> None:
     for name in ("grpo_", "my formulas:f", "my_formulas:", ":f"):
         changes = {"loss": {"surrogate": name}} if axis == "loss" else {axis: name}
-        with pytest.raises(InputError, match="is no formula; there are"):
+        with pytest.raises(InputError, match="is not a formula; available: "):
             compose(RECIPES["grpo"], changes)
         assert not is_own(name)
 

@@ -74,7 +74,9 @@ def test_a_failure_reaches_those_who_wait_and_nobody_after_them(folder: Path) ->
         with pytest.raises(RuntimeError, match="no weights yet"):
             await ask(server, PROMPTS[0])
         await server.load(weights(folder), 1)
-        with pytest.raises(ValueError, match="reads images with Qwen 2 VL and models like it"):
+        with pytest.raises(
+            ValueError, match="supports images for models like Qwen 2 VL, not for Qwen2ForCausalLM"
+        ):
             await server.generate("r", prompt_ids=[1], sampling_params={}, image_data=["an image"])
         failed = await asyncio.gather(ask(server, [10**6]), return_exceptions=True)
         return failed[0], await ask(server, PROMPTS[1], seed=1)

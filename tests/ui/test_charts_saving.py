@@ -105,8 +105,8 @@ def test_missing_packages_say_how_to_install_them(
         return found(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    how = r"install it with `pip install 'tagrpo\[ui\]'`"
-    with pytest.raises(PrerequisiteError, match=f"pictures of charts need vl-convert\. {how}"):
+    how = r"Install it with `pip install 'tagrpo\[ui\]'`"
+    with pytest.raises(PrerequisiteError, match=rf"pictures of charts need vl-convert\. {how}"):
         save_chart(chart, tmp_path / "c.png")
     save_chart(chart, tmp_path / "c.json")  # needs no converter
     absent.add("altair")

@@ -68,7 +68,7 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
         taken.listen()
         port = taken.getsockname()[1]
         message = refused(database, "--port", port, "--no-token")
-    assert f"port {port} is taken" in message
+    assert f"port {port} is in use" in message
     assert "--port 0" in message
 
 

@@ -241,8 +241,8 @@ def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
         (
-            f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; --pilot estimates "
-            "how many"
+            f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; "
+            "--pilot estimates how many"
         )
         for plan in plans
         if plan.drops and plan.drawn is None
