@@ -178,7 +178,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="MIT",
             citation="Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv 2110.14168",
             content_hash="256f5da9c22aeb31ca4665c7a5c1ffe55ca81e88f6fac22c2e14ad26d002db39",
-            note="The gold stands behind #### in the answer.",
+            note="The gold answer follows #### in the answer column.",
         ),
         Benchmark(
             name="geo3k",

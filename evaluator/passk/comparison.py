@@ -60,7 +60,7 @@ class Comparison:
         problem_ids: the compared problems, sorted.
         only_a, only_b: problems of one side only, left out; empty unless `common_only`.
         left_out: problems with too few samples on one side; empty unless `allow_missing`.
-        thinned: problems with more samples on one side, of which the test uses as many as the other has.
+        thinned: problems with more samples on one side, thinned for the test to the other side's number.
     """
 
     points: tuple[ComparisonPoint, ...]
@@ -97,7 +97,7 @@ def compare(
 ) -> Comparison:
     """Compare A with B per k on the same problems. The order of the problems makes no difference.
 
-    The spread of an estimate depends on its number of samples: of two equal models, the one with more samples
+    The spread of an estimate depends on its number of samples. Of two equal models, the one with more samples
     is slightly below 1 on most problems, while the other's estimate is 1 or, rarely, 0. The test, wins and
     losses therefore use equally many samples of both sides, those of the larger drawn at random. Values and
     intervals use all samples.

@@ -14,7 +14,7 @@ from service.hashing import content_hash
 
 RATE_DEFINITION = (
     "accepted / (accepted + rejected + undecided) over all proposals of the run, including later rounds and "
-    "candidates that failed the structural checks, excluding unverified ones; 95% interval after Clopper "
+    "candidates that failed the structural checks, but no unverified ones. 95% interval after Clopper "
     "and Pearson, assuming independent proposals"
 )
 

@@ -60,7 +60,7 @@ def test_plain_tests_name_what_nobody_defines() -> None:
 
 @pytest.mark.parametrize("entry", [5, "two words", ["f"]])
 def test_a_function_without_a_name_is_a_fault_of_the_row(entry: object) -> None:
-    with pytest.raises(ValueError, match='"entry_point" is no name of a function'):
+    with pytest.raises(ValueError, match='"entry_point" is not the name of a function'):
         read_asked({"entry_point": entry}, "def f(): ...", "def check(candidate): ...", "")
 
 
@@ -115,5 +115,5 @@ def test_a_missing_kind_or_column_is_named(db: Database, tmp_path: Path) -> None
     path = write_rows(tmp_path / "mine.jsonl", HUMANEVAL)
     with pytest.raises(InputError, match="pass --kind code"):
         import_questions(db, path)
-    with pytest.raises(InputError, match="no column looks like tests; name it with --answer-column"):
+    with pytest.raises(InputError, match=r"no column looks like tests\. Name it with --answer-column"):
         import_questions(db, write_rows(tmp_path / "bare.jsonl", {"prompt": "f"}), kind=AnswerKind.CODE)

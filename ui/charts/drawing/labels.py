@@ -80,7 +80,7 @@ def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: 
     """Return positions for the centres of labels: no overlap, same order, least squared moves.
 
     After subtracting the height that labels take from the first one's centre, "no overlap" becomes "not
-    falling", so the answer is the isotonic regression of the ideal positions (pool adjacent violators),
+    falling". So the answer is the isotonic regression of the ideal positions (pool adjacent violators),
     clipped to the ends.
 
     Args:

@@ -22,7 +22,7 @@ MOST_SAMPLES = 256
 _ANSWER_MAX = 30
 COUNTED = "Position in the run, from 0, including neighbors; use it in commands."
 GATED = (
-    "The texts of this benchmark are gated: downloads never include them, and the UI shows them only if the "
+    "The texts of this benchmark are gated. Downloads never include them, and the UI shows them only if the "
     "server accepts connections from its own machine alone (tagrpo ui without --host, for example through a "
     "tunnel)."
 )

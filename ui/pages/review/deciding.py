@@ -1,4 +1,4 @@
-"""The queue on the screen: items rendered ahead, of which the browser shows one, keys, and editing."""
+"""The queue on the screen: items rendered ahead (the browser shows one of them), keys, and editing."""
 
 import secrets
 from collections.abc import Sequence

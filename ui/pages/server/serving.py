@@ -1,4 +1,4 @@
-"""Start and stop the server: a configured Streamlit in this process, behind the gate."""
+"""Start and stop the server: a configured Streamlit in this process, protected by the gate."""
 
 import logging
 import secrets
@@ -48,7 +48,7 @@ class Lock:
 
 
 def check_installed() -> None:
-    """Refuse to start without a Streamlit that works behind a gate.
+    """Refuse to start without a Streamlit that the gate supports.
 
     Raises:
         PrerequisiteError: it is not installed, or too old.

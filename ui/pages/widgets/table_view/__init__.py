@@ -1,6 +1,6 @@
 """A table of texts with selectable rows and sortable columns: an HTML table of text nodes.
 
-Streamlit's own grid is drawn on a canvas: it takes half a megabyte of script, waits 150 ms after a click, and
+Streamlit's own grid is drawn on a canvas. It takes half a megabyte of script, waits 150 ms after a click, and
 its content can be neither searched nor read by a screen reader.
 """
 
