@@ -72,7 +72,7 @@ def test_more_right_than_drawn_is_refused() -> None:
     assert from_columns({}, "row 1") is None
     with pytest.raises(InputError, match="row 1: \"solver\" 's' needs whole numbers"):
         from_columns({**row, "neighbor_right": 2.5}, "row 1")
-    with pytest.raises(InputError, match="row 1: 40 right answers of 32"):
+    with pytest.raises(InputError, match="row 1: 40 correct answers of 32"):
         from_columns({**row, "question_right": 40}, "row 1")
 
 

@@ -25,7 +25,7 @@ def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     for spec, message in (
         ({"rule": "coin"}, r"'coin' is not a rule\. Choose one of overlap, bayes"),
         ({}, "None is not a rule"),
-        ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_gold_from"),
+        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
         ({"rule": "bayes", "reject": 1.0}, "reject 1.0 and accept 0.99"),
     ):

@@ -129,7 +129,7 @@ def test_any_text_survives_every_format(texts: list[str]) -> None:
         parquet.write_table(pa.table({"question": texts, "answer": texts}), folder / "a.parquet")
         for path in sorted(folder.iterdir()):
             if not rows:
-                with pytest.raises(InputError, match="contains no rows|is empty|looks like the"):
+                with pytest.raises(InputError, match=r"contains no rows|is empty|looks like the"):
                     read(path)
             elif path.suffix == ".parquet":
                 assert [text for _, text, _ in answers(read(path))] == [text for _, text, _ in expected]

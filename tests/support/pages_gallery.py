@@ -26,7 +26,7 @@ with layout.row():
     for grade in layout.GRADES:
         layout.grade_chip(grade)
     layout.chip(texts[0][:60])
-search = st.text_input("Search", **links.bound("q", lambda: links.text("q")))
+search = st.text_input("Search", **links.bind("q", lambda: links.text("q")))
 st.markdown(f"Searched: {escaped(search)}")
 layout.section("Texts")
 for place, text in enumerate(texts):

@@ -32,8 +32,8 @@ with st.sidebar:
 if now.shipped:
     st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
 if get_script_run_ctx() is not None:  # a process spawned for grading runs this file too
-    links.entered(chosen.title)
+    links.enter_page(chosen.title)
 try:
     chosen.run()
 finally:
-    links.complete_here()
+    links.complete_permalink()

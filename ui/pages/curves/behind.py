@@ -23,7 +23,7 @@ PAGE = 12
 WHICH: tuple[Which, ...] = get_args(Which)
 
 
-@links.part
+@links.fragment
 def show_behind(choice: Choice, usual_k: int) -> None:
     """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
     layout.section("Problems at a point", "Problems that one method solves and the other does not.")

@@ -142,7 +142,7 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
     metric = links.choice("metric", METRICS, METRICS[0])
     interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
     interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
-    on = links.many("on", benchmarks) or benchmarks
+    on = links.values("on", benchmarks) or benchmarks
     summary = f"{metric}, intervals for {INTERVALS[interval]}"
     if len(on) < len(benchmarks):
         summary += f", {len(on)} of {len(benchmarks)} benchmarks"

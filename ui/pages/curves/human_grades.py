@@ -76,7 +76,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", usual_reviewer())),
         )
         comment = st.text_input(
             "Comment",

@@ -30,7 +30,7 @@ def reported_majority(choice: Choice) -> Reported | None:
             "Compute maj@k",
             type="primary",
             icon=":material/play_arrow:",
-            on_click=lambda: links.put(made=True),
+            on_click=lambda: links.set_query(made=True),
         )
         st.caption(
             "Groups the wrong answers of every problem with the grader: seconds to minutes. The result is "

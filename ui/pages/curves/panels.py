@@ -46,7 +46,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
     if against == label:
         values["against"] = None
-    links.put(**values, **dict.fromkeys(OF_A_POINT))
+    links.set_query(**values, **dict.fromkeys(OF_A_POINT))
     st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
 
 

@@ -81,7 +81,7 @@ def _search() -> str:
         placeholder="text of a response",
         icon=":material/search:",
         width=240,
-        **links.bound("text", lambda: links.text("text"), resets=PLACES),
+        **links.bind("text", lambda: links.text("text"), resets=PLACES),
     )
     return text.strip()
 
@@ -121,7 +121,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             max_value=problems - 1,
             placeholder="all",
             width=130,
-            **links.bound("at", lambda: _position(problems), resets=PLACES),
+            **links.bind("at", lambda: _position(problems), resets=PLACES),
         )
         cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(

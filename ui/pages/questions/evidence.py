@@ -119,7 +119,7 @@ def parts(question: Question, card: NeighborCard) -> None:
                 key=f"part-{card.proposal_id}-{part}",
                 type="tertiary",
                 icon=":material/expand_less:" if part == opened else ":material/expand_more:",
-                on_click=lambda part=part: links.put(
+                on_click=lambda part=part: links.set_query(
                     **dict.fromkeys(READ), open=None if part == opened else f"{card.proposal_id}.{part}"
                 ),
             )
@@ -214,7 +214,7 @@ def _choose_response(label: str, answers: list[AnswerHeader], parameter: str, ke
         height=_HEIGHT,
         words="" if now else "Choose a response to read it.",
         chosen=now - 1 if now else None,
-        on_choose=lambda place: links.put(**{parameter: None if place + 1 == now else place + 1}),
+        on_choose=lambda place: links.set_query(**{parameter: None if place + 1 == now else place + 1}),
     )
     tables.download(
         f"{key}-responses",

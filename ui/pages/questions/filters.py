@@ -102,7 +102,7 @@ def show() -> None:
             icon=":material/search:",
             width=320,
             label_visibility="collapsed",
-            **links.bound("q", lambda: links.text("q"), resets=PLACES),
+            **links.bind("q", lambda: links.text("q"), resets=PLACES),
         )
         _select(
             "verdict", "Verdict", "any verdict", known["verdict"], label_visibility="collapsed", width=165
@@ -164,13 +164,13 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
                 icon=":material/close:",
                 key=f"clear-{name}",
                 help="Remove this filter",
-                on_click=lambda name=name: links.put(**{name: None}, **dict.fromkeys(resets)),
+                on_click=lambda name=name: links.set_query(**{name: None}, **dict.fromkeys(resets)),
             )
 
 
 def say_absent(names: Sequence[str]) -> None:
     """Warn about filters whose value is not in the database."""
-    asked = {name: links.unknown(name, values) for name, values in choices().items() if name in names}
+    asked = {name: links.unknown_value(name, values) for name, values in choices().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]
     if absent:
         layout.note(f"Not in this database, so ignored: {', '.join(absent)}.")

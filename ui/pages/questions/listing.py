@@ -79,7 +79,7 @@ def _row(listed: ListedQuestion) -> None:
                 key=f"open-{question.id}",
                 icon=":material/arrow_forward:",
                 type="tertiary",
-                on_click=lambda: links.put(id=question.id),
+                on_click=lambda: links.set_query(id=question.id),
             )
             st.markdown(_about(listed))  # safe
 
@@ -125,5 +125,5 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
     )
     st.button(
         "Show all questions",
-        on_click=lambda: links.put(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
+        on_click=lambda: links.set_query(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
     )

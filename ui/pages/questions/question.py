@@ -70,7 +70,7 @@ def show(reference: str, candidate: str) -> None:
         "All questions",
         icon=":material/arrow_back:",
         type="tertiary",
-        on_click=lambda: links.put(**dict.fromkeys(OWN)),
+        on_click=lambda: links.set_query(**dict.fromkeys(OWN)),
     )
     try:
         question, stands = _read(reference, candidate)

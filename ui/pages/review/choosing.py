@@ -76,7 +76,7 @@ def choose_queue() -> Choice | None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", usual_reviewer())),
         )
     note_absent("run", list(runs), "run with neighbors", chosen.run)
     note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
@@ -122,7 +122,7 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
             "Seed of the order",
             0,
             _MAX_SEED,
-            **links.bound("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
+            **links.bind("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
         )
         return int(seed), tuple(statuses) or USUAL, None, None
     strategies, models = _makers(run_id)

@@ -64,19 +64,19 @@ def choice(name: str, options: Sequence[T], default: T) -> T:
     return next((option for option in options if str(option) == asked), default)
 
 
-def unknown(name: str, options: Sequence[str | int]) -> str:
+def unknown_value(name: str, options: Sequence[str | int]) -> str:
     """Return the value in the address if it is not among the options, otherwise ""."""
     there = set(map(str, options))
-    return ", ".join(value for value in many(name) if value and value not in there)
+    return ", ".join(value for value in values(name) if value and value not in there)
 
 
-def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
+def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
     """Return the repeated values of the address (`?verdict=a&verdict=b`) that are among the options."""
-    values = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
-    return tuple(value for value in values if options is None or value in options)
+    texts = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
+    return tuple(text for text in texts if options is None or text in options)
 
 
-def put(**values: Value) -> None:
+def set_query(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
     for name, value in values.items():
@@ -93,7 +93,7 @@ def query(**values: Value) -> dict[str, list[str]]:
     return {name: texts for name, value in values.items() if (texts := _texts(value))}
 
 
-def to(page: Page, **values: Value) -> str:
+def page_url(page: Page, **values: Value) -> str:
     """Return the address of a view on another page, relative to the server (`/questions?id=q_1`)."""
     path = "/" if page == "overview" else f"/{page}"
     parameters = urlencode(query(**values), doseq=True)
@@ -120,37 +120,37 @@ def page_file(page: Page) -> str:
     return f"{folder}/view.py"
 
 
-def here() -> None:
-    """Show the address of this view for copying; `complete_here` adds values pinned since."""
+def permalink() -> None:
+    """Show the address of this view for copying; `complete_permalink` adds values pinned since."""
     from ui.pages.widgets.layout import folded
 
     with folded("Link to this view", icon=":material/link:"):
         st.session_state[_PLACE] = st.empty()
     st.session_state[_PINNED] = {}
-    _show_here()
+    _show_permalink()
 
 
-def complete_here() -> None:
+def complete_permalink() -> None:
     """Write into the shown address the values of widgets whose default depends on the data."""
     if st.session_state.get(_PINNED):
-        _show_here()
+        _show_permalink()
 
 
-def part(show: Callable[P, None]) -> Callable[P, None]:
+def fragment(show: Callable[P, None]) -> Callable[P, None]:
     """Rerun a part of a page by itself when one of its widgets is used.
 
     Nothing outside of it may depend on its widgets, except the link to the view, which is kept up to date.
     """
 
     @wraps(show)
-    def shown_alone(*arguments: P.args, **named: P.kwargs) -> None:
+    def rerun(*arguments: P.args, **named: P.kwargs) -> None:
         show(*arguments, **named)
-        _show_here()
+        _show_permalink()
 
-    return st.fragment(shown_alone)
+    return st.fragment(rerun)
 
 
-def _show_here() -> None:
+def _show_permalink() -> None:
     state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
     state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
     parameters = f"?{urlencode(state, doseq=True)}" if state else ""
@@ -167,7 +167,7 @@ def _texts(value: Value) -> list[str]:
     return [str(part) for part in value]
 
 
-def entered(page: str) -> None:
+def enter_page(page: str) -> None:
     """Record which page is shown; on a change of page, widgets are reset from the address.
 
     Two pages may use a name for different things, and a widget's value would otherwise carry over.
@@ -179,7 +179,7 @@ def entered(page: str) -> None:
     st.session_state.pop(_PINNED, None)  # from the previous page: its place is gone
 
 
-def bound(
+def bind(
     name: str,
     read: Callable[[], Any],
     write: Callable[[Any], Value] = lambda value: value,
@@ -195,7 +195,7 @@ def bound(
     the view then names it.
 
     Example:
-        search = st.text_input("Search", **bound("q", lambda: text("q"), resets=["after"]))
+        search = st.text_input("Search", **bind("q", lambda: text("q"), resets=["after"]))
     """
     key, seen = f"bound:{name}", f"bound-seen:{name}"
     now = st.query_params.get_all(name), read()
@@ -205,8 +205,8 @@ def bound(
     if pinned and not now[0] and _PINNED in st.session_state:
         st.session_state[_PINNED][name] = _texts(now[1])
 
-    def changed() -> None:
-        put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
+    def store() -> None:
+        set_query(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
         st.session_state[seen] = st.query_params.get_all(name), read()
 
-    return {"key": key, "on_change": changed}
+    return {"key": key, "on_change": store}

@@ -104,7 +104,7 @@ def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
 def _dot_clicked() -> None:
     dots = st.session_state[CHART]["selection"].get(DOT) or []
     dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
-    links.put(dot=dot, flagged=None)
+    links.set_query(dot=dot, flagged=None)
 
 
 def rows_at(neighbors: Sequence[Record], dot: str) -> list[Record]:
@@ -131,7 +131,7 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
         "Those to look at again",
         icon=":material/arrow_back:",
         type="tertiary",
-        on_click=lambda: links.put(dot=None, flagged=None),
+        on_click=lambda: links.set_query(dot=None, flagged=None),
     )
 
 
@@ -255,7 +255,7 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
             min_value=low,
             max_value=high,
             step=1,
-            **links.bound(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
+            **links.bind(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
         )
     )
 
@@ -269,7 +269,7 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
             type="primary",
             icon=":material/play_arrow:",
             key=f"{part}-make",
-            on_click=lambda: links.put(made=True),
+            on_click=lambda: links.set_query(made=True),
         )
         st.caption(escaped(f"Takes some seconds for {responses.words}; the result is kept."))
         return None

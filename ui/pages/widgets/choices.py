@@ -32,7 +32,7 @@ def choose(
         name: the address parameter of the choice; omitted for the default.
         default: chosen if the address names none of the options; by default the first one.
         words: returns an option's label, as plain text.
-        resets, pinned: as for `links.bound`.
+        resets, pinned: as for `links.bind`.
         look: further arguments of the widget.
     """
     usual = options[0] if default is None else default
@@ -43,7 +43,7 @@ def choose(
         options,
         format_func=_texts(widget, words),
         **look,
-        **links.bound(
+        **links.bind(
             name,
             lambda: links.choice(name, options, usual),
             lambda option: None if option == usual else option,
@@ -83,9 +83,9 @@ def choose_several(
         options,
         format_func=_texts(widget, words),
         **look,
-        **links.bound(
+        **links.bind(
             name,
-            lambda: list(links.many(name, options))[:most] or list(default),
+            lambda: list(links.values(name, options))[:most] or list(default),
             lambda picked: None if set(picked) == set(default) else list(picked),
             resets=resets,
             pinned=pinned,
@@ -101,7 +101,7 @@ def switch(
     return st.toggle(
         escaped(label),
         help=help and escaped(help),
-        **links.bound(
+        **links.bind(
             name,
             lambda: links.flag(name, default),
             lambda on: None if on == default else str(int(on)),
@@ -112,7 +112,7 @@ def switch(
 
 def note_absent(name: str, options: Sequence[str | int], what: str, instead: str) -> None:
     """Report that the address names a missing option, and what is shown instead."""
-    if asked := links.unknown(name, options):
+    if asked := links.unknown_value(name, options):
         layout.note(f"There is no {what} {asked} here. Showing {instead} instead.")
 
 

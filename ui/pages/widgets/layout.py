@@ -76,7 +76,7 @@ def title(heading: str, words: str = "") -> None:
             st.title(escaped(heading), anchor=False)
             if words:
                 st.caption(escaped(words))
-        links.here()
+        links.permalink()
 
 
 def hand_over() -> None:

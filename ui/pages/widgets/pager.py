@@ -31,7 +31,7 @@ def pager(
                 icon=":material/first_page:" if to_start else ":material/chevron_left:",
                 key=f"{name}-back",
                 disabled=not back,
-                on_click=lambda: links.put(**(back or {})),
+                on_click=lambda: links.set_query(**(back or {})),
             )
             st.button(
                 "Next",
@@ -39,7 +39,7 @@ def pager(
                 icon_position="right",
                 key=f"{name}-next",
                 disabled=not onward,
-                on_click=lambda: links.put(**(onward or {})),
+                on_click=lambda: links.set_query(**(onward or {})),
             )
         if words:
             st.caption(escaped(words))

@@ -109,7 +109,7 @@ def pick_row(
     chosen = values.index(picked) if picked in values else None
 
     def choose(place: int) -> None:
-        links.put(**{parameter: None if place == chosen else values[place]})
+        links.set_query(**{parameter: None if place == chosen else values[place]})
 
     page_table(rows, columns, key, name=name, chosen=chosen, on_choose=choose)
     return picked
