@@ -61,7 +61,10 @@ def test_rows_inside_one_json_object_are_read(tmp_path: Path, indent: int | None
     assert written({"prompt": "Think.", "example": TWO}) == EXPECTED
     with pytest.raises(InputError, match="possible rows in examples, results"):
         written({"examples": TWO, "results": TWO})
-    with pytest.raises(InputError, match=r"no column looks like the question; .* of: about, setup"):
+    with pytest.raises(
+        InputError,
+        match=r"no column looks like the question\. Name it with --question-column; available: about, setup",
+    ):
         written({"about": "c", "setup": {"t": 1}})
 
 

@@ -141,7 +141,7 @@ def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Pat
             assert session.scalar(text("SELECT count(*) FROM images")) == 0
     assert 'rows.jsonl:2: "images": "bomb.png" is 50000x50000 pixels' in str(error.value)
     assert 'rows.jsonl:3: "images" contains 2 images for a text with 1 <image>' in str(error.value)
-    assert 'rows.jsonl:4: "images": is a number, no image' in str(error.value)
+    assert 'rows.jsonl:4: "images": is a number, not an image' in str(error.value)
 
 
 def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_rows_of_the_hub_are_read_without_decoding_them() -> None:
     assert next(images.read([RED_ID])).data == RED
     with pytest.raises(ImageProblem, match="is not a PNG"):
         images.take(rows[1].values["images"])
-    with pytest.raises(ImageProblem, match="rows of the Hub must hold their images"):
+    with pytest.raises(ImageProblem, match="rows of the Hub must contain their images"):
         images.take(rows[2].values["images"])
     assert images.take(rows[3].values["images"]) == ()
 
@@ -236,7 +236,7 @@ def test_a_parquet_file_of_datasets_is_imported_with_its_bad_rows_left_out(
     refused = run_here("questions", "import", "geo.parquet")
     assert refused.code == 2
     assert 'geo.parquet: row 1: "images": is not a PNG, JPEG, WebP or GIF' in refused.err
-    assert 'geo.parquet: row 2: "images": names "/etc/hostname"; give a path below' in refused.err
+    assert 'geo.parquet: row 2: "images": names "/etc/hostname". Give a path below' in refused.err
     done = run_here("questions", "import", "geo.parquet", "--skip-bad-rows")
     assert done.code == 3
     assert "1 image, 1 new in the database" in done.out

@@ -130,13 +130,13 @@ def test_a_checkpoint_that_is_gone_gives_way_to_the_one_before(tmp_path: Path) -
     save(tmp_path, 2)
     cut(save(tmp_path, 4) / "actor" / "model_world_size_2_rank_0.pt")
     assert mend(tmp_path) == (
-        f"{TRACKER} names step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training goes on "
+        f"{TRACKER} names step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training resumes "
         "from the checkpoint of step 2"
     )
     assert tracked_step(tmp_path) == 2
     (tmp_path / TRACKER).write_text("6")
     assert mend(tmp_path) == (
-        f"{TRACKER} names step 6, which is not there; training resumes from the checkpoint of step 2"
+        f"{TRACKER} names step 6, which does not exist; training resumes from the checkpoint of step 2"
     )
 
 
@@ -150,6 +150,6 @@ def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path:
     assert tracked_step(tmp_path) == 4
     (tmp_path / TRACKER).write_text("")  # killed while it saved for the first time
     assert mend(tmp_path) == (
-        f"{TRACKER} does not say which, and no checkpoint is whole; training begins at step 1 again"
+        f"{TRACKER} does not name a step, and no checkpoint is complete; training starts again at step 1"
     )
     assert not (tmp_path / TRACKER).exists()

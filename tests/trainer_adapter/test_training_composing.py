@@ -130,7 +130,7 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     mine = "reward.custom_reward_function.path=mine.py"
     assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
     assert composed(mine, f"+{key}=false").value(key) is False
-    with pytest.raises(InputError, match=r"say tagrpo_run\.answers=all or =boxed"):
+    with pytest.raises(InputError, match=r"set tagrpo_run\.answers=all or =boxed"):
         composed(f"+{key}=false")
 
 

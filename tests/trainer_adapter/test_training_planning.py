@@ -84,7 +84,7 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
     with pytest.raises(InputError, match="not valid JSON"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "mixtral"}))
-    with pytest.raises(InputError, match="model_type is 'mixtral'; sizes are known for llama"):
+    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Sizes are known for llama"):
         find_shape(str(tmp_path))
     sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
     file.write_text(json.dumps({"model_type": "llama", **sizes}))
@@ -208,7 +208,7 @@ def test_unknown_speed_is_no_time() -> None:
     assert plan.tokens == plan.responses * 3072 == 2 * 2 * 256 * 8 * 3072
     with pytest.raises(InputError, match=r"--training-tflops is 0\. Give more than 0"):
         Speed(training_tflops=0)
-    with pytest.raises(InputError, match="100 questions fill no batch of 256"):
+    with pytest.raises(InputError, match="100 questions do not fill a batch of 256"):
         plan_compute(composed("grpo", Machine(1)), SMALL, 100, Speed())
 
 
@@ -252,7 +252,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert warning == "dynamic sampling will draw 4.0 batches per kept batch at first"
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith(
-        "it stops at 5 (tagrpo_run.max_gen_batches), so steps would be made of about 50% of their groups"
+        "it stops at 5 (tagrpo_run.max_gen_batches), so a step would have only about 50% of its groups"
     )
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5

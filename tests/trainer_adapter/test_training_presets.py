@@ -159,7 +159,7 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -
     file.write_bytes(b"\xff\xfe\xfa")
     with pytest.raises(InputError, match="not UTF-8"):
         read_words(file)
-    with pytest.raises(InputError, match="name a text file"):
+    with pytest.raises(InputError, match="Give a text file"):
         read_words(tmp_path / "none")
 
 

@@ -117,8 +117,8 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
     (held / "thesis.tex").write_text("years of work")
     for folder, said in (
         (held, r"contains thesis\.tex but no training run"),
-        (held / "thesis.tex", "is a file; name a folder"),
-        (held / "thesis.tex" / "below", "is a file; name a folder"),
+        (held / "thesis.tex", r"is a file\. Give a folder"),
+        (held / "thesis.tex" / "below", r"is a file\. Give a folder"),
     ):
         for start in (trained, lambda asked: dry_run(asked, opened)):
             with pytest.raises(InputError, match=said):

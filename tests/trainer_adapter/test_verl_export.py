@@ -133,7 +133,7 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout)
 def test_a_tolerance_goes_with_its_kind_and_has_to_be_one() -> None:
     with pytest.raises(InputError, match="1%: only the answer kind tolerance has"):
         AnswerForm(AnswerKind.CHOICE, "1%")
-    with pytest.raises(InputError, match="write 1e-2, 1% or"):
+    with pytest.raises(InputError, match="Write 1e-2, 1% or"):
         AnswerForm(AnswerKind.TOLERANCE, "near")
 
 

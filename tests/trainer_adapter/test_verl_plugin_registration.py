@@ -97,7 +97,7 @@ def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "version", missing)
-    with pytest.raises(PrerequisiteError, match="verl is not installed; training needs verl"):
+    with pytest.raises(PrerequisiteError, match=r"verl is not installed\. Training needs verl"):
         checks.check_version()
 
 

@@ -5,7 +5,7 @@ import pytest
 from service.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_steps import POINT, averaged, method_colours, most_steps, step_chart, window_for
+from ui.charts.training_steps import POINT, method_colours, most_steps, step_chart, window_for, window_means
 
 
 def lines(*labels, values=(0.5, 0.25, 0.75)):
@@ -21,12 +21,12 @@ def layers(spec, mark):
 
 
 def test_points_are_means_of_a_window_at_its_last_step():
-    found = averaged([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
+    found = window_means([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
     assert found == [(2, 2.0), (4, 5.0), (5, None)]
-    assert averaged([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
-    assert averaged([], [], 3) == []
+    assert window_means([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
+    assert window_means([], [], 3) == []
     with pytest.raises(ValueError, match="a window of 0"):
-        averaged([1], [1.0], 0)
+        window_means([1], [1.0], 0)
 
 
 @pytest.mark.parametrize(

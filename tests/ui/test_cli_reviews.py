@@ -14,7 +14,7 @@ from runs import add_run
 from rephraser.reviews.store import record_changes
 from service.database import Database
 from service.runs.store import Run
-from ui.pages.review.keys import DECIDING, Event, Queue
+from ui.pages.review.keys import REVIEW_KEYS, Event, Queue
 
 
 @pytest.fixture
@@ -276,9 +276,11 @@ def test_a_comment_on_accepting_is_exported_with_the_reviews(
     row = {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"}
     sheet.write_text(json.dumps(row) + "\n")
     cli("review", "--sheet", sheet)
-    page = Queue([WRONG], "ada", None, DECIDING)
+    page = Queue([WRONG], "ada", None, REVIEW_KEYS)
     with Database.open(db) as database, database.write() as session:
-        page.hear("tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new))
+        page.handle_keys(
+            "tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new)
+        )
     comments = {
         ADD: "by command",
         ODD: "answered when asked",

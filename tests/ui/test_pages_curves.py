@@ -13,9 +13,9 @@ from evaluator.grading.versions import other_tool
 from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
-from ui.pages.curves.choosing import usual_methods
+from ui.pages.curves.choosing import default_methods
 from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
-from ui.pages.curves.data import Reported
+from ui.pages.curves.data import PageReport
 from ui.pages.curves.panels import picked
 from ui.pages.state import settings
 from ui.pages.widgets.methods import colours_of, evaluated_methods
@@ -229,7 +229,7 @@ def test_the_table_stands_at_the_k_that_is_chosen(db):
 
 def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
     score = {"run": "r", "benchmark": "b", "k": 4, "value": 0.5, "low": 0.4, "high": 0.6, "source": "runs"}
-    found = Reported(
+    found = PageReport(
         k=4,
         records=(
             {**score, "label": "tuned", "model": "m/1"},
@@ -301,8 +301,8 @@ def test_majorities_are_counted_on_a_button(db):
 
 
 def test_the_oldest_and_the_newest_methods_are_shown_at_first():
-    assert usual_methods(["a", "b"]) == ["a", "b"]
-    assert usual_methods(list("abcdefgh")) == list("adefgh")
+    assert default_methods(["a", "b"]) == ["a", "b"]
+    assert default_methods(list("abcdefgh")) == list("adefgh")
 
 
 def test_a_click_is_read_from_the_charts_state():

@@ -6,7 +6,7 @@ import pytest
 
 from service.web.listening import is_loopback
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
-from ui.pages.server.headers import allowed_names, security_headers
+from ui.pages.server.headers import security_headers, server_names
 from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions, login_page
 
 SECRET = "correct horse"
@@ -35,7 +35,7 @@ def gate(password=None, clock=None, app=behind, by_address=False):
     clock = clock or Clock()
     return Gate(
         app,
-        names=allowed_names("127.0.0.1"),
+        names=server_names("127.0.0.1"),
         headers=security_headers(("x = 1",)),
         password=password and Password(password),
         by_address=by_address,
@@ -223,7 +223,7 @@ def test_the_policy_lets_a_page_load_from_its_server_only():
 
 
 def test_names_that_a_server_beyond_this_machine_answers_to():
-    names = allowed_names("0.0.0.0", ["Results.Example.ORG."])
+    names = server_names("0.0.0.0", ["Results.Example.ORG."])
     assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
     assert "0.0.0.0" not in names
     assert "" not in names

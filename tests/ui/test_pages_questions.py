@@ -15,7 +15,7 @@ from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
 from service.questions import make_question
 from service.runs.store import list_runs
-from ui.pages.questions.evidence import posterior_in_words
+from ui.pages.questions.evidence import posterior_text
 from ui.pages.state import settings
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md
@@ -250,4 +250,4 @@ def test_how_often_solvers_were_right_stands_beside_the_verdict(tmp_path):
 
 def test_a_posterior_is_never_shown_as_a_certainty():
     values = (None, 0.0, 0.5, 0.99999)
-    assert list(map(posterior_in_words, values)) == ["none", "below 0.001", "0.500", "above 0.999"]
+    assert list(map(posterior_text, values)) == ["none", "below 0.001", "0.500", "above 0.999"]

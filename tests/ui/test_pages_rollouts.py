@@ -24,7 +24,7 @@ from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
 from ui.pages.curves import samples
-from ui.pages.curves.behind import columns_of
+from ui.pages.curves.point_problems import columns_of
 from ui.pages.rollouts import search
 from ui.pages.rollouts.group import joint_group
 from ui.pages.rollouts.overview import key_of

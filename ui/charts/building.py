@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ui.charts.theme import altair, themed
+from ui.charts.theme import altair, apply_theme
 
 
 def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -37,7 +37,7 @@ def data_of(rows: Sequence[Mapping[str, Any]]) -> Any:
     return altair().Data(values=_Values([dict(row) for row in rows]))
 
 
-def framed(
+def frame_chart(
     chart: Any,
     title: str,
     subtitle: str | Sequence[str] = "",
@@ -57,7 +57,7 @@ def framed(
     """
     alt = altair()
     look = look or {"fontSize": 13, "offset": 8}
-    return themed(
+    return apply_theme(
         chart.properties(
             title=alt.TitleParams(title, subtitle=subtitle, **look),
             width=width,

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.labels import wrap_labels
-from ui.charts.drawing.panels import Size, panel_size, titled
+from ui.charts.drawing.panels import Size, add_titles, panel_size
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
-from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
+from ui.charts.theme import LINE_HEIGHT, altair, apply_theme, colour_by, colours
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
@@ -38,8 +38,8 @@ def density_chart(data: Rows) -> "ConcatChart":
         names = _names(part, palette, size)
         drawn.append(alt.layer(*areas, names).properties(width=size.width, height=size.height))
     if len(checkpoints) > 1:
-        drawn = titled(drawn, checkpoints, ["" for _ in checkpoints])
-    return themed(  # type: ignore[no-any-return]
+        drawn = add_titles(drawn, checkpoints, ["" for _ in checkpoints])
+    return apply_theme(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
             title=alt.TitleParams("Diversity: distances between responses", subtitle=_SUBTITLE)
         )
@@ -65,7 +65,7 @@ def density_panel(data: Rows, *, title: str, height: int = 300) -> "LayerChart":
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
     layers = _areas(rows, colour_by("series", palette, legend), alt.Scale(nice=False), alt.Undefined)
-    return framed(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
+    return frame_chart(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _read(data: Rows) -> list[Row]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from service.errors import InputError
 from ui.charts.building import data_of, percents
 from ui.charts.drawing.tables import Row, Rows, read_rows
-from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, themed
+from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, apply_theme, colour_by
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -79,7 +79,7 @@ def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False
         *([] if page else _sides(rows, y)),
     ]
     heading = title or "Difficulty of neighbors compared with their originals"
-    return themed(  # type: ignore[no-any-return]
+    return apply_theme(  # type: ignore[no-any-return]
         alt.layer(*layers).properties(
             width=_SIDE,
             height=_SIDE,

@@ -10,16 +10,16 @@ from ui.charts.drawing.axes import power_ticks, sample_axis
 from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import (
     Size,
+    add_titles,
     dot_panels,
     has_interval,
     is_unsure,
     line_panels,
     panel_size,
-    titled,
 )
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.saving import save_chart
-from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
+from ui.charts.theme import CONFIG, PANEL_TITLE, altair, apply_theme, colours
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
@@ -70,10 +70,12 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
 
     drawn = _draw(curves, metric, colours(curves.labels), size, x)
     if several:
-        drawn = titled(drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()])
+        drawn = add_titles(
+            drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()]
+        )
     subtitle = [] if several else [f"{rows[0]['benchmark']}: {_population(rows)}"]
     alt = altair()
-    return themed(  # type: ignore[no-any-return]
+    return apply_theme(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
             title=alt.TitleParams(
                 title or _title(metric, curves.ks),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.building import data_of, framed, interval_dots, percents
+from ui.charts.building import data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colour_by, colours
@@ -53,7 +53,7 @@ def rate_dots(
         color=colour,
     )
     height = _ROW * len(rows) + _AROUND
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
     )
 
@@ -102,7 +102,7 @@ def cost_points(
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if any(shifts) else ""
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE
     )
 
@@ -154,6 +154,6 @@ def difference_chart(
     layers = interval_dots(
         alt.Chart(data_of(points)).encode(x=x), "difference", y, tooltip=tooltip, size=80, color=colour
     )
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rephraser.reviews.rates import GrowingRate
 from service.errors import InputError
 from ui.charts.building import data_of, percents
-from ui.charts.theme import PALETTE, altair, themed
+from ui.charts.theme import PALETTE, altair, apply_theme
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -69,4 +69,4 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )
     layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return themed(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]
+    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.tables import Row, Rows, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair, colour_by
 
@@ -77,7 +77,7 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
     subtitle = "share of questions by the outcome of their joint group"
     if window > 1:
         subtitle += f"; one bar per {window} steps"
-    return framed(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
+    return frame_chart(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _stacked(bar: Sequence[Row], chosen: int | None) -> list[Row]:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ui.charts.building import data_of, framed, percents
+from ui.charts.building import data_of, frame_chart, percents
 from ui.charts.drawing.axes import count_axis
 from ui.charts.drawing.tables import Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by
@@ -107,7 +107,7 @@ def stacked_bars(
         )
     )
     legend_height = _LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(bars, ends),
         title,
         subtitle,

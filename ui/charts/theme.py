@@ -22,7 +22,7 @@ TEXT_SIZE, LINE_HEIGHT = 11, 13
 """Font size of labels, in pixels."""
 
 CONFIG: dict[str, Any] = {
-    "background": "white",  # the only place for this word: `in_dark` looks for it
+    "background": "white",  # the only place for this word: `darken` looks for it
     "font": FONT,
     "padding": 12,
     "view": {"stroke": None},
@@ -80,7 +80,7 @@ def altair() -> Any:
     return package
 
 
-def themed(chart: Any) -> Any:
+def apply_theme(chart: Any) -> Any:
     """Return the finished chart in the project's theme; it can no longer be part of another chart."""
     return chart.configure(**CONFIG)
 
@@ -96,16 +96,16 @@ _DARK: dict[str, str] = {
 }
 
 
-def in_dark(spec: Any) -> Any:
+def darken(spec: Any) -> Any:
     """Return a finished chart's specification (`chart.to_dict()`) for the dark background.
 
     Every colour of the light theme is replaced by its dark partner; data and other colours stay. The argument
     is not changed.
     """
     if isinstance(spec, dict):
-        return {key: value if key in ("data", "datasets") else in_dark(value) for key, value in spec.items()}
+        return {key: value if key in ("data", "datasets") else darken(value) for key, value in spec.items()}
     if isinstance(spec, list):
-        return [in_dark(value) for value in spec]
+        return [darken(value) for value in spec]
     return _DARK.get(spec, spec) if isinstance(spec, str) else spec
 
 

@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.axes import share_axis, share_ticks
 from ui.charts.drawing.tables import Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by, colours
@@ -140,7 +140,7 @@ def step_chart(
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
     if predicted:
         subtitle.append("dashed: forecast, 95% interval")
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x"
     )
 
@@ -150,7 +150,7 @@ def window_for(steps: int, asked: int = 0) -> int:
     return max(1, asked, -(-steps // MOST_POINTS))
 
 
-def averaged(
+def window_means(
     steps: Sequence[int], values: Sequence[float | None], window: int
 ) -> list[tuple[float, float | None]]:
     """Return (step, mean) of each window of `window` steps; steps without a value do not count.

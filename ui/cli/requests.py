@@ -149,9 +149,7 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
 
     account = read_account(session, run.id)
     if max_usd is None and account.max_usd is not None:
-        output.note(
-            f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent"
-        )
+        output.note(f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent")
         return account.max_usd
     if account.max_usd not in (None, max_usd):
         output.note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")

@@ -30,14 +30,14 @@ def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> Non
     from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
-    from ui.charts.theme import in_dark
+    from ui.charts.theme import darken
     from ui.demo_report.findings import read_findings
     from ui.demo_report.page import demo_document
 
     document = demo_document(plan, read_findings(plan), steps)
     specs = {picture.name: dict(picture.spec) for picture in document.pictures}
     light = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
-    dark = {name: draw(in_dark(spec), ".svg").decode() for name, spec in specs.items()}
+    dark = {name: draw(darken(spec), ".svg").decode() for name, spec in specs.items()}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()

@@ -16,7 +16,7 @@ STEPS = 5
 
 
 @dataclass(frozen=True)
-class Seen:
+class FirstSteps:
     """A group's share without a gradient: forecast, and in the first steps of a training.
 
     `low` and `high` are the exact 95% interval of `equal` of `groups`.
@@ -35,7 +35,7 @@ class Seen:
         return self.low > self.foreseen.high or self.high < self.foreseen.low
 
 
-def seen(plan: DemoPlan, findings: Findings) -> list[Seen]:
+def compare_first_steps(plan: DemoPlan, findings: Findings) -> list[FirstSteps]:
     """Return the first seed's trainings whose groups have a forecast."""
     by_name = {row.shape.name: row for row in findings.forecast}
     rows = []
@@ -48,11 +48,11 @@ def seen(plan: DemoPlan, findings: Findings) -> list[Seen]:
         groups = plan.size.questions_a_step * len(shares)
         equal = round(plan.size.questions_a_step * sum(shares))
         low, high = exact_interval(equal, groups)
-        rows.append(Seen(row, training.name, equal, groups, low, high))
+        rows.append(FirstSteps(row, training.name, equal, groups, low, high))
     return rows
 
 
-def blocks(rows: Sequence[Seen]) -> list[Block]:
+def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
     """Return the table, and a comment on missed forecasts."""
     table = Table(
         ("group", "foreseen", "training", "its first groups"),

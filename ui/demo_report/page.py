@@ -143,7 +143,7 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
             ),
         ),
     ]
-    seen = first_steps.seen(plan, findings)
+    seen = first_steps.compare_first_steps(plan, findings)
     if seen:
         blocks += first_steps.blocks(seen)
     return [

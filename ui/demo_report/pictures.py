@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.drawing.panels import dot_panels, line_panels, panel_size, titled
-from ui.charts.theme import altair, colours, themed
+from ui.charts.drawing.panels import add_titles, dot_panels, line_panels, panel_size
+from ui.charts.theme import altair, apply_theme, colours
 
 if TYPE_CHECKING:
     from ui.demo_report.findings import Trained
@@ -41,7 +41,7 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
 
     drawn = line_panels(panels, palette, size, at="responses", x=x, y_title="share", tooltip=tooltip)
     chart = alt.concat(
-        *titled(drawn, [title for _, title in wanted], ["" for _ in wanted]),
+        *add_titles(drawn, [title for _, title in wanted], ["" for _ in wanted]),
         columns=size.columns,
         spacing=28,
     ).properties(
@@ -51,7 +51,7 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
             "single step",
         )
     )
-    return dict(themed(chart).to_dict())
+    return dict(apply_theme(chart).to_dict())
 
 
 def _windows(label: str, trained: "Trained", metric: str) -> list[dict[str, Any]]:
@@ -93,4 +93,4 @@ def share_chart(
     ]
     drawn = dot_panels([drawn_rows], palette, panel_size(1), x_title=x_title, tooltip=tooltip)
     chart = alt.concat(*drawn).properties(title=alt.TitleParams(title, subtitle=subtitle))
-    return dict(themed(chart).to_dict())
+    return dict(apply_theme(chart).to_dict())

@@ -40,7 +40,7 @@ def end_labels(
     alt = altair()
     labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]
     heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
-    places = spread([value for _, _, value in ends], heights, *room)
+    places = spread_labels([value for _, _, value in ends], heights, *room)
     rightmost = max(last for _, last, _ in ends)
     rows = [
         {
@@ -76,7 +76,7 @@ def end_labels(
     return [leaders, names] if moved else [names]
 
 
-def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
     """Return positions for the centres of labels: no overlap, same order, least squared moves.
 
     After subtracting the height that labels take from the first one's centre, "no overlap" becomes "not

@@ -192,7 +192,7 @@ def dot_panels(
     return drawn
 
 
-def titled(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
+def add_titles(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
     """Return the panels with their own titles."""
     alt = altair()
     return [

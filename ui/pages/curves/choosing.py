@@ -23,8 +23,8 @@ INTERVAL_QUESTIONS = {
     "new-problems": "Expected scores on other problems like these",
     "same-problems": "Expected scores on exactly these problems",
 }
-USUAL_METHODS = 6
-OF_A_POINT = ("problem", "after", "which")
+DEFAULT_METHODS = 6
+POINT_PARAMETERS = ("problem", "after", "which")
 """Parameters to reset when another point is chosen."""
 
 
@@ -72,7 +72,7 @@ class Choice:
 read_methods = cached(method_choices)
 
 
-def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
+def sampled_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
     """Return all runs with samples by method and benchmark; further runs under their own name."""
     runs: dict[str, dict[str, RunOverview]] = {}
     for method in evaluated:
@@ -89,7 +89,7 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
     graded = {run.run.id for method in evaluated for run in method.runs}
     places = (
         (label, benchmark, run_id in graded)
-        for label, runs in drawn_runs(evaluated).items()
+        for label, runs in sampled_runs(evaluated).items()
         for benchmark, overview in runs.items()
         if overview.run.id == run_id
     )
@@ -103,11 +103,11 @@ def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[
     return tuple(colours_of(chosen, evaluated_methods(models, trainings), trainings).items())
 
 
-def usual_methods(ready: Sequence[str]) -> list[str]:
+def default_methods(ready: Sequence[str]) -> list[str]:
     """Return the methods shown at first: the oldest, usually the base model, and the newest ones."""
-    if len(ready) <= USUAL_METHODS:
+    if len(ready) <= DEFAULT_METHODS:
         return list(ready)
-    return [ready[0], *ready[len(ready) - USUAL_METHODS + 1 :]]
+    return [ready[0], *ready[len(ready) - DEFAULT_METHODS + 1 :]]
 
 
 def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
@@ -118,10 +118,10 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         "Methods",
         "run",
         list(ready),
-        usual_methods(list(ready)),
+        default_methods(list(ready)),
         most=len(PALETTE),
         placeholder="Choose methods to compare",
-        resets=["of", "against", "point", *OF_A_POINT],
+        resets=["of", "against", "point", *POINT_PARAMETERS],
         pinned=True,
     )
     note_absent("run", list(ready), "graded evaluation of", "the methods above")
@@ -133,7 +133,7 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
     with layout.row():
         metric, interval, on = _settings(benchmarks)
-        say_not_ready(evaluated)
+        show_ungraded(evaluated)
     labels = [method.label for method in methods]
     return Choice(methods, tuple(on), metric, interval, palette_of(evaluated, labels))
 
@@ -172,7 +172,7 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
 def choose_pair(
     labels: Sequence[str],
     others_of: Callable[[str], Sequence[str]],
-    usual_of: Callable[[str, Sequence[str]], str],
+    default_of: Callable[[str, Sequence[str]], str],
     resets: Sequence[str] = (),
 ) -> tuple[str, str]:
     """Show the choice of two methods, side by side, and return them.
@@ -185,12 +185,12 @@ def choose_pair(
     first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200, resets=resets)
     others = others_of(first)
     second = choose(
-        st.selectbox, "against", "against", others, usual_of(first, others), width=200, resets=resets
+        st.selectbox, "against", "against", others, default_of(first, others), width=200, resets=resets
     )
     return first, second
 
 
-def say_not_ready(evaluated: Sequence[MethodChoice]) -> None:
+def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:
     """List the ungraded runs with the commands that grade them."""
     names = [overview.run.name for method in evaluated for overview in method.not_ready]
     if names:

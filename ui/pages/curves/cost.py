@@ -10,19 +10,19 @@ from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
 from ui.charts.intervals import cost_points
 from ui.pages.curves.choosing import Choice
-from ui.pages.curves.data import Reported
+from ui.pages.curves.data import PageReport
 from ui.pages.state import settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.choices import choose
 
 UNITS = ("responses", "tokens")
 
 
 @dataclass(frozen=True)
-class Drawn:
+class TrainingCost:
     """Training cost of a model, up to `step` of the training run `train_run`.
 
     The model that trainings started from has no cost, at step 0.
@@ -35,7 +35,7 @@ class Drawn:
 
 
 @cached
-def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
+def training_costs(session: Session, models: tuple[str, ...]) -> dict[str, TrainingCost]:
     """Return the cost of each model that is a checkpoint or the start of an imported training run."""
     trained = list_train_runs(session)
     runs = {training.run.name: training.run.id for training in trained}
@@ -51,7 +51,7 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
         if checkpoint is None:
             start = next((run for path, run in starts.items() if same_model(model, path)), None)
             if start is not None:
-                drawn[model] = Drawn(start, 0, 0, 0)
+                drawn[model] = TrainingCost(start, 0, 0, 0)
             continue
         name, step = checkpoint
         if name not in steps:
@@ -59,7 +59,7 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
         until = [total for total in steps[name] if total.step <= step]
         last = max(until, key=lambda total: total.step, default=None)
         if last is not None:
-            drawn[model] = Drawn(name, step, last.responses, last.tokens)
+            drawn[model] = TrainingCost(name, step, last.responses, last.tokens)
     return drawn
 
 
@@ -73,7 +73,7 @@ def same_model(first: str, second: str) -> bool:
     return short == long or (len(short) > 1 and long[-len(short) :] == short)
 
 
-def show_cost(choice: Choice, report: Reported) -> None:
+def show_cost(choice: Choice, report: PageReport) -> None:
     """Show the scores at the table's k against responses or tokens."""
     models = {
         run.run.spec["model"]: method.label
@@ -81,7 +81,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
         for run in method.runs
         if run.benchmark in choice.benchmarks
     }
-    drawn = drawn_for(tuple(models))
+    drawn = training_costs(tuple(models))
     rows = cost_rows(report, drawn)
     missing = sorted({label for model, label in models.items() if model not in drawn})
     if missing:
@@ -106,7 +106,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
         mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
             show_chart(
-                kept_chart(
+                cached_chart(
                     cost_points,
                     mine,
                     title=name,
@@ -120,7 +120,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
             )
 
 
-def cost_rows(report: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
+def cost_rows(report: PageReport, drawn: dict[str, TrainingCost]) -> list[dict[str, Any]]:
     """Return the scores at the report's k of the models with a known cost."""
     return [
         {

@@ -9,10 +9,10 @@ from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import Choice, choose_pair
-from ui.pages.curves.data import compared
+from ui.pages.curves.data import load_comparison
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 _FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p_holm")
@@ -32,7 +32,7 @@ def show_differences(choice: Choice) -> None:
             choice.shares,
             lambda first, others: max(others, key=lambda label: _shared(choice, first, label)),
         )
-    comparison, why = compared(choice.references_of(first), choice.references_of(second))
+    comparison, why = load_comparison(choice.references_of(first), choice.references_of(second))
     if comparison is None:
         layout.error_box(f"{first} and {second} cannot be compared.", why)
         return
@@ -51,7 +51,7 @@ def show_differences(choice: Choice) -> None:
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
             show_chart(
-                kept_chart(
+                cached_chart(
                     difference_chart,
                     mine,
                     title=part.benchmark,

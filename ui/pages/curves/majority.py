@@ -11,7 +11,7 @@ from evaluator.reports.methods import Entry
 from evaluator.reports.report import Majority, curve_ks
 from evaluator.reports.scores import MAJ_AT_K, Score, score_majority
 from ui.pages.curves.choosing import Choice
-from ui.pages.curves.data import Reported, make_report
+from ui.pages.curves.data import PageReport, make_report
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading
 from ui.pages.state.results import Results
@@ -22,7 +22,7 @@ MOST_K = 64
 _kept = Results(8 * 2**20)
 
 
-def reported_majority(choice: Choice) -> Reported | None:
+def majority_report(choice: Choice) -> PageReport | None:
     """Return the report of maj@k, or offer to compute it and return None."""
     key = (str(settings.current().database), choice.references, choice.palette, _state(choice))
     if not links.flag("made") and not _kept.has(key):
@@ -50,7 +50,7 @@ def _state(choice: Choice) -> str:
     )
 
 
-def _make(choice: Choice) -> Reported:
+def _make(choice: Choice) -> PageReport:
     fewest = min(
         run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
     )

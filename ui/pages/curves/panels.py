@@ -5,8 +5,8 @@ from typing import Any
 import streamlit as st
 
 from ui.charts.eval_curves import MEANINGS, POINT
-from ui.pages.curves.choosing import OF_A_POINT, Choice
-from ui.pages.curves.data import Reported, tabled
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
+from ui.pages.curves.data import PageReport, load_document
 from ui.pages.state import links
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
@@ -16,7 +16,7 @@ from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import download
 
 
-def show_panels(choice: Choice, report: Reported) -> None:
+def show_panels(choice: Choice, report: PageReport) -> None:
     """Show the charts; a click on a point writes it into the address."""
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
     st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
@@ -46,7 +46,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
     if against == label:
         values["against"] = None
-    links.set_query(**values, **dict.fromkeys(OF_A_POINT))
+    links.set_query(**values, **dict.fromkeys(POINT_PARAMETERS))
     st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
 
 
@@ -59,28 +59,28 @@ def picked(state: Any) -> tuple[str, int] | None:
         return None
 
 
-def show_report(choice: Choice, report: Reported) -> None:
+def show_report(choice: Choice, report: PageReport) -> None:
     """Show the report at a chosen k as a document, and a download of its values at full precision."""
     if report.document is None:
         return
     document, rows = report.document, report.records
     if choice.metric != "maj@k" and (k := _chosen_k(report)) != report.k:
-        document, rows = tabled(choice.references, choice.metric, choice.interval, k)
+        document, rows = load_document(choice.references, choice.metric, choice.interval, k)
     show_document(document, "report")
     download("report", list(rows), key="report-csv", label="CSV, full precision")
 
 
-def _chosen_k(report: Reported) -> int:
+def _chosen_k(report: PageReport) -> int:
     curves: dict[tuple[str, str], set[int]] = {}
     for row in report.curves:
         curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
     ks = sorted(set.intersection(*curves.values()))
-    k: int = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
+    k: int = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
     note_absent("k", ks, "table at k =", f"k = {k}")
     return k
 
 
-def show_sources(report: Reported) -> None:
+def show_sources(report: PageReport) -> None:
     """Show where the answers for the scores were found, with explanations."""
     if report.sources is None:
         return

@@ -14,7 +14,7 @@ from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 
@@ -104,7 +104,7 @@ def show_holdings(holdings: Holdings) -> None:
                 {"name": strategy, "part": status, "count": count}
                 for strategy, status, count in holdings.verdicts
             ]
-            chart = kept_chart(
+            chart = cached_chart(
                 stacked_bars,
                 rows,
                 title="Candidates by strategy and verdict",

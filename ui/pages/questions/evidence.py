@@ -68,7 +68,7 @@ def reasons(card: NeighborCard) -> None:
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
     if card.standing.posterior is not None:
-        words.append(f"posterior of the same problem {posterior_in_words(card.standing.posterior)}")
+        words.append(f"posterior of the same problem {posterior_text(card.standing.posterior)}")
     words.append(successes(card))
     if any(words):
         st.caption(escaped(" · ".join(filter(None, words))))
@@ -94,7 +94,7 @@ def _finding(finding: FoundFinding) -> str:
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
 
-def posterior_in_words(value: float | None) -> str:
+def posterior_text(value: float | None) -> str:
     """Return a posterior as text that never claims certainty."""
     if value is None:
         return "none"
@@ -137,7 +137,7 @@ def _numbers(card: NeighborCard) -> None:
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.standing.final else "no: more answers may follow"),
-        ("posterior of the same problem", posterior_in_words(card.standing.posterior)),
+        ("posterior of the same problem", posterior_text(card.standing.posterior)),
         ("log Bayes factor (nats)", _number(compared.log_bayes_factor)),
         ("shared answers", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),

@@ -114,7 +114,7 @@ def show() -> None:
                 else:
                     _select(name, label, unset, known[name])
     show_active(list(FOLDED), PLACES)
-    say_absent(NAMES)
+    warn_absent(NAMES)
 
 
 def _select(
@@ -140,11 +140,11 @@ def _select_finding(label: str, unset: str) -> None:
     if chosen and chosen not in names:
         names.append(chosen)
 
-    def in_words(name: str) -> str:
+    def label(name: str) -> str:
         words = name.replace("_", " ")
         return f"{words} ({counts[name]:,})" if name in counts else words
 
-    _select("finding", label, unset, names, in_words)
+    _select("finding", label, unset, names, label)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
@@ -168,7 +168,7 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
             )
 
 
-def say_absent(names: Sequence[str]) -> None:
+def warn_absent(names: Sequence[str]) -> None:
     """Warn about filters whose value is not in the database."""
     asked = {name: links.unknown_value(name, values) for name, values in choices().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]

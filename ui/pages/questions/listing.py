@@ -17,7 +17,7 @@ from service.errors import TagrpoError
 from ui.pages.questions import filters
 from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.text.markup import beginning, escaped, safe_md
+from ui.pages.text.markup import cut_text, escaped, safe_md
 from ui.pages.widgets import layout, tables
 from ui.pages.widgets.beginnings import no_questions
 from ui.pages.widgets.pager import pager
@@ -86,7 +86,7 @@ def _row(listed: ListedQuestion) -> None:
 
 def _short(text: str) -> str:
     """Return the start of a question, with formulas drawn."""
-    return safe_md(text if len(text) <= TEXT_SHOWN else beginning(text, TEXT_SHOWN))
+    return safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN))
 
 
 def _about(listed: ListedQuestion) -> str:

@@ -12,7 +12,7 @@ from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
-from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
+from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.answers import has_answers, show_answers
@@ -115,7 +115,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
     known = choices()["neighbors"]
     members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
     show_active(NARROWING, ("nafter", *evidence.OPENED))
-    say_absent(NARROWING)
+    warn_absent(NARROWING)
     statuses = ["all", *STATUSES, PENDING]
     usual = links.choice("verdict", statuses, "all") if not candidate else "all"
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):

@@ -76,7 +76,7 @@ def choose_queue() -> Choice | None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bind("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
         )
     note_absent("run", list(runs), "run with neighbors", chosen.run)
     note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
@@ -138,6 +138,6 @@ def describe(audit: AuditHeader) -> str:
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
-def usual_reviewer() -> str:
+def default_reviewer() -> str:
     """Return the reviewer's name set by the server's user; the login name would be the same for everyone."""
     return os.environ.get("TAGRPO_REVIEWER", "").strip()

@@ -26,7 +26,7 @@ from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
-from ui.pages.review.keys import DECIDING, LOOKING, Queue, read_events
+from ui.pages.review.keys import READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
@@ -81,7 +81,7 @@ def decide(choice: Choice) -> None:
     client, events = read_events((st.session_state.get(name) or {}).get("keys"))
     error = ""
     try:
-        queue.hear(client, events, _store)
+        queue.handle_keys(client, events, _store)
     except TagrpoError as problem:
         error = str(problem)
     if not queue.order:
@@ -111,7 +111,7 @@ def decide(choice: Choice) -> None:
                 "heard": queue.heard,
                 "refused": queue.refused,
                 "marks": {id: queue.marks[id] for id in window if id in queue.marks},
-                "writes": queue.keys is DECIDING,
+                "writes": queue.keys is REVIEW_KEYS,
                 "error": error,
                 "keys": [
                     {"letter": key.letter, "label": key.label, "act": key.act, "reason": key.reason}
@@ -120,8 +120,8 @@ def decide(choice: Choice) -> None:
             },
             on_keys_change=lambda: None,
         )
-    if queue.keys is DECIDING and queue.current in opened.items:
-        show_mending(choice, opened.items[queue.current])
+    if queue.keys is REVIEW_KEYS and queue.current in opened.items:
+        show_edit_form(choice, opened.items[queue.current])
 
 
 def _opened(choice: Choice) -> Opened:
@@ -130,7 +130,7 @@ def _opened(choice: Choice) -> Opened:
         return kept
     with reading() as session:
         order, before = _read_queue(session, choice)
-    keys = DECIDING if settings.current().review else LOOKING
+    keys = REVIEW_KEYS if settings.current().review else READ_ONLY_KEYS
     queue = Queue(order, choice.reviewer, choice.audit_id, keys)
     opened = Opened(choice, queue, secrets.token_hex(8), before)
     st.session_state[_OPENED] = opened
@@ -154,7 +154,7 @@ def _read_queue(session: Session, choice: Choice) -> tuple[list[str], ReviewProg
     return order, run_progress(session, choice.run_id, choice.reviewer)
 
 
-def again() -> None:
+def reopen() -> None:
     """Open the queue again: skipped candidates return, and new ones are added."""
     st.session_state.pop(_OPENED, None)
 
@@ -222,7 +222,7 @@ def _provenance(card: NeighborCard) -> None:
 
 def _progress(opened: Opened) -> str:
     queue, before = opened.queue, opened.before
-    if queue.keys is LOOKING:
+    if queue.keys is READ_ONLY_KEYS:
         return escaped(f"{len(queue.order):,} candidates, in the order of a review")
     accepted, rejected = queue.count("accepted"), queue.count("rejected")
     decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
@@ -243,7 +243,7 @@ def _nothing(opened: Opened) -> None:
             f"No {', '.join(choice.statuses)} candidate of {choice.run} is waiting for "
             f"{choice.reviewer or 'a reviewer'}. Choose another status or run above.",
         )
-    st.button("Refresh", icon=":material/refresh:", on_click=again)
+    st.button("Refresh", icon=":material/refresh:", on_click=reopen)
 
 
 def _end(opened: Opened) -> None:
@@ -251,15 +251,15 @@ def _end(opened: Opened) -> None:
     skipped = queue.count("skipped")
     with st.container(border=True, gap="small"):
         st.markdown("**That was the last one.**")
-        if queue.keys is DECIDING:
+        if queue.keys is REVIEW_KEYS:
             st.markdown(
                 escaped(
                     f"{queue.count('accepted'):,} accepted, {queue.count('rejected'):,} rejected, "
                     f"{skipped:,} skipped. All decisions are stored."
                 )
             )
-        label = "Review skipped candidates" if skipped and queue.keys is DECIDING else "Start again"
-        st.button(escaped(label), icon=":material/refresh:", on_click=again)
+        label = "Review skipped candidates" if skipped and queue.keys is REVIEW_KEYS else "Start again"
+        st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
 
 
 @cache
@@ -268,7 +268,7 @@ def _component() -> Any:
     return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)
 
 
-def show_mending(choice: Choice, item: ReviewItem) -> None:
+def show_edit_form(choice: Choice, item: ReviewItem) -> None:
     """Show a field with the candidate's text, and store an edit as another candidate."""
     outcome = st.session_state.pop(_MENDED, None)
     with st.expander("Edit the text", icon=":material/edit:", expanded=outcome is not None):
@@ -286,10 +286,10 @@ def show_mending(choice: Choice, item: ReviewItem) -> None:
             key=key,
             height=_FIELD_HEIGHT,
         )
-        st.button("Store as a new candidate", on_click=_store_mended, args=(choice, item.candidate_id, key))
+        st.button("Store as a new candidate", on_click=_store_edit, args=(choice, item.candidate_id, key))
 
 
-def _store_mended(choice: Choice, candidate_id: str, key: str) -> None:
+def _store_edit(choice: Choice, candidate_id: str, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     try:
         with review_writer() as session:

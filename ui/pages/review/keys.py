@@ -30,7 +30,7 @@ class Key:
     reason: str = ""
 
 
-DECIDING = (
+REVIEW_KEYS = (
     Key("A", "Accept", "accept"),
     Key("N", "Note", "accept in words", "accept with a comment"),
     Key("D", "Other answer", "reject", "a different problem: its answer differs"),
@@ -44,7 +44,7 @@ DECIDING = (
 )
 """Keys if decisions can be stored."""
 
-LOOKING = (Key("S", "Next", "skip"), Key("U", "Back", "undo"))
+READ_ONLY_KEYS = (Key("S", "Next", "skip"), Key("U", "Back", "undo"))
 """Keys on read-only pages."""
 
 MAX_REASON = 500
@@ -97,7 +97,7 @@ class Queue:
         """Return how many items have this mark."""
         return sum(given == mark for given in self.marks.values())
 
-    def hear(
+    def handle_keys(
         self,
         client: str,
         events: Sequence[Event],

@@ -29,7 +29,7 @@ from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
 LISTED = 25
@@ -133,7 +133,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
     """Draw the false-accept rate over the reviews, and the share rejected per verdict."""
     if growing:
-        chart = kept_chart(false_accept_chart, growing)
+        chart = cached_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
     else:
         layout.empty_state(

@@ -15,7 +15,7 @@ from service.web.listening import is_loopback
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-def allowed_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
+def server_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
     """Return the names and addresses under which clients may reach a server on `host`."""
     names = {*LOOPBACK_NAMES, *more, host}
     if not is_loopback(host):

@@ -148,13 +148,13 @@ MODULES = (
 )
 
 
-def warm(folder: Path) -> None:
+def preload(folder: Path) -> None:
     """Import what the page scripts in a folder import; on a failure, the page reports it later.
 
     Everything loaded by then stays for the lifetime of the server. Streamlit collects garbage after every
     script run, which blocks all threads for 100 ms if it scans all modules, so these are excluded.
     """
-    for name in (*MODULES, *imported(folder)):
+    for name in (*MODULES, *imported_modules(folder)):
         try:
             importlib.import_module(name)
         except ImportError:
@@ -163,7 +163,7 @@ def warm(folder: Path) -> None:
     gc.freeze()
 
 
-def imported(folder: Path) -> list[str]:
+def imported_modules(folder: Path) -> list[str]:
     """Return the modules that scripts import at the top, sorted."""
     names: set[str] = set()
     for path in folder.glob("*/view.py"):

@@ -18,7 +18,7 @@ from service.errors import InputError, PrerequisiteError, TagrpoError
 from service.web.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import TOKEN, Gate
-from ui.pages.server.headers import allowed_names, security_headers, streamlit_scripts
+from ui.pages.server.headers import security_headers, server_names, streamlit_scripts
 from ui.pages.server.signing_in import MIN_LENGTH, Password
 
 SCRIPT = Path(__file__).parent.parent / "app.py"
@@ -106,9 +106,9 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    from ui.pages.server.preloading import Assets, warm
+    from ui.pages.server.preloading import Assets, preload
 
-    names = allowed_names(address.host, address.more_names)
+    names = server_names(address.host, address.more_names)
     options = _options(address, names)
     load_config_options({name.replace(".", "_"): value for name, value in options.items()})
     check_options(options)
@@ -119,12 +119,12 @@ def serve(
         if not open_browser:
             yield
             return
-        with opening_page(address.url if lock is None else lock.opened(address.url)) as page:
+        with redirect_file(address.url if lock is None else lock.opened(address.url)) as page:
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
             yield
 
     keep_messages_out_of_the_log()
-    warm(script.parent)
+    preload(script.parent)
     app = App(
         script,
         lifespan=started,
@@ -158,7 +158,7 @@ def serve(
 
 
 @contextmanager
-def opening_page(url: str) -> Iterator[str]:
+def redirect_file(url: str) -> Iterator[str]:
     """Yield the address of a file, readable only by this user, that redirects to `url`.
 
     Every user of the machine can see the browser's arguments, so these must not contain the token.

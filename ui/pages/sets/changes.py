@@ -34,7 +34,7 @@ _COLUMNS = [
 ]
 
 
-def kept_counts(a_id: str, b_id: str) -> ChangeCounts:
+def cached_counts(a_id: str, b_id: str) -> ChangeCounts:
     """Return the number of changes, cached by the two ids, since versions never change."""
 
     def make() -> ChangeCounts:
@@ -44,7 +44,7 @@ def kept_counts(a_id: str, b_id: str) -> ChangeCounts:
     return _kept.get(("counts", a_id, b_id), make)
 
 
-def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
+def cached_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
     """Return a page of changes, and one row more if there is one; cached like the counts."""
 
     def make() -> list[Change]:
@@ -77,7 +77,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     )
     note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
-    counts = kept_counts(old.id, header.id)
+    counts = cached_counts(old.id, header.id)
     layout.numbers(
         [
             layout.Number("neighbors added", f"{counts.added:,}"),
@@ -110,7 +110,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         resets=["after", "neighbor"],
     )
     after = _key(links.text("after"))
-    page = kept_page(old.id, new.id, kind, after)
+    page = cached_page(old.id, new.id, kind, after)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("No more changes.")

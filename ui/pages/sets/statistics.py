@@ -16,7 +16,7 @@ from ui.pages.state.database import reading
 from ui.pages.state.results import Results
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 _kept = Results(max_bytes=4 * 2**20)
@@ -53,7 +53,7 @@ _WORDINGS = [
 ]
 
 
-def kept_wordings(set_id: str) -> Wordings:
+def cached_wordings(set_id: str) -> Wordings:
     """Return the wordings of a version, cached by its id, since it never changes."""
 
     def make() -> Wordings:
@@ -82,7 +82,7 @@ def show_statistics(header: SetHeader) -> None:
         _sizes(header)
     with right:
         _strategies(header)
-    _show_wordings(kept_wordings(header.id))
+    _show_wordings(cached_wordings(header.id))
 
 
 def _one_rate(rates: Sequence[AcceptRate]) -> None:
@@ -111,7 +111,7 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
             st.caption("No acceptance rates: the version was imported, or no answers were compared.")
         return
     show_chart(
-        kept_chart(
+        cached_chart(
             rate_dots,
             [rate_row(rate) for rate in drawn],
             title=f"Acceptance rate by {by}",
@@ -165,7 +165,7 @@ def _sizes(header: SetHeader) -> None:
         for size, count in sorted(sizes.items(), key=lambda entry: int(entry[0]))
     ]
     if rows:
-        chart = kept_chart(
+        chart = cached_chart(
             stacked_bars,
             rows,
             title="Questions by number of neighbors",
@@ -181,7 +181,7 @@ def _strategies(header: SetHeader) -> None:
         for strategy, count in header.counts["neighbors_by_strategy"].items()
     ]
     if rows:
-        chart = kept_chart(
+        chart = cached_chart(
             stacked_bars,
             rows,
             title="Neighbors by strategy",

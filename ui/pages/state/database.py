@@ -14,7 +14,7 @@ from service.database import Database, Place
 from service.database.engine import OUT_OF_UNRELEASED
 from service.errors import DatabaseError
 from ui.pages.state import settings
-from ui.pages.state.places import Condition, FileWatch, ServerWatch, adding_reviews_only, condition
+from ui.pages.state.places import Condition, FileWatch, ServerWatch, condition, restrict_to_reviews
 from ui.pages.state.results import Results
 from ui.pages.widgets import layout
 
@@ -106,7 +106,7 @@ def review_writer() -> Iterator[Session]:
     with (
         Database.open(current.database, create=False) as database,
         database.write() as session,
-        adding_reviews_only(session),
+        restrict_to_reviews(session),
     ):
         yield session
 

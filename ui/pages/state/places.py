@@ -114,7 +114,7 @@ class ServerWatch:
 
 
 @contextmanager
-def adding_reviews_only(session: Session) -> Iterator[None]:
+def restrict_to_reviews(session: Session) -> Iterator[None]:
     """Refuse all other writes of a session; triggers may count what is added."""
     connection = session.connection()
     file = connection.connection.driver_connection

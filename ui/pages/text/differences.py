@@ -162,11 +162,11 @@ def show_difference(difference: Difference, side: Literal["original", "neighbor"
         st.caption("Too long to compare word by word.")
         show_text(source, key)
     else:
-        st.markdown(marked(stretches))  # safe
+        st.markdown(mark_differences(stretches))  # safe
 
 
 @lru_cache(maxsize=512)
-def marked(stretches: tuple[Stretch, ...]) -> str:
+def mark_differences(stretches: tuple[Stretch, ...]) -> str:
     """Return one side as Markdown, with marks around escaped words and next to formulas and code."""
     parts: list[str] = []
     for stretch in stretches:

@@ -78,7 +78,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
         key: unique on the page.
         cut_at: characters shown at first.
     """
-    part = text if len(text) <= cut_at or wants_all(text, key) else beginning(text, cut_at)
+    part = text if len(text) <= cut_at or ask_for_all(text, key) else cut_text(text, cut_at)
     if len(part) > MARKDOWN_MAX:
         _plain(part)
     elif part.strip():
@@ -89,7 +89,7 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
 
 def show_text(text: str, key: str) -> None:
     """Show text literally, without formulas, for reading and copying; a long one is cut at first."""
-    _plain(text if len(text) <= CUT_AT or wants_all(text, key) else text[:CUT_AT] + "…")
+    _plain(text if len(text) <= CUT_AT or ask_for_all(text, key) else text[:CUT_AT] + "…")
 
 
 def _plain(text: str) -> None:
@@ -103,12 +103,12 @@ def _plain(text: str) -> None:
         st.caption("(empty)")
 
 
-def wants_all(text: str, key: str) -> bool:
+def ask_for_all(text: str, key: str) -> bool:
     """Ask whether to show all of a long text."""
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 
 
-def beginning(text: str, at: int) -> str:
+def cut_text(text: str, at: int) -> str:
     """Return the start of a text, cut at the last end of a word or formula before `at`.
 
     If the text starts with a formula longer than that, part of it is shown as source.

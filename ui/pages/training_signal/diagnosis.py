@@ -96,7 +96,7 @@ def difficulty(runs: Sequence[Run]) -> None:
 
 
 def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
-    spec = charts.kept_chart(difficulty_chart, rows, title=title, page=True)
+    spec = charts.cached_chart(difficulty_chart, rows, title=title, page=True)
     # Streamlit would fit the title into the width of the square, and leave little of it.
     return {**spec, "autosize": {"type": "pad"}}
 
@@ -181,7 +181,7 @@ def diversity(runs: Sequence[Run]) -> None:
     made = tables(diagnosis)
     densities = made["diversity_densities"]
     if densities:
-        spec = charts.kept_chart(density_panel, densities, title=responses.words)
+        spec = charts.cached_chart(density_panel, densities, title=responses.words)
         charts.show_chart(spec, "tagrpo-diversity", "diversity-chart", rows=densities)
     else:
         st.caption("All questions have one distance, so there is no density to draw.")

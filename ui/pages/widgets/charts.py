@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui.charts import saving
 from ui.charts.building import build_spec
-from ui.charts.theme import in_dark
+from ui.charts.theme import darken
 from ui.pages.state.results import Results
 from ui.pages.widgets import tables
 
@@ -52,7 +52,7 @@ def show_chart(
         stretch: let a single-panel chart fill its width; False if its aspect ratio matters.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
-    drawn = _for_page(in_dark(spec) if st.context.theme.type == "dark" else spec)
+    drawn = _for_page(darken(spec) if st.context.theme.type == "dark" else spec)
     with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
         state = st.vega_lite_chart(
             spec=drawn,
@@ -66,7 +66,7 @@ def show_chart(
     return state
 
 
-def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
+def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
     """Return the specification of a chart of `ui.charts`, cached by its rows.
 
     Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.

@@ -53,7 +53,7 @@ def show_pictures(ids: Sequence[str]) -> None:
             if header.size > MOST_BYTES or header.width * header.height > MOST_PIXELS:
                 st.caption(escaped(f"{words}, too large to show here"))
                 continue
-            width = shown_width(header.width, header.height)
+            width = picture_width(header.width, header.height)
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
                 st.image(_data(header.id), width=width)
                 st.caption(escaped(words))
@@ -61,6 +61,6 @@ def show_pictures(ids: Sequence[str]) -> None:
         st.caption(escaped(f"and {len(ids) - len(headers)} more images"))
 
 
-def shown_width(width: int, height: int) -> int:
+def picture_width(width: int, height: int) -> int:
     """Return the width of a picture on the page, in pixels."""
     return max(1, int(width * min(1, SIDE / width, SIDE / height)))

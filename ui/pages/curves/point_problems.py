@@ -9,8 +9,8 @@ from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
 from service.errors import InputError
-from ui.pages.curves.choosing import OF_A_POINT, Choice, choose_pair
-from ui.pages.curves.data import contrasted, texts_of
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice, choose_pair
+from ui.pages.curves.data import load_contrasts, texts_of
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
@@ -24,7 +24,7 @@ WHICH: tuple[Which, ...] = get_args(Which)
 
 
 @links.fragment
-def show_behind(choice: Choice, usual_k: int) -> None:
+def show_point_problems(choice: Choice, usual_k: int) -> None:
     """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
     layout.section("Problems at a point", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:
@@ -40,7 +40,7 @@ def show_behind(choice: Choice, usual_k: int) -> None:
         st.caption("Choose two different methods.")
         return
     sides = Side(first, runs[0].run.id), Side(second, runs[1].run.id)
-    contrasts = contrasted(sides[0].run_id, sides[1].run_id, k)
+    contrasts = load_contrasts(sides[0].run_id, sides[1].run_id, k)
     _notes(contrasts, first, second)
     if contrasts.problems:
         _list(contrasts, sides, is_secret(benchmark))
@@ -59,20 +59,23 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | 
     with layout.row():
         most_measured = max(names, key=lambda name: len(measured[name]))
         benchmark = choose(
-            st.selectbox, "Benchmark", "point", names, most_measured, width=200, resets=OF_A_POINT
+            st.selectbox, "Benchmark", "point", names, most_measured, width=200, resets=POINT_PARAMETERS
         )
         labels = measured[benchmark]
 
-        def usual_second(_first: str, others: Sequence[str]) -> str:
+        def default_second(_first: str, others: Sequence[str]) -> str:
             enough = [label for label in others if _samples(choice, label, benchmark) >= asked]
             return (enough or others)[0]
 
         pair = choose_pair(
-            labels, lambda first: [label for label in labels if label != first], usual_second, OF_A_POINT
+            labels,
+            lambda first: [label for label in labels if label != first],
+            default_second,
+            POINT_PARAMETERS,
         )
         most = min(_samples(choice, label, benchmark) for label in pair)
         ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
-        k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=OF_A_POINT)
+        k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=POINT_PARAMETERS)
     if asked > most:
         fewer = min(pair, key=lambda label: _samples(choice, label, benchmark))
         st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
