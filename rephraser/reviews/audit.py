@@ -191,11 +191,11 @@ def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) ->
 
 
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
-    """Return an audit and its rates as one JSON object; members stand in the order of review.
+    """Return an audit and its rates as one JSON object; members are in the order of review.
 
-    Their verdicts, and which groups are broken, are left out until the audit is complete: whoever prints it
-    may still have to review. An audit of groups holds accepted candidates alone, so it has no strata, and
-    neighbors of a question may err alike, so theirs is a count without an interval.
+    Verdicts, and which groups are broken, are left out until the audit is complete, since the reader may
+    still have to review. An audit of groups contains only accepted candidates, so it has no strata. Errors
+    within a question may be correlated, so its rate of neighbors has no interval.
     """
     members = [asdict(member) for member in audit.members]
     record = asdict(rates)

@@ -1,4 +1,4 @@
-"""Mending a candidate's text: a new candidate of the same run that knows which one it was made from."""
+"""Edit a candidate's text: add a new candidate of the same run, linked to its origin."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,15 @@ from service.questions.tables import QuestionRow
 from service.runs.store import Run, find_run
 
 MENDER = "human"
-"""The proposer of mended candidates."""
+"""Proposer name of edited candidates."""
 
 _FIRST_PLACE = 1_000_000_000
-"""Places from here on are those of mended candidates: behind all that a run proposes itself."""
+"""Ordinals from here on belong to edited candidates, after all that a run proposes itself."""
 
 
 @dataclass(frozen=True)
 class Mended:
-    """A mended candidate and the run that is to check and judge it."""
+    """An edited candidate and the run that checks and judges it."""
 
     candidate_id: str
     origin_id: str
@@ -33,17 +33,17 @@ class Mended:
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
 ) -> Mended:
-    """Store another text for a candidate as a candidate of its own; the old one stays as it is.
+    """Store another text for a candidate as a new candidate; the old one stays unchanged.
 
-    It takes the old one's strategy, model and round, and fills its slot in the run where it is accepted. The
-    run has neither checked nor judged it yet: going on with the run does.
+    It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted.
+    Resuming the run checks and judges it.
 
     Args:
-        run: name or id of the run that the new candidate is of; not needed where only one has the old one.
+        run: name or id of the new candidate's run; optional if only one run has the old one.
 
     Raises:
         NotFoundError: no such candidate, or not in this run.
-        InputError: no name, no text, a text that the run has already or that is the question's, or several
+        InputError: no name, no text, a text that equals the question or a candidate of the run, or several
             runs have the candidate and none is named.
     """
     if not reviewer.strip():

@@ -1,4 +1,4 @@
-"""Decisions as a file: the blind sheet of an audit, and files of decisions read back. JSON Lines."""
+"""Decisions as JSON Lines files: the blind sheet of an audit, and files of decisions read back."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ WORDS: dict[str, DecisionWord] = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A file of decisions, read whole; `blank` counts rows without a decision."""
+    """A complete file of decisions; `blank` counts rows without a decision."""
 
     decisions: tuple[Decision, ...]
     blank: int
@@ -34,12 +34,12 @@ class Sheet:
 def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     """Write the blind sheet of an audit, in its order, and return the number of rows.
 
-    One row a candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold), `candidate_text`, and
-    `decision` and `reason`, empty, to be filled in; in an audit of groups also `group`, the same number for
-    all neighbors of a question. Nothing tells the verdict, model or strategy.
+    One row per candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold answer),
+    `candidate_text`, and empty `decision` and `reason` to fill in; in an audit of groups also `group`, the
+    same number for all neighbors of a question. Verdict, model and strategy are left out.
 
     Raises:
-        InputError: the file exists already (it may be filled in), or cannot be written.
+        InputError: the file already exists (it may be filled in), or cannot be written.
     """
     rows = []
     groups: dict[tuple[str, str], int] = {}
@@ -52,7 +52,7 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
 
 
 def blank_row(item: ReviewItem) -> dict[str, Any]:
-    """Return a candidate beside its question, its decision to be filled in."""
+    """Return a row with a candidate, its question and an empty decision."""
     return {
         "candidate": item.candidate_id,
         "question": item.question,
@@ -67,7 +67,7 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a sheet to a new file.
 
     Raises:
-        InputError: the file exists already (it may be filled in), or cannot be written.
+        InputError: the file already exists (it may be filled in), or cannot be written.
     """
     if path.exists():
         raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
@@ -78,13 +78,13 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
     """Read a file of decisions.
 
-    A row has `candidate` (an id or its unambiguous beginning), `decision` (accept or reject; empty: not
-    reviewed yet) and `reason`; it may have `reviewer` and `audit`, else the arguments hold. Other columns are
-    ignored. The same row twice is taken once.
+    A row has `candidate` (an id or its unambiguous start), `decision` (accept or reject; empty: not reviewed
+    yet) and `reason`; it may have `reviewer` and `audit`, otherwise the arguments apply. Other columns are
+    ignored. A repeated row counts once.
 
     Raises:
-        InputError: the file cannot be read, a row is not what it should be, two rows contradict each other,
-            or no row has a decision. The message names the line.
+        InputError: the file cannot be read, a row is invalid, two rows contradict each other, or no row has a
+            decision. The message names the line.
         NotFoundError: an unknown candidate; the message names the line.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}

@@ -1,9 +1,9 @@
-"""How much better "same problem" explains the answers than "another problem": a Bayes factor.
+"""The Bayes factor of "same problem" against "another problem".
 
-The factor has two parts. The gold part A compares a success rate near the original's (rephrasing may shift
-it, so the tie is loose) with one of a few percent, which is how often another problem's answers happen to hit
-the gold. The wrong part W compares wrong answers drawn from the original's mix, smoothed, with wrong answers
-drawn from nowhere in particular.
+The factor has two parts. The gold part A compares two success rates: one near the original's (a loose tie,
+since rephrasing may shift it), and one of a few percent, at which another problem's answers hit the gold
+answer by chance. The wrong part W compares wrong answers drawn from the original's smoothed mix with wrong
+answers drawn from no particular mix.
 """
 
 from collections.abc import Iterable
@@ -22,21 +22,21 @@ class BayesRule:
 
     Attributes:
         prior: probability of "same problem" before any answer; .5 is neutral, not the base rate.
-        flagged_prior: the same for a candidate whose structure speaks against it.
-        accept: accept from this posterior on.
+        flagged_prior: the same for a candidate that structural checks flag.
+        accept: accept from this posterior.
         reject: reject up to this posterior.
         original_samples: answers drawn once for the original.
-        looks: numbers of candidate answers at which a verdict may fall.
-        max_unparsed_share: with a larger share of unparsed answers on either side nothing is decided.
+        looks: numbers of candidate answers after which a verdict is possible.
+        max_unparsed_share: with a larger share of unparsed answers on either side, the verdict is undecided.
         gold_concentration: how tightly the candidate's success rate is tied to the original's.
-        chance_gold: rate at which another problem's answers hit the gold (g).
+        chance_gold: rate at which another problem's answers hit the gold answer (g).
         wrong_concentration: weight of the original's wrong answers as a prior for the candidate's.
         wrong_floor: share of W that no mix of wrong answers can take away (eta).
-        class_weight: prior weight of any one answer among all that could be given (q).
-        other_concentrations: the Dirichlet processes whose mean stands for "another problem".
+        class_weight: prior weight of any one answer among all possible ones (q).
+        other_concentrations: the Dirichlet processes whose mean represents "another problem".
 
     Raises:
-        InputError: for values outside their range.
+        InputError: values outside their range.
     """
 
     prior: float = 0.5
@@ -69,15 +69,15 @@ class BayesRule:
             raise InputError(f"Bayes rule: concentrations {positive} must be positive")
 
     def for_flagged(self) -> Self:
-        """Return the rule for a candidate whose structure speaks against it."""
+        """Return the rule for a flagged candidate."""
         return replace(self, prior=self.flagged_prior)
 
 
 def log_bayes_factor(counts: AnswerCounts, rule: BayesRule | None = None) -> float:
-    """Return log A + log W in nats: positive speaks for the same problem, negative for another one.
+    """Return log A + log W in nats: positive favors the same problem, negative another one.
 
-    Only parsed answers count. Without any for the candidate the factor is 0. Where the gold class is not
-    known, A is left out and all classes count as wrong ones. The value is finite for all counts.
+    Only parsed answers count. Without any for the candidate the factor is 0. If the gold class is unknown, A
+    is left out and all classes count as wrong ones. The value is finite for all counts.
 
         f   = (gold0 + 1/2) / (S0 + 1)
         A   = BetaBin(gold1; S1, 5f, 5(1-f)) / BetaBin(gold1; S1, g, 1-g)
@@ -99,7 +99,7 @@ def log_bayes_factor(counts: AnswerCounts, rule: BayesRule | None = None) -> flo
 
 
 def posterior(log_factor: float, prior: float) -> float:
-    """Return the probability of "same problem" after a Bayes factor given by its logarithm."""
+    """Return the probability of "same problem" given the logarithm of the Bayes factor."""
     log_odds = log_factor + log(prior) - log1p(-prior)
     if log_odds >= 0:
         return 1 / (1 + exp(-log_odds))

@@ -1,6 +1,6 @@
-"""From answer counts to a verdict with its reason, by a rule that is kept as plain data.
+"""A verdict with its reason, from answer counts and a rule that is stored as plain data.
 
-What structure says beside the answers makes a rule ask for more, and never decides alone.
+Findings of the structural checks only make a rule stricter; they never decide alone.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from service.hashing import Json
 Rule = OverlapRule | BayesRule
 RULES: dict[str, type[OverlapRule] | type[BayesRule]] = {"overlap": OverlapRule, "bayes": BayesRule}
 DEFAULT_RULE = OverlapRule()
-EVIDENCE = BayesRule()  # the constants of the Bayes factor shown beside an overlap verdict
+EVIDENCE = BayesRule()  # the constants of the Bayes factor shown next to an overlap verdict
 
 
 class Verdict(StrEnum):
@@ -30,11 +30,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Structure:
-    """What was found to differ between a candidate and its question.
+    """Structural differences between a candidate and its question.
 
     Attributes:
-        groups: groups of findings that speak against the candidate (numbers, formulas, premises, ...).
-        premises_dropped: a premise of the question was found to be dropped.
+        groups: groups of findings against the candidate (numbers, formulas, premises, ...).
+        premises_dropped: whether the premise check found a dropped premise.
     """
 
     groups: frozenset[str] = frozenset()
@@ -42,12 +42,12 @@ class Structure:
 
     @property
     def flagged(self) -> bool:
-        """Whether the verdict asks for more agreement."""
+        """Whether the verdict requires more agreement."""
         return bool(self.groups)
 
     @property
     def named(self) -> str:
-        """The groups in words."""
+        """The groups as text."""
         *others, last = sorted(self.groups)
         return f"{', '.join(others)} and {last}" if others else last
 
@@ -57,12 +57,12 @@ NOTHING_FOUND = Structure()
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with the numbers behind it.
+    """A verdict with its numbers.
 
     Attributes:
         verdict: see `judge`.
-        reason: one sentence with the numbers that decided, or those that were missing.
-        overlap: answers in common (O).
+        reason: one sentence with the decisive numbers, or the missing ones.
+        overlap: shared answers (O).
         new_top: the candidate's largest class that is not gold and not seen on the original (M).
         original_top: the original's largest class (T).
         log_bayes_factor: in nats, positive for "same problem".
@@ -80,30 +80,30 @@ class Judgement:
 
 
 def rule_for(rule: Rule, structure: Structure) -> Rule:
-    """Return the rule as it holds for a candidate of this structure: flagged ones need more agreement."""
+    """Return the rule for a candidate with this structure: flagged ones need more agreement."""
     return rule.for_flagged() if structure.flagged else rule
 
 
 def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure = NOTHING_FOUND) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
-    What the structure says makes the rule ask for more (`rule_for`); it never accepts or rejects by itself.
-    Where a premise was dropped nothing is accepted: a solver that fills it in from memory gives the
-    original's answers.
+    Structural findings make the rule stricter (`rule_for`) and never accept or reject by themselves. If a
+    premise was dropped, nothing is accepted: a solver that fills it in from memory gives the original's
+    answers.
 
-    OVERLAP accepts where O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
-    original are correct, an answer to the candidate is; it rejects where O = 0, no candidate answer is
-    correct, M >= reject_new and T >= reject_original_top. The Bayes rule accepts and rejects by posterior.
+    OVERLAP accepts if O >= accept_overlap and O > accept_over_new M. If at least accept_gold_from answers to
+    the original are correct, it also needs a correct answer to the candidate. It rejects if O = 0, no
+    candidate answer is correct, M >= reject_new and T >= reject_original_top. The Bayes rule accepts and
+    rejects by posterior.
 
-    Undecided is what is left: before the last look it means that more answers are to be drawn, after it that
-    the answers cannot tell. Undecided by both rules, whatever the counts say: fewer candidate answers than
-    the first look asks for; more than `max_unparsed_share` of the answers on a side unparsed or unsettled, of
-    the original's whatever there is of the candidate's. A candidate is never rejected where the gold class is
-    not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
-    shared. Unverified means that no answers were drawn for one of the sides.
+    Everything else is undecided: before the last look more answers are needed, after it the answers are not
+    enough. Both rules are undecided in two more cases: there are fewer candidate answers than the first look
+    needs, or more than `max_unparsed_share` of the answers on a side are unparsed or unsettled. A candidate
+    is never rejected if the gold class is unknown, since its new answer may be correct, or if an answer is
+    unsettled, since it may be shared. Unverified means that no answers were drawn for one of the sides.
 
-    The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
-    at the looks of `rule_for`.
+    The function is stateless: it judges the given counts, and the error rates hold only if it is called at
+    the looks of `rule_for`.
     """
     rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
@@ -206,7 +206,7 @@ def _times(count: int) -> str:
 
 
 def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
-    """Whether the candidate's right answer may be one of the original's mistakes."""
+    """Whether the candidate's correct answer may be one of the original's mistakes."""
     expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
     return expected and counts.candidate_gold == 0
 
@@ -226,17 +226,17 @@ def _by_posterior(counts: AnswerCounts, rule: BayesRule, probability: float) -> 
 
 
 def rule_spec(rule: Rule) -> dict[str, Json]:
-    """Return the rule's name under "rule" and each of its fields; JSON keeps it as it is."""
+    """Return the rule's name under "rule" and its fields, as JSON values."""
     name = next(name for name, kind in RULES.items() if type(rule) is kind)
     values = {key: list(value) if isinstance(value, tuple) else value for key, value in asdict(rule).items()}
     return {"rule": name, **values}
 
 
 def rule_from_spec(spec: Mapping[str, Json]) -> Rule:
-    """Return the rule that `rule_spec` described; fields left out take their defaults.
+    """Return the rule described by `rule_spec`; missing fields get their defaults.
 
     Raises:
-        InputError: for an unknown rule or field, or values the rule refuses.
+        InputError: an unknown rule or field, or values that the rule refuses.
     """
     name = spec.get("rule")
     if not isinstance(name, str) or name not in RULES:

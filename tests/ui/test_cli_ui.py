@@ -17,7 +17,7 @@ from service.errors import InputError, PrerequisiteError
 from service.web.listening import Address, bind
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import Lock, check_options, opening_page
+from ui.pages.server.serving import Lock, check_options, redirect_file
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
 
 
 def test_a_browser_is_called_with_no_token_that_others_could_read():
-    with opening_page("http://127.0.0.1:1/?token=abc") as url:
+    with redirect_file("http://127.0.0.1:1/?token=abc") as url:
         page = Path(url.removeprefix("file://"))
         assert "abc" not in url
         assert "url=http://127.0.0.1:1/?token=abc" in page.read_text()

@@ -14,7 +14,7 @@ from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
 from ui.pages.curves.choosing import default_methods
-from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
+from ui.pages.curves.cost import TrainingCost, cost_rows, drawn_for
 from ui.pages.curves.data import PageReport
 from ui.pages.curves.panels import picked
 from ui.pages.state import settings
@@ -237,7 +237,7 @@ def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
             {**score, "label": "base", "model": "m/0"},
         ),
     )
-    rows = cost_rows(found, {"m/1": Drawn("train", 6, 960, 96_000)})
+    rows = cost_rows(found, {"m/1": TrainingCost("train", 6, 960, 96_000)})
     assert [(row["label"], row["k"], row["responses"], row["tokens"]) for row in rows] == [
         ("tuned", 4, 960, 96_000)
     ]

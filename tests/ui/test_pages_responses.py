@@ -10,7 +10,7 @@ from pages import said as words
 
 from evaluator.evals.samples import SampleHeader
 from service.database import Database
-from ui.pages.curves.responses import in_words
+from ui.pages.curves.responses import sample_label
 from ui.pages.state import settings
 
 
@@ -129,5 +129,5 @@ def test_gated_texts_take_no_grades_away_from_the_machine(db):
 
 def test_a_response_in_words_is_short_and_shows_hidden_characters():
     one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert in_words(one).startswith("0: wrong, 7⟨U+202E⟩x")
-    assert len(in_words(one)) < 50
+    assert sample_label(one).startswith("0: wrong, 7⟨U+202E⟩x")
+    assert len(sample_label(one)) < 50

@@ -19,7 +19,7 @@ from evaluator.evals.samples import SampleHeader
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
-from ui.pages.review.choosing import usual_reviewer
+from ui.pages.review.choosing import default_reviewer
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, review_writer
 from ui.pages.text.markup import escaped, show_text
@@ -76,7 +76,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bind("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
         )
         comment = st.text_input(
             "Comment",

@@ -109,7 +109,7 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         f"{name}-{run_problem_id}",
         list(by_ordinal),
         usual,
-        words=lambda ordinal: label(by_ordinal[ordinal]),
+        words=lambda ordinal: sample_label(by_ordinal[ordinal]),
     )
     show_response(by_ordinal[chosen], name)
 
@@ -141,7 +141,7 @@ def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) ->
     return next((sample for sample in samples if sample.counted == value), samples[0])
 
 
-def label(sample: SampleHeader) -> str:
+def sample_label(sample: SampleHeader) -> str:
     """Return a sample as a line of the list."""
     answer = one_line(sample.extracted or "", _ANSWER_MAX)
     return f"{sample.ordinal}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")

@@ -140,11 +140,11 @@ def _select_finding(label: str, unset: str) -> None:
     if chosen and chosen not in names:
         names.append(chosen)
 
-    def label(name: str) -> str:
+    def finding_label(name: str) -> str:
         words = name.replace("_", " ")
         return f"{words} ({counts[name]:,})" if name in counts else words
 
-    _select("finding", label, unset, names, label)
+    _select("finding", label, unset, names, finding_label)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
