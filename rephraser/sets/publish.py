@@ -35,9 +35,9 @@ class Draft:
 
     Attributes:
         entries: questions with their neighbors.
-        spec, counts: what will stand in its header beside what follows from the members.
-        groups: right and wrong answers to questions and neighbors, of the pilot or of the verdicts; what is
-            not known is left out.
+        spec, counts: its header's values, except those that follow from the members.
+        groups: correct and wrong answers to questions and neighbors, of the pilot or of the verdicts; unknown
+            ones are left out.
     """
 
     entries: tuple[SetEntry, ...]
@@ -51,18 +51,17 @@ def publish(
 ) -> PublishedSet:
     """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
 
-    Questions keep the order of the runs and of their questions. A candidate that several runs proposed
-    stands as in the first of them in which it fits; one that the answers of another run reject is not taken
-    as accepted. Where the newest version of the name has the same content
-    and success counts, no new one is made.
+    Questions keep the order of the runs and of their questions. For a candidate that several runs proposed,
+    the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
+    If the newest version of the name has the same content and success counts, no new one is created.
 
     Args:
         run: name or id of a run, or of several.
-        selection: which candidates are taken; or its fields, as `filters`.
+        selection: the candidates to include; or its fields, as `filters`.
 
     Raises:
-        InputError: a bad name or selection, a run named twice; or no candidate fits, the message counts what
-            the runs have.
+        InputError: a bad name or selection, a run named twice, or no candidate qualifies; then the message
+            counts the runs' candidates.
         NotFoundError: no such run.
     """
     check_name(name)
@@ -72,13 +71,13 @@ def publish(
 
 
 def make_selection(**filters: Any) -> Selection:
-    """Return a selection; lists may stand for tuples."""
+    """Return a selection; lists may replace tuples."""
     values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
     return Selection(**values)
 
 
 def draft(session: Session, run: str | Sequence[str], selection: Selection) -> Draft:
-    """Return what `publish` would write; see there."""
+    """Return the version that `publish` would write; see there."""
     runs = _find_runs(session, [run] if isinstance(run, str) else run)
     statuses = [current_statuses(session, run.id) for run in runs]
     successes = {run.id: _successes(session, run) for run in runs}
@@ -141,7 +140,7 @@ def _candidates(
     successes: Mapping[str, Mapping[str, Successes]],
     selection: Selection,
 ) -> tuple[dict[str, list[Fitting]], Counter[str]]:
-    """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
+    """Return the eligible candidates by question, in the order of runs, and the left-out counts."""
     seen: set[str] = set()
     fitting_ones: dict[str, list[Fitting]] = {}
     tallies: Counter[str] = Counter()
@@ -174,7 +173,7 @@ def _question_rates(
     successes: Mapping[str, Mapping[str, Successes]],
     runs: Sequence[Run],
 ) -> dict[str, tuple[int, int]]:
-    """Return right and drawn answers to questions, of the first run that has some."""
+    """Return correct and total answers to questions, of the first run that has some."""
     rates: dict[str, tuple[int, int]] = {}
     for run, of_run in zip(runs, statuses, strict=True):
         for status in of_run:
@@ -185,7 +184,7 @@ def _question_rates(
 
 
 def _successes(session: Session, run: Run) -> dict[str, Successes]:
-    """Return the counts behind the newest verdict of each candidate of a run that has some."""
+    """Return the answer counts of the newest verdict of each candidate of a run."""
     rows = session.execute(
         select(StandingRow.candidate_id, VerdictRow.evidence["counts"])
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -218,7 +217,7 @@ def _rate(group: QuestionGroup) -> tuple[int, int]:
 
 
 def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fitting]]) -> list[QuestionGroup]:
-    """Return questions and what may become their neighbors, with the answers that the verdicts drew."""
+    """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
         counted = [

@@ -1,4 +1,4 @@
-"""Reading an export back: the same members, and so the same content hash, in any database."""
+"""Import of an export: the same members, and so the same content hash, in any database."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -33,16 +33,16 @@ def import_set(
 ) -> PublishedSet:
     """Publish an exported set (folder, `.parquet` or `.jsonl`) as the next version of `name`.
 
-    Questions and candidates that the database lacks are added; all is one transaction. The content hash is
-    that of the export. A file without a manifest is taken as it is.
+    Missing questions and candidates are added; everything happens in one transaction. The content hash is
+    that of the export. A file without a manifest is accepted as it is.
 
     Args:
-        accept_changes: take rows that no longer give the manifest's hash, as after an edit by hand. The
-            counts of the run's proposals are then left out.
+        accept_changes: accept rows that do not match the manifest's hash, as after a manual edit. The counts
+            of the run's proposals are then left out.
 
     Raises:
-        InputError: a damaged file, a row that cannot be used, content that does not give the manifest's
-            hash, or a question that this database has with another level or subject.
+        InputError: a damaged file, an unusable row, content that does not match the manifest's hash, or a
+            question with another level or subject in this database.
     """
     check_name(name)
     images = RowImages()
@@ -68,12 +68,12 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     """Return the questions of an exported set with their neighbors, without a database.
 
     Args:
-        source: a file or folder of `tagrpo sets export`, or the data set on the Hub that one was pushed to.
+        source: a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
         revision: commit, branch or tag on the Hub.
 
     Raises:
-        InputError: no such export, or one whose rows no longer give its hash.
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        InputError: no such export, or one whose rows do not match its hash.
+        PrerequisiteError: the Hub cannot be reached, or denies access.
     """
     path = Path(source).expanduser()
     if path.exists() or not hub.is_id(source):
@@ -85,7 +85,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
 
 
 def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the rows of an export and its manifest, None where there is none.
+    """Return the rows of an export and its manifest, or None.
 
     Raises:
         InputError: no export there, or a damaged one.

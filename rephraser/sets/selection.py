@@ -1,4 +1,4 @@
-"""Which candidates become neighbors: what is taken, how many of a question, and which of them."""
+"""Selection of neighbors from candidates: which ones, and how many per question."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,17 +17,17 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
     "harder": ("harder", "level", None, "easier"),
     "level": ("level", None, "easier", "harder"),
 }
-"""Which difficulties come first; None is that of candidates without counts."""
+"""Order of difficulties by preference; None is that of candidates without counts."""
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only where the question alone yields no gradient, by `needs_neighbors`.
+    """Neighbors only for questions that yield no gradient alone, by `needs_neighbors`.
 
     Attributes:
         g: responses of the group of the question alone.
-        unmixed: from which chance of an unmixed group on a question gets neighbors.
-        pilot: eval run whose responses to the questions count; None: the answers that the verdicts drew.
+        unmixed: minimum probability of an unmixed group for which a question gets neighbors.
+        pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
     """
 
     g: int = 8
@@ -42,22 +42,22 @@ class Adaptive:
             )
 
     def needs(self, rate: tuple[int, int] | None) -> bool:
-        """Say whether a question needs neighbors; `rate` is right and drawn, None where it is not known."""
+        """Say whether a question needs neighbors; `rate` is correct and total answers, None if unknown."""
         return rate is None or needs_neighbors(*rate, self.g, self.unmixed)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which candidates of the runs become neighbors.
+    """The candidates of the runs that become neighbors.
 
     Attributes:
-        n: at most so many a question; None takes all that fit.
-        include: statuses to take. Where a question has more than n, earlier ones in this tuple come first.
-        strategies, models: names to take; empty takes all.
-        min_posterior: leave out neighbors with a lower posterior, or none. A human review passes.
-        only_with_neighbors: leave out questions without any neighbor (else they stay and train alone).
-        min_distance: leave out what is nearer to its question, or to a neighbor chosen before.
-        prefer: of one status these come first; of one difficulty those that are furthest apart.
+        n: maximum per question; None includes all that qualify.
+        include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
+        strategies, models: names to include; empty includes all.
+        min_posterior: leave out neighbors with a lower or no posterior. A human review passes.
+        only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
+        min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
+        prefer: within a status these come first; within a difficulty those that are furthest apart.
         adaptive: neighbors for some questions only; None: for all.
     """
 
@@ -101,13 +101,13 @@ class Selection:
         return status.posterior is not None and status.posterior >= self.min_posterior
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that stands in a version's spec."""
+        """Return the form stored in a version's spec."""
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
 class Fitting:
-    """A candidate that may become a neighbor, with what choosing among its siblings takes."""
+    """A candidate that may become a neighbor, with the data needed to choose among its siblings."""
 
     status: CandidateStatus
     text: str
@@ -115,10 +115,10 @@ class Fitting:
 
 
 def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> tuple[list[Fitting], int]:
-    """Return up to n candidates in the order in which they train, and how many were too like.
+    """Return up to n candidates in training order, and how many were too similar.
 
-    By status, then by the preferred difficulty, then greedily those furthest from the question and from what
-    is chosen; of equals the one proposed earlier.
+    By status, then by preferred difficulty, then greedily those furthest from the question and from the
+    chosen ones; among equals the one proposed earlier.
     """
     chosen, too_like = choose_apart(
         wording(question),
@@ -131,7 +131,7 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
 
 
 def _rank(candidate: Fitting, selection: Selection) -> tuple[int, ...]:
-    """Return where a candidate stands by status and preferred difficulty, the lowest first."""
+    """Return a candidate's rank by status and preferred difficulty, lowest first."""
     status = selection.include.index(str(candidate.status.status))
     order = _ORDER[selection.prefer]
     if not order:

@@ -1,4 +1,4 @@
-"""Verifying a published version: everything that can be re-derived is, and compared with what is stored."""
+"""Verification of a published version: recompute everything possible and compare it."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What verifying found.
+    """Result of a verification.
 
     Attributes:
-        derived_hash: content hash of the members as they stand in the database now.
-        problems: one sentence each; empty where the version is what was published.
+        derived_hash: content hash of the members currently in the database.
+        problems: one sentence each; empty if the version matches its published content.
     """
 
     header: SetHeader
@@ -30,14 +30,14 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """True where nothing differs."""
+        """Whether nothing differs."""
         return not self.problems
 
 
 def verify(session: Session, reference: str) -> VerifyReport:
-    """Re-derive a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
+    """Recompute a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
 
-    Neighbors must have been proposed in the runs that the version names, where these are in the database.
+    Neighbors must have been proposed in the version's runs, if these are in the database.
 
     Raises:
         NotFoundError: no such set.
@@ -75,7 +75,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
 
 
 def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
-    """Say which neighbors none of the set's runs proposed, where this database holds these runs."""
+    """Report neighbors that none of the set's runs proposed, if this database has these runs."""
     runs = [run["id"] for run in header.runs]
     held = session.scalar(select(func.count()).select_from(RunRow).where(RunRow.id.in_(runs)))
     if "import" in header.spec or not runs or held != len(runs):

@@ -169,7 +169,7 @@ def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_sil
     assert load_benchmark(toml(tmp_path, alone)).problems[1].text == "How many are there?"
     with pytest.raises(InputError, match="no column 'passage'"):
         load_benchmark(toml(tmp_path, both.replace("body", "passage")))
-    with pytest.raises(InputError, match=r"question is \[\]; the name of a column is needed, or a list"):
+    with pytest.raises(InputError, match=r"question is \[\], but the name of a column is needed, or a list"):
         load_benchmark(toml(tmp_path, 'file = "rows.jsonl"\n[columns]\nquestion = []'))
 
 

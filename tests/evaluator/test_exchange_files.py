@@ -57,7 +57,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert open_responses(outputs[:1]).sha256 != file.sha256
     with pytest.raises(InputError, match="a file is given twice"):
         open_responses([outputs[0], outputs[0]])
-    with pytest.raises(InputError, match=r"its format is nemo-skills, that of .* lighteval"):
+    with pytest.raises(InputError, match="is lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"
     table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
@@ -149,7 +149,7 @@ def test_reviews_of_evalscope_are_read_and_its_predictions_say_where_these_are(t
     with pytest.raises(InputError, match=r'broken\.jsonl:2: "sample_score" contains no "score"'):
         list(open_responses([broken]).read())
     predictions = write_rows(tmp_path / "p.jsonl", {"index": 3, "model_output": {}, "messages": []})
-    with pytest.raises(InputError, match="import the file of the same name in its folder reviews"):
+    with pytest.raises(InputError, match="Import the file of the same name in its folder reviews"):
         open_responses([predictions])
 
 

@@ -14,7 +14,7 @@ from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
 from ui.pages.curves.choosing import default_methods
-from ui.pages.curves.cost import TrainingCost, cost_rows, drawn_for
+from ui.pages.curves.cost import TrainingCost, cost_rows, training_costs
 from ui.pages.curves.data import PageReport
 from ui.pages.curves.panels import picked
 from ui.pages.state import settings
@@ -269,7 +269,7 @@ def test_a_method_has_its_colour_of_the_pages_of_training():
 def test_where_training_started_stands_at_no_cost(tmp_path):
     path = trainings(tmp_path, model="/somewhere/demo/policy")
     settings.use(settings.Settings(path))
-    found = drawn_for(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
+    found = training_costs(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
     assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
     start, trained = found.values()
     assert (start.step, start.responses, start.tokens) == (0, 0, 0)

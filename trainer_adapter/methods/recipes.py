@@ -1,4 +1,4 @@
-"""Recipes: a training method as one choice on each of nine axes, by name or composed by the user."""
+"""Recipes: a training method as one choice on each of nine axes, predefined or composed by the user."""
 
 import dataclasses
 import math
@@ -26,7 +26,7 @@ FORMAT_REWARDS: dict[str, tuple[float, float]] = {
     "accuracy_10_format_90": (0.1, 0.9),
     "accuracy_90_format_10": (0.9, 0.1),
 }
-"""Rewards for form too: what a right answer counts, and what thinking between tags."""
+"""Rewards that include format: the weights of a correct answer, and of thinking between tags."""
 
 _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
 
@@ -41,7 +41,7 @@ class Loss:
         clip_high: how far it may rise above 1.
         dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
         aggregation: from tokens to one number.
-        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is held.
+        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is loaded.
         kl: its estimator, by verl's name.
     """
 
@@ -60,27 +60,27 @@ class Recipe:
 
     Attributes:
         name: the recipe's name.
-        summary: what it is, with its source.
-        neighbors: N, the neighbors of a question that are sampled; a question with fewer has the same number
-            of responses, spread over its prompts.
+        summary: description with its source.
+        neighbors: N, the sampled neighbors of a question; a question with fewer has the same number of
+            responses, spread over its prompts.
         responses: G; a question draws (N + 1) G responses.
-        sampling: which prompts they are drawn for: split evenly over the question and its neighbors; or
-            rescue, half of them for the question, and the others for its neighbors where all of those are
-            wrong, else for the question too.
-        group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
+        sampling: prompts of the responses: split evenly over the question and its neighbors; or rescue: half
+            of them for the question, and the rest for its neighbors if all of the first half are wrong,
+            otherwise for the question too.
+        group: responses that form a group: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
-        alpha: where A-GRAE's suppression of positive advantages ends; others take none (`takes_alpha`).
+        alpha: where A-GRAE's suppression of positive advantages ends; others have none (`takes_alpha`).
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
-            responses (corrected); on those of neighbors that are not better than their group, min(1, ratio)
+            responses (corrected); on neighbors' responses that are not better than their group, min(1, ratio)
             (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
-        filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
-            predicted: and questions whose last groups were so are left out by chance (`skipping`); replay:
-            such groups are replaced by mixed ones of earlier steps, and nothing more is drawn (`replaying`).
+        filter: dynamic: all-right and all-wrong groups are dropped and replaced by new draws. predicted: also
+            skips questions whose last groups had no gradient, with some probability (`skipping`). replay:
+            such groups are replaced by mixed ones of earlier steps, without new draws (`replaying`).
         reward: 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a
-            right answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
+            correct answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
             printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     """
 
@@ -114,7 +114,7 @@ class Recipe:
 
     @property
     def drops_dead_groups(self) -> bool:
-        """Whether groups without a gradient are dropped and others drawn for them."""
+        """Whether groups without a gradient are dropped and replaced by new draws."""
         return self.filter in ("dynamic", "predicted")
 
     @property
@@ -129,7 +129,7 @@ class Recipe:
 
 
 def _problems(recipe: Recipe) -> list[str]:
-    """Return why the combination makes no sense; empty where it does."""
+    """Return why the combination is invalid; empty if it is valid."""
     unknown = [
         f"{axis} {name!r} is not a formula; {ways_out(axis)}"
         for axis, name in recipe.formulas.items()
@@ -346,13 +346,13 @@ def find_recipe(name: str) -> Recipe:
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Return the recipe a TOML file composes: `base`, the name of a recipe, and what is to differ from it.
+    """Return the recipe of a TOML file: `base`, the name of a recipe, and the axes that differ from it.
 
-    The loss axis is a table of its own, `[loss]`.
+    The loss axis is a separate table, `[loss]`.
 
     Raises:
-        InputError: the file is missing, no TOML, names an unknown base, axis or choice, or a combination that
-            makes no sense.
+        InputError: the file is missing, not TOML, names an unknown base, axis or choice, or an invalid
+            combination.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -372,10 +372,10 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Return `base` with other choices on some axes; `loss` takes a mapping of its own.
+    """Return `base` with other choices on some axes; `loss` is a mapping.
 
     Raises:
-        InputError: an unknown axis or choice, a value of another type, or a combination that makes no sense.
+        InputError: an unknown axis or choice, a value of another type, or an invalid combination.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})

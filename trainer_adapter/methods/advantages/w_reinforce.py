@@ -18,12 +18,12 @@ def w_reinforce_advantages(
 ) -> Tensor:
     """Return the coefficient of each response, shape B, float64: `weight` if correct, -1 if wrong.
 
-    L = lambda L_PSR + L_NSR. `part` positive (PSR) is 1 and 0, negative (NSR) 0 and -1. A response is correct
-    where its reward is above 0. `group_ids` play no part, and a batch without correct or without wrong
-    responses simply lacks that part (the public code gives NaN for one of its spellings).
+    L = lambda L_PSR + L_NSR. `part` positive (PSR) gives 1 and 0, negative (NSR) 0 and -1. A response is
+    correct if its reward is above 0. `group_ids` are not used. A batch without correct or without wrong
+    responses lacks that part (the public code gives NaN for one of its variants).
 
     Raises:
-        ValueError: rewards that are no vector or not finite, or a part of another name.
+        ValueError: rewards that are not a finite vector, or an unknown part.
     """
     rewards_B = torch.as_tensor(rewards).to(torch.float64)
     if rewards_B.dim() != 1 or not torch.isfinite(rewards_B).all():
