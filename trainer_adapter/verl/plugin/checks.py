@@ -1,4 +1,4 @@
-"""What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
+"""Checks before a recipe is trained: versions, registrations, and a matching config."""
 
 import importlib.util
 import time
@@ -16,7 +16,7 @@ from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, ke
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 
 _ENDING_S = 10.0
-"""How long Ray may take to clear away a training that was killed."""
+"""Seconds that Ray may take to remove a killed training."""
 
 _ANOTHER = (
     "another training runs on this Ray cluster, and verl would store the responses of both in one place. "
@@ -27,10 +27,10 @@ _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
 def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
-    """Raise unless the installed verl is a tested one, or has all of these hooks as a tested one has.
+    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form.
 
     Raises:
-        PrerequisiteError: verl is missing, lacks a hook, or stands beside a TRL that it cannot import.
+        PrerequisiteError: verl is missing, lacks a hook, or is installed with a TRL that it cannot import.
     """
     try:
         version = metadata.version("verl")
@@ -64,7 +64,7 @@ def _trl_in_the_way() -> bool:
 
 
 def untested_version() -> str | None:
-    """Return what a user should know of an installed verl that is no tested one; None where it is one."""
+    """Return a warning about an untested verl; None for a tested one."""
     version = metadata.version("verl")
     if version in TESTED_VERSIONS:
         return None
@@ -75,10 +75,10 @@ def untested_version() -> str | None:
 
 
 def check_queue() -> None:
-    """Raise where another training runs on this Ray cluster: verl keeps the responses of both in one queue.
+    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
 
     Raises:
-        PrerequisiteError: another one runs.
+        PrerequisiteError: another training runs.
     """
     import ray
 
@@ -96,12 +96,12 @@ def check_queue() -> None:
 
 
 def check_connection() -> None:
-    """Raise where verl has connected to the queue of a training that was started in the same seconds.
+    """Raise if verl has connected to the queue of a training that was started in the same seconds.
 
-    The other's queue is forgotten first: verl would end it on its way out.
+    The other's queue is forgotten first; otherwise verl would end it when it exits.
 
     Raises:
-        PrerequisiteError: it is another's.
+        PrerequisiteError: the queue belongs to another training.
     """
     import transfer_queue.interface as queues
 
@@ -119,7 +119,7 @@ def _is_own(queue: Any) -> bool:
 def check_registrations() -> None:
     """Raise unless verl knows trainer, agent loop and estimator in this process.
 
-    verl swallows what goes wrong while it loads an entry point, so that a missing one shows here.
+    verl swallows errors while it loads an entry point, so a missing one only shows here.
 
     Raises:
         PrerequisiteError: one is missing.
@@ -142,13 +142,13 @@ def check_registrations() -> None:
 
 
 def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
-    """Raise unless verl's configuration trains `recipe` and nothing else.
+    """Raise unless verl's config trains `recipe` and nothing else.
 
     Args:
-        config: verl's configuration as plain dictionaries.
+        config: verl's config as plain dictionaries.
 
     Raises:
-        InputError: with every reason, not the first only.
+        InputError: lists every reason, not only the first.
     """
     problems = list(_problems(config, recipe))
     if problems:
@@ -156,10 +156,10 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
 
 
 def check_columns(columns: Collection[str], recipe: Recipe) -> None:
-    """Raise unless training data with these columns can be trained on by `recipe`.
+    """Raise unless `recipe` can be trained on data with these columns.
 
     Raises:
-        InputError: the recipe asks neighbors and the data has none, or the data names an agent loop.
+        InputError: the recipe needs neighbors and the data has none, or the data names an agent loop.
     """
     if "agent_name" in columns:
         raise InputError(
@@ -207,7 +207,7 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
 
 
 def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
-    """Yield what would condition log-probs on another prompt than the recipe's anchor."""
+    """Yield settings that would condition log-probs on another prompt than the recipe's anchor."""
     correction = "algorithm.rollout_correction"
     weighed = value_at(config, f"{correction}.rollout_is")
     if weighed is not None:
@@ -247,7 +247,7 @@ def _replay_modes(config: Mapping[str, Any]) -> Iterable[Any]:
 
 
 def value_at(config: Any, key: str) -> Any:
-    """Return the value at a dotted key; None where there is none."""
+    """Return the value at a dotted key, or None."""
     for part in key.split("."):
         if not isinstance(config, Mapping) or part not in config:
             return None
