@@ -22,7 +22,7 @@ Kind = Literal["candidates", "groups"]
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit; `members` stand in the order of review, which says nothing about their verdicts.
+    """A drawn audit; `members` are in the order of review, which is independent of their verdicts.
 
     Attributes:
         kind: whether candidates were drawn, or questions ("groups") with all their accepted neighbors.

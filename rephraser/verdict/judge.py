@@ -97,7 +97,7 @@ def judge(counts: AnswerCounts, rule: Rule = DEFAULT_RULE, structure: Structure 
     rejects by posterior.
 
     Everything else is undecided: before the last look more answers are needed, after it the answers are not
-    enough. Both rules are undecided in two more cases: there are fewer candidate answers than the first look
+    enough. Both rules are undecided in two more cases. There are fewer candidate answers than the first look
     needs, or more than `max_unparsed_share` of the answers on a side are unparsed or unsettled. A candidate
     is never rejected if the gold class is unknown, since its new answer may be correct, or if an answer is
     unsettled, since it may be shared. Unverified means that no answers were drawn for one of the sides.

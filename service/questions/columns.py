@@ -119,21 +119,14 @@ def resolve(
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question. Name it with --question-column; available: "
-            f"{there}."
+            f"{source}: no column looks like the question. Name it with --question-column: {there}."
         )
     if programs and "images" in chosen:
-        raise InputError(
-            f"{source}: questions that ask for programs cannot have images. Remove --images-column."
-        )
+        raise InputError(f"{source}: programming questions cannot have images. Remove --images-column.")
     if programs and columns.further:
-        raise InputError(
-            f"{source}: a question that asks for a program has a single column. Give --question-column once."
-        )
+        raise InputError(f"{source}: programming questions need a single --question-column.")
     if programs and "answer" not in chosen:
-        raise InputError(
-            f"{source}: no column looks like tests. Name it with --answer-column; available: {there}."
-        )
+        raise InputError(f"{source}: no column looks like tests. Name it with --answer-column: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
         tests = [name for name in ("test", "tests", "test_list") if name in present]
         if tests:
@@ -143,7 +136,7 @@ def resolve(
             )
         raise InputError(
             f"{source}: no column looks like the answer. Name it with --answer-column, or with "
-            f"--solution-column if the answer is in the solution's \\boxed{{}}; available: {there}."
+            f"--solution-column if the answer is in the solution's \\boxed{{}}: {there}."
         )
     return replace(columns, **chosen)
 
@@ -316,9 +309,7 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
             return "\n".join(lines)
         return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
     if isinstance(value, Mapping):
-        raise RowProblem(
-            f'"{column}" is an object. Select a value in it with dots: --question-column {column}.NAME'
-        )
+        raise RowProblem(f'"{column}" is an object. Select a value: --question-column {column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
 
 
@@ -340,9 +331,7 @@ def _answer(value: Any, column: str, limits: RowLimits) -> str:
         parts = [_answer(part, column, limits) for part in value]
         return ", ".join(part for part in parts if part)
     if isinstance(value, Mapping):
-        raise RowProblem(
-            f'"{column}" is an object. Select a value in it with dots: --answer-column {column}.NAME'
-        )
+        raise RowProblem(f'"{column}" is an object. Select a value: --answer-column {column}.NAME')
     return bare_answer(_checked(_scalar(value, column), column, limits))
 
 

@@ -57,7 +57,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert open_responses(outputs[:1]).sha256 != file.sha256
     with pytest.raises(InputError, match="a file is given twice"):
         open_responses([outputs[0], outputs[0]])
-    with pytest.raises(InputError, match="its format is nemo-skills, but that of .* is lighteval"):
+    with pytest.raises(InputError, match=r"its format is nemo-skills, but that of .* is lighteval"):
         open_responses([details, *outputs])
     table = tmp_path / "rows.csv"
     table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")

@@ -85,7 +85,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
     )
     refused(url.replace("tagrpo@", "nobody_here:secret@"), "Create it: `createuser nobody_here`")
     refused(url.replace(str(cluster.port), "1"), "the server cannot be reached")
-    refused("mysql://root@host/name", "give a file, or postgresql")
+    refused("mysql://root@host/name", r"Give a file, or postgresql\+psycopg://USER@HOST/NAME")
     refused("postgresql://tagrpo:secret@host", "names no database")
     bare = cluster.empty(schema=False)
     refused(bare, "the database is empty", create=False)

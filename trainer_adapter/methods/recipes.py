@@ -183,10 +183,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
-        (
-            "A-GRAE is defined by success rates; use a binary reward, or a reward of at most 1 that includes "
-            "format"
-        ),
+        "A-GRAE is defined by success rates; use a binary reward, or one with format of at most 1",
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
@@ -239,11 +236,7 @@ _ALL = (
         "dynamic sampling that skips questions that recently had no gradient (after arXiv 2506.02177)",
         filter="predicted",
     ),
-    Recipe(
-        "grpo_replay",
-        "mixed groups of earlier steps replace all-wrong ones (arXiv 2606.01281)",
-        filter="replay",
-    ),
+    Recipe("grpo_replay", "mixed groups of earlier steps, replayed (arXiv 2606.01281)", filter="replay"),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",
@@ -273,8 +266,7 @@ _ALL = (
     ),
     Recipe(
         "ta_rescue",
-        "GRPO that resamples all-wrong questions from their neighbors: 8 responses, 4 first (not in the "
-        "paper)",
+        "GRPO that resamples all-wrong questions from neighbors: 8 responses, 4 first (not in the paper)",
         sampling="rescue",
         anchor="tapered",
         **_AT_EIGHT,
@@ -293,9 +285,7 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
-    Recipe(
-        "max_rl", "divides by the mean reward instead of the deviation (arXiv 2602.02710)", advantage="max_rl"
-    ),
+    Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
     _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample"),
     _a_grae("a_grae_group", "only A-GRAE's suppression of positive advantages", advantage="a_grae_group"),

@@ -251,9 +251,7 @@ def _count_rates_from_one(values: dict[str, Setting]) -> None:
     optimizer = "actor_rollout_ref.actor.optim"
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
     if schedule is not None and schedule.value == "cosine" and key not in values:
-        values[key] = Setting(
-            key, False, "ours", "otherwise the first step of the warm-up has a learning rate of 0"
-        )
+        values[key] = Setting(key, False, "ours", "otherwise the warm-up starts with a learning rate of 0")
 
 
 _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000
@@ -303,7 +301,7 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
     if rewards_by_another(overrides):
         return []  # which takes what it takes
-    reason = f"{SETTINGS_KEY}.answers: only reliable answers earn a reward"
+    reason = f"{SETTINGS_KEY}.answers: answers guessed in a sentence earn no reward"
     boxed = settings.answers == "boxed"
     return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
 

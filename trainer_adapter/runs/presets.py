@@ -175,10 +175,8 @@ _A_GRAE_GEO3K = Preset(
     kl_coef=0.0,
     reward="accuracy_10_format_90",
     alpha=0.5,
-    oddity=(
-        "the paper prints 0.1 for accuracy and 0.9 for format, which look swapped; "
-        "reward=accuracy_90_format_10 uses the reverse"
-    ),
+    oddity="the paper prints 0.1 for accuracy and 0.9 for format, which look swapped; "
+    "reward=accuracy_90_format_10 uses the reverse",
 )
 
 _A_GRAE_MEDICAL = replace(
@@ -215,10 +213,8 @@ _CW = Preset(
     ),
     "Figure 4 of its Appendix B, as the system message",
     ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "Qwen/Qwen2.5-Math-7B-Instruct"),
-    system=(
-        "You solve problems that a user poses. Think first, between <think> and </think>; then answer, "
-        "between <answer> and </answer>, with the result inside \\boxed{}. Write English only."
-    ),
+    system="You solve problems that a user poses. Think first, between <think> and </think>; then answer, "
+    "between <answer> and </answer>, with the result inside \\boxed{}. Write English only.",
     responses=12,
     kl_coef=0.04,
     reward="accuracy_format",

@@ -220,9 +220,7 @@ def _data(
         if wanted.data is None:
             raise InputError("give the neighbor set with --set, or an export for verl with --data.")
         if wanted.validation_share:
-            raise InputError(
-                "--validation-share splits a --set, but an export already has its validation file."
-            )
+            raise InputError("--validation-share needs --set; an export already has its validation file.")
         return read_data(wanted.data.resolve(), verify=True)
     limit = next(
         (each.value for each in wanted.overrides if each.name == "data.max_prompt_length"),

@@ -46,12 +46,10 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
-    help=(
-        "Build verified rephrasings of math questions for GRPO training: import questions, propose and "
-        'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
-        f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
-        "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
-    ),
+    help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
+    'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
+    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
+    "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]",
 )
 GROUPS = {
     "questions": command_group(

@@ -41,10 +41,8 @@ def demo(
     recipes: Annotated[
         str | None,
         Option(
-            help=(
-                "Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
-                "recipes list` prints their names. Default: grpo,ta_grpo,ta_rescue."
-            )
+            help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
+            "recipes list` prints their names. Default: grpo,ta_grpo,ta_rescue."
         ),
     ] = None,
     seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,

@@ -74,10 +74,8 @@ class Requests(Asking):
         float | None,
         Option(
             min=0,
-            help=(
-                "Hard cap on the cost of the whole run, in-flight requests included. The run keeps it when "
-                "resumed."
-            ),
+            help="Hard cap on the cost of the whole run, in-flight requests included. The run keeps it when "
+            "resumed.",
         ),
     ] = None
     max_requests: Annotated[int | None, Option(min=1, help="Maximum HTTP requests in this invocation.")] = (
@@ -101,10 +99,8 @@ class Requests(Asking):
         Option(
             "--timeout",
             min=0.1,
-            help=(
-                "Timeout per attempt in seconds. Default: 120, plus the time of the longest response at "
-                "--tokens-per-second."
-            ),
+            help="Timeout per attempt in seconds. Default: 120, plus the time of the longest response at "
+            "--tokens-per-second.",
         ),
     ] = None
     tokens_per_s: Annotated[

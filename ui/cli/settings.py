@@ -304,10 +304,8 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_settings,
-            help=(
-                "TOML file of options without dashes (max-usd = 50). Options on the command line take "
-                "precedence."
-            ),
+            help="TOML file of options without dashes (max-usd = 50). Options on the command line take "
+            "precedence.",
         ),
     ] = None
     endpoint: Annotated[
@@ -315,10 +313,8 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_endpoint,
-            help=(
-                "Read address, prices and limits from \\[endpoint.NAME] in tagrpo.toml, in the database's "
-                "folder."
-            ),
+            help="Read address, prices and limits from \\[endpoint.NAME] in tagrpo.toml, in the database's "
+            "folder.",
         ),
     ] = None
 

@@ -24,10 +24,8 @@ def ui(
     demo: Annotated[
         bool,
         Option(
-            help=(
-                "Show the results of a demo: those in this folder if there are any, otherwise those shipped "
-                "with tagrpo."
-            )
+            help="Show the results of a demo: those in this folder if there are any, otherwise those shipped "
+            "with tagrpo."
         ),
     ] = False,
     review: Annotated[

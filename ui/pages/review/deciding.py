@@ -36,8 +36,8 @@ from ui.pages.widgets import layout
 from ui.pages.widgets.pictures import show_pictures
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
-"""Items kept for undo, items rendered at the start, and items rendered after the browser's first message (it
-requests the others): twenty keys per second are about six items ahead of the server.
+"""Items kept for undo, items rendered at the start, and items rendered after the browser's first message.
+The browser requests the others. Twenty keys per second are about six items ahead of the server.
 """
 
 _OPENED, _MENDED = "review-opened", "review-mended"

@@ -188,7 +188,7 @@ def _weights(batch: Any, responses: StepResponses, weights_BT: Tensor | None) ->
 
 
 def _with(batch: Any, again: Mapping[str, _Row]) -> Any:
-    """Return the batch with other responses in place of the named ones."""
+    """Return the batch with other responses instead of the named ones."""
     tags = zip(batch.keys, batch.tags, strict=True)
     return type(batch)(
         partition_id=batch.partition_id,
