@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.passk.counts import Counts, named, with_enough
-from evaluator.passk.curves import checked_ks, values_over_k
+from evaluator.passk.curves import check_ks, values_over_k
 from evaluator.passk.estimators import Floats
 from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, Interval, same_problems_errors, upper_tail
 from service.errors import InputError
@@ -112,7 +112,7 @@ def compare(
         InputError: bad ks, problems that differ, no common problem, too few samples, or no flips.
         ValueError: a confidence outside (0, 1).
     """
-    wanted = checked_ks([ks] if isinstance(ks, int) else ks)
+    wanted = check_ks([ks] if isinstance(ks, int) else ks)
     if flips < 1:
         raise InputError(f"a sign-flip test needs at least one flip, not {flips}")
     in_a, in_b = set(counts_a.problem_ids), set(counts_b.problem_ids)
@@ -137,7 +137,7 @@ def compare(
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    even_a, even_b, thinned = _evened(a, b, seed)
+    even_a, even_b, thinned = _thin_samples(a, b, seed)
     evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
     p_values = sign_flip_p_values(evened, flips, seed)
     errors = np.hypot(
@@ -189,7 +189,7 @@ def compare(
     )
 
 
-def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
+def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
     """Return both sides with equally many samples of each problem, and how many problems lost some.
 
     Unknown grades count as wrong. The drawn samples do not depend on which side is called A.

@@ -12,7 +12,7 @@ from evaluator.passk.intervals import (
     RERUN,
     SAME_PROBLEMS,
     Interval,
-    around,
+    interval_around,
     new_problems_bounds,
     same_problems_errors,
 )
@@ -89,7 +89,7 @@ def curve(
             samples.
         ValueError: a confidence outside (0, 1).
     """
-    wanted = checked_ks(ks)
+    wanted = check_ks(ks)
     kept, left_out = with_enough(counts, wanted[-1], allow_missing=allow_missing)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
     new_low, new_high = new_problems_bounds(low, confidence)[0], new_problems_bounds(high, confidence)[1]
@@ -97,8 +97,8 @@ def curve(
     error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
 
     def same(row: int, rerun: bool) -> Interval:
-        bottom, _ = around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
-        _, top = around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
+        bottom, _ = interval_around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
+        _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
         return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS, confidence)
 
     points = tuple(
@@ -123,7 +123,7 @@ def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:
     return np.asarray(pass_at_k(n, c, np.array(ks)[:, None]))
 
 
-def checked_ks(ks: Iterable[int]) -> tuple[int, ...]:
+def check_ks(ks: Iterable[int]) -> tuple[int, ...]:
     """Return the ks ascending, each once.
 
     Raises:

@@ -103,11 +103,13 @@ def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     if n.ndim != 1 or n.size == 0:
         raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
     value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    low, high = around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95)
+    low, high = interval_around(
+        float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95
+    )
     return Interval(low, high, SAME_PROBLEMS, 0.95)
 
 
-def around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
+def interval_around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
     """Return value +- z errors, clipped to 0..1; times sqrt(2) for the range of another run of that size."""
     from scipy.special import ndtri
 

@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
-from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
+from rephraser.reviews.sampling import STRATA, AuditMember, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, in_parts, utc_now
@@ -35,7 +35,7 @@ class Audit:
     kind: Kind
     seed: int
     size: int
-    members: tuple[Drawn, ...]
+    members: tuple[AuditMember, ...]
     created_at: str
 
 
@@ -110,7 +110,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     row, name = stored
     members = session.execute(
-        select(*columns_of(AuditMemberRow, Drawn))
+        select(*columns_of(AuditMemberRow, AuditMember))
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
@@ -121,7 +121,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         cast(Kind, row.kind),
         row.seed,
         row.size,
-        tuple(Drawn(*member) for member in members),
+        tuple(AuditMember(*member) for member in members),
         row.created_at,
     )
 

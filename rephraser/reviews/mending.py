@@ -22,7 +22,7 @@ _FIRST_PLACE = 1_000_000_000
 
 
 @dataclass(frozen=True)
-class Mended:
+class EditedCandidate:
     """An edited candidate and the run that checks and judges it."""
 
     candidate_id: str
@@ -32,7 +32,7 @@ class Mended:
 
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
-) -> Mended:
+) -> EditedCandidate:
     """Store another text for a candidate as a new candidate; the old one stays unchanged.
 
     It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted.
@@ -76,7 +76,7 @@ def mend_candidate(
     if not new:
         same = "exactly this text" if identity == origin.id else f"this text, as {identity}"
         raise InputError(f"run {stored.name!r} already has {same}; nothing was stored.")
-    return Mended(identity, origin.id, stored)
+    return EditedCandidate(identity, origin.id, stored)
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

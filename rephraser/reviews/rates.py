@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.agreement import Agreement, agreements
-from rephraser.reviews.sampling import STRATA, Drawn
+from rephraser.reviews.sampling import STRATA, AuditMember
 from rephraser.reviews.store import Review
 
 CONFIDENCE = 0.95
@@ -150,7 +150,7 @@ class ErrorRates:
         return self.open == 0
 
 
-def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRates:
+def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> ErrorRates:
     """Return the error rates of the verdicts at the time of the draw.
 
     The newest decision (highest id) of a reviewer on a candidate counts, and the newest of several reviewers;
@@ -200,7 +200,7 @@ def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRat
 
 
 def group_rate(
-    members: Sequence[Drawn], questions: Mapping[str, str], reviews: Sequence[Review]
+    members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
 ) -> GroupRate:
     """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
 
@@ -232,7 +232,7 @@ def group_rate(
     )
 
 
-def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -> list[GrowingRate]:
+def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[GrowingRate]:
     """Return the false-accept rate of an audit after each decision on an accepted candidate.
 
     The newest decision on a candidate counts, so the last point equals the rate of `error_rates`.
@@ -251,7 +251,7 @@ def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -
 
 
 def _wrong(
-    members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str
+    members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:
     """Return the candidates with this verdict that reviewers decided otherwise."""
     return tuple(
@@ -261,7 +261,7 @@ def _wrong(
     )
 
 
-def _rate(members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
+def _rate(members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
     made = [
         decisions[member.candidate_id]
         for member in members
@@ -277,7 +277,7 @@ def _share(count: int, reviewed: int) -> Rate:
     return Rate(count, reviewed, count / reviewed, low, high)
 
 
-def _stratum(status: str, members: Sequence[Drawn], standing: Mapping[str, str]) -> Stratum:
+def _stratum(status: str, members: Sequence[AuditMember], standing: Mapping[str, str]) -> Stratum:
     rejected = _rate(members, standing, status, "rejected")
     return Stratum(status, members[0].stratum_size, len(members), rejected)
 

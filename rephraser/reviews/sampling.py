@@ -12,7 +12,7 @@ undecided ones belong to neither rate and get half as many.
 
 
 @dataclass(frozen=True)
-class Drawn:
+class AuditMember:
     """A candidate in an audit: its verdict at the draw, and the number of candidates with that verdict.
 
     In an audit of groups, `stratum_size` is the number of questions with accepted neighbors.
@@ -46,7 +46,7 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
     return allotted
 
 
-def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
+def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` candidates at random without replacement, in the shuffled order of their review.
 
     Randomness comes from hashes of seed and candidate id: the same candidates, size and seed give the same
@@ -57,14 +57,14 @@ def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[D
     """
     places = allocate({name: len(ids) for name, ids in strata.items()}, size)
     drawn = [
-        Drawn(candidate_id, name, len(ids))
+        AuditMember(candidate_id, name, len(ids))
         for name, ids in strata.items()
         for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
     ]
     return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
 
 
-def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
+def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` questions at random, with all their accepted neighbors, question by question.
 
     Args:
@@ -72,7 +72,7 @@ def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) 
     """
     questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
     return [
-        Drawn(candidate_id, "accepted", len(accepted))
+        AuditMember(candidate_id, "accepted", len(accepted))
         for question in questions
         for candidate_id in sorted(
             accepted[question], key=lambda candidate_id: _chance("order", seed, candidate_id)

@@ -64,7 +64,7 @@ def export_file(
         DatabaseError: the set's members do not match its hash.
     """
     _check_license(license_name)
-    sidecar = manifest_beside(target) if form == "jsonl" else None
+    sidecar = manifest_path(target) if form == "jsonl" else None
     for path in filter(None, (sidecar, target)):
         check_file_target(path, overwrite=overwrite)
     whole = _load_unchanged(db, reference)
@@ -145,7 +145,7 @@ def export_hf(
     return _report(whole, target, address)
 
 
-def manifest_beside(target: Path) -> Path:
+def manifest_path(target: Path) -> Path:
     """Return the path of a JSON Lines export's manifest."""
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 

@@ -13,7 +13,7 @@ from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.reviews.status import PENDING, CandidateStatus, current_statuses
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_proposals
-from rephraser.sets.selection import Fitting, Selection, choose
+from rephraser.sets.selection import EligibleCandidate, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
@@ -139,10 +139,10 @@ def _candidates(
     statuses: Sequence[Sequence[CandidateStatus]],
     successes: Mapping[str, Mapping[str, Successes]],
     selection: Selection,
-) -> tuple[dict[str, list[Fitting]], Counter[str]]:
+) -> tuple[dict[str, list[EligibleCandidate]], Counter[str]]:
     """Return the eligible candidates by question, in the order of runs, and the left-out counts."""
     seen: set[str] = set()
-    fitting_ones: dict[str, list[Fitting]] = {}
+    fitting_ones: dict[str, list[EligibleCandidate]] = {}
     tallies: Counter[str] = Counter()
     contradicted = {
         status.candidate_id
@@ -161,7 +161,7 @@ def _candidates(
                 tallies["contradicted"] += 1
             else:
                 seen.add(status.candidate_id)
-                fitting = Fitting(
+                fitting = EligibleCandidate(
                     status, texts[status.candidate_id], successes[run.id].get(status.candidate_id)
                 )
                 fitting_ones.setdefault(status.question_id, []).append(fitting)
@@ -216,7 +216,9 @@ def _rate(group: QuestionGroup) -> tuple[int, int]:
     return asked.correct, asked.known
 
 
-def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fitting]]) -> list[QuestionGroup]:
+def _verdict_groups(
+    ids: Sequence[str], candidates: Mapping[str, Sequence[EligibleCandidate]]
+) -> list[QuestionGroup]:
     """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
@@ -256,7 +258,7 @@ def _texts(session: Session, run_id: str) -> dict[str, str]:
     return {row.id: row.text for row in rows}
 
 
-def _neighbor(chosen: Fitting) -> Neighbor:
+def _neighbor(chosen: EligibleCandidate) -> Neighbor:
     status = chosen.status
     return Neighbor(
         candidate_id=status.candidate_id,

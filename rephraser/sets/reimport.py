@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
 from rephraser.sets.counts import count_successes
-from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
+from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_path
 from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry, set_hash
@@ -102,7 +102,7 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     if path.suffix == ".parquet":
         return _read_parquet(path)
     if path.suffix in {".jsonl", ".json"}:
-        beside = manifest_beside(path)
+        beside = manifest_path(path)
         rows = [row for _, row in read_objects(path)]
         return rows, _read_manifest(beside.read_bytes(), beside) if beside.is_file() else None
     raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")

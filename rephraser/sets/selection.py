@@ -106,7 +106,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Fitting:
+class EligibleCandidate:
     """A candidate that may become a neighbor, with the data needed to choose among its siblings."""
 
     status: CandidateStatus
@@ -114,7 +114,9 @@ class Fitting:
     successes: Successes | None
 
 
-def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> tuple[list[Fitting], int]:
+def choose(
+    question: str, fitting: Sequence[EligibleCandidate], selection: Selection
+) -> tuple[list[EligibleCandidate], int]:
     """Return up to n candidates in training order, and how many were too similar.
 
     By status, then by preferred difficulty, then greedily those furthest from the question and from the
@@ -130,7 +132,7 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
     return [fitting[place] for place in chosen], too_like
 
 
-def _rank(candidate: Fitting, selection: Selection) -> tuple[int, ...]:
+def _rank(candidate: EligibleCandidate, selection: Selection) -> tuple[int, ...]:
     """Return a candidate's rank by status and preferred difficulty, lowest first."""
     status = selection.include.index(str(candidate.status.status))
     order = _ORDER[selection.prefer]

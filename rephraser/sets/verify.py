@@ -63,7 +63,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         if header.counts.get(key) != value
     ]
     problems += _wrong_ids(entries)
-    problems += _of_no_run(session, header, entries)
+    problems += _find_unproposed(session, header, entries)
     stored = session.scalar(
         select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
     )
@@ -74,7 +74,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
     return VerifyReport(header, derived, tuple(problems))
 
 
-def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
+def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
     """Report neighbors that none of the set's runs proposed, if this database has these runs."""
     runs = [run["id"] for run in header.runs]
     held = session.scalar(select(func.count()).select_from(RunRow).where(RunRow.id.in_(runs)))

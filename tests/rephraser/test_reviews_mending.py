@@ -6,7 +6,7 @@ import pytest
 from hand_filled import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 
 from evaluator.grading import Grader
-from rephraser.reviews.mending import MENDER, Mended, mend_candidate
+from rephraser.reviews.mending import MENDER, EditedCandidate, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.plan import open_slots
@@ -37,7 +37,7 @@ def work(world: World, answers: dict[str, str]) -> None:
             world.judge(grader)
 
 
-def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> Mended:
+def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> EditedCandidate:
     with world.db.write() as session:
         return mend_candidate(session, of, text, reviewer=by)
 

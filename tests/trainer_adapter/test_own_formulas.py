@@ -13,7 +13,7 @@ from service.errors import InputError
 from service.own_code import is_own
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
-from trainer_adapter.methods.registry import FORMULAS, call, find_formula, own_sources
+from trainer_adapter.methods.registry import FORMULAS, call, find_formula, user_sources
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine, compose_run
@@ -147,11 +147,11 @@ def test_every_formula_of_ours_is_where_its_line_says() -> None:
 
 def test_own_code_is_part_of_a_runs_identity(mine: Path) -> None:
     names = own(advantage="centred").formulas
-    before = own_sources(names)
+    before = user_sources(names)
     assert list(before) == ["my_formulas:centred"]
     mine.write_text(CODE + "\n")
-    assert own_sources(names) != before
-    assert own_sources(RECIPES["cw_grpo"].formulas) == {}
+    assert user_sources(names) != before
+    assert user_sources(RECIPES["cw_grpo"].formulas) == {}
 
 
 def test_a_group_of_one_may_have_an_advantage_of_your_own() -> None:

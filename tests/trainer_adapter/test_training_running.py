@@ -28,7 +28,7 @@ from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
-from trainer_adapter.runs.running import Prepared, Trained, Wanted, dry_run, train
+from trainer_adapter.runs.running import Prepared, Trained, TrainRequest, dry_run, train
 
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 LESS_MEMORY = (
@@ -64,13 +64,13 @@ def opened() -> Database:
     return Database.open(Path("tagrpo.db"))
 
 
-def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> Wanted:
+def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> TrainRequest:
     assigned = assign(RECIPES[recipe], [*SMALL, *texts])
     given: dict[str, Any] = {"set_ref": "math", "name": "x", "machine": Machine(cpu=True)} | changes
-    return Wanted(model=str(model), **vars(assigned), **given)
+    return TrainRequest(model=str(model), **vars(assigned), **given)
 
 
-def trained(asked: Wanted, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:
+def trained(asked: TrainRequest, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:
     return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
 
 

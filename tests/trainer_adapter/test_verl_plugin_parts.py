@@ -306,9 +306,9 @@ def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
     import verl.trainer.ppo.v1.replay_buffer  # noqa: F401  (before the plug-in, which it loads)
 
-    from trainer_adapter.verl.plugin.steps.skipping import Skipping
+    from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 
-    skipping = Skipping(0.5, 1)
+    skipping = SkipPolicy(0.5, 1)
     for number in range(40):
         skipping.draw(f"1-{number:02d}", "dead")
     skipping.draw("1-40", "alive")
@@ -326,7 +326,7 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert skipping.skipped == 2
     skipping.save(tmp_path / "global_step_1")
     assert (skipping.skips("alive", 2), skipping.skipped) == (False, 0)
-    later = Skipping(0.5, 1)
+    later = SkipPolicy(0.5, 1)
     later.load(tmp_path / "global_step_0")  # saved without
     assert not later.skips("dead", 1)
     later.load(tmp_path / "global_step_1")

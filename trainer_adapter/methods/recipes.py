@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import A_GRAE, FORMULAS, takes_alpha, ways_out
+from trainer_adapter.methods.registry import A_GRAE, FORMULAS, list_names, takes_alpha
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -131,7 +131,7 @@ class Recipe:
 def _problems(recipe: Recipe) -> list[str]:
     """Return why the combination is invalid; empty if it is valid."""
     unknown = [
-        f"{axis} {name!r} is not a formula; {ways_out(axis)}"
+        f"{axis} {name!r} is not a formula; {list_names(axis)}"
         for axis, name in recipe.formulas.items()
         if name not in FORMULAS[axis] and not is_own(name)
     ]

@@ -63,7 +63,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     elif is_own(name):
         reference = name
     else:
-        raise InputError(f"{axis} {name!r} is not a formula; {ways_out(axis)}.")
+        raise InputError(f"{axis} {name!r} is not a formula; {list_names(axis)}.")
     return load_function(reference, f"{axis} {name}")
 
 
@@ -78,7 +78,7 @@ def takes_alpha(advantage: str) -> bool:
     return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
 
 
-def ways_out(axis: str) -> str:
+def list_names(axis: str) -> str:
     """Return the valid names of an axis, as text."""
     return f"available: {', '.join(FORMULAS[axis])}; or give your own as module:function"
 
@@ -89,7 +89,7 @@ def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> An
     return function(*arguments, **{name: value for name, value in offered.items() if name in taken})
 
 
-def own_sources(names: Mapping[str, str]) -> dict[str, str]:
+def user_sources(names: Mapping[str, str]) -> dict[str, str]:
     """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none.
 
     Args:

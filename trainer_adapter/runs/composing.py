@@ -211,8 +211,8 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
-    _count_rates_from_one(values)
-    _hold_a_step(values, recipe)
+    _start_warmup_at_one(values)
+    _size_queue(values, recipe)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -246,7 +246,7 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     return settings
 
 
-def _count_rates_from_one(values: dict[str, Setting]) -> None:
+def _start_warmup_at_one(values: dict[str, Setting]) -> None:
     """Have the first step of a warm-up train: where verl counts a cosine's steps from 0, its rate is 0."""
     optimizer = "actor_rollout_ref.actor.optim"
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
@@ -262,7 +262,7 @@ _STEPS_AT_ONCE = 4
 which the user may want more."""
 
 
-def _hold_a_step(values: dict[str, Setting], recipe: Recipe) -> None:
+def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
     questions = values["data.train_batch_size"].value
     under_way = values.get("algorithm.filter_groups.max_inflight_gen_batches")

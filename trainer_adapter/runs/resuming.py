@@ -9,7 +9,7 @@ from typing import Any
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError
 from service.writing import write_text
-from trainer_adapter.methods.registry import own_sources
+from trainer_adapter.methods.registry import user_sources
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, leaves
 from trainer_adapter.runs.data import TrainingData
@@ -91,7 +91,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     return {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
-        **({"own_formulas": own} if (own := own_sources(composition.recipe.formulas)) else {}),
+        **({"own_formulas": own} if (own := user_sources(composition.recipe.formulas)) else {}),
         **({"own_grader": own_version(str(grader))} if (grader := composition.value(_GRADER, "")) else {}),
         "plug_in": plug_in,
         "model": composition.value("actor_rollout_ref.model.path"),

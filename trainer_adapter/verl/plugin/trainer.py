@@ -35,8 +35,8 @@ from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
-from trainer_adapter.verl.plugin.steps.replaying import Replaying
-from trainer_adapter.verl.plugin.steps.skipping import Skipping
+from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
+from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
@@ -71,8 +71,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         check_config(plain, self.recipe)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
-        self._skipping = Skipping(self.settings.draw_again, self.settings.seed or 0)
-        self._replaying = Replaying(
+        self._skipping = SkipPolicy(self.settings.draw_again, self.settings.seed or 0)
+        self._replaying = ReplayStep(
             steps=self.settings.replay_steps,
             most=config.data.train_batch_size,
             threshold=self.settings.replay_threshold,

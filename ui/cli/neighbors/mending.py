@@ -13,7 +13,7 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
-    from rephraser.reviews.mending import Mended
+    from rephraser.reviews.mending import EditedCandidate
     from service.database import Database
 
 STDIN = Path("-")
@@ -64,7 +64,7 @@ def _read(path: Path | None) -> str:
         raise InputError(f"{path}: not UTF-8 text ({error}).") from error
 
 
-def _check(database: "Database", mended: "Mended") -> dict[str, Any]:
+def _check(database: "Database", mended: "EditedCandidate") -> dict[str, Any]:
     """Have the structural checks look at it, and return where it stands."""
     from rephraser.proposing.tokens import load_token_counter
     from rephraser.reviews.status import read_status

@@ -232,7 +232,7 @@ def run(
         )
     share = [] if record_share is None else [f"tagrpo_run.record_share={record_share:g}"]
     changed, preset = changes.made(recipe, *share)
-    wanted = running.Wanted(
+    wanted = running.TrainRequest(
         model=model,
         machine=machine.machine(),
         name=name,

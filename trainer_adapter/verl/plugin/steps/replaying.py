@@ -36,7 +36,7 @@ class _Group(NamedTuple):
     mixed: bool
 
 
-class Replayed(NamedTuple):
+class ReplayedBatch(NamedTuple):
     """verl's handle on a step's responses, including replayed ones, and the weights of each by its key."""
 
     batch: Any
@@ -50,7 +50,7 @@ class Replayed(NamedTuple):
         return weights_BT
 
 
-class Replaying:
+class ReplayStep:
     """Replace groups without a gradient by mixed groups of earlier steps.
 
     A replayed group keeps the advantages, token weights and reference log-probs of the step that drew it; its
@@ -73,7 +73,7 @@ class Replaying:
         step: int,
         size: int,
         log_probs: Callable[[Sequence[dict[str, Any]]], Sequence[Tensor]],
-    ) -> tuple[Replayed | None, dict[str, float]]:
+    ) -> tuple[ReplayedBatch | None, dict[str, float]]:
         """Return the batch with replayed groups, None if there are none, and metrics.
 
         The mixed groups of `batch` are stored for later steps; replaced groups leave verl's queue.
@@ -118,7 +118,7 @@ class Replaying:
         metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
         metrics["tagrpo/replay/ess"] = float(of_tokens.sum() ** 2 / of_tokens.square().sum() / len(of_tokens))
         replayed = {row.key: row.weights_T * ratio_T for row, ratio_T in zip(again, ratios, strict=True)}
-        return Replayed(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
+        return ReplayedBatch(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
 
     def _keep(self, batch: Any, groups: Sequence[_Group], step: int, weights: Mapping[str, Tensor]) -> None:
         """Remove the rows of these groups from verl's queue, which drops them at the end of the step."""

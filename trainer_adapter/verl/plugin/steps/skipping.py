@@ -10,7 +10,7 @@ from trainer_adapter.methods.skipping import DeadGroups
 _DEAD_GROUPS = "tagrpo_dead_groups.json"
 
 
-class Skipping:
+class SkipPolicy:
     """Decide which questions a step skips, and learn from its groups; saved in verl's checkpoints.
 
     `skipped` counts the questions that the current step has skipped.
