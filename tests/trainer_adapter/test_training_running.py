@@ -143,7 +143,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     assert not failed.finished
     assert failed.attempt.returncode == 1
     assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
-    assert failed.hints[0].startswith("the GPU's memory does not do")
+    assert failed.hints[0].startswith("the GPU's memory is too small")
     with opened() as database, database.read() as session:
         assert find_run(session, "x").finished_at is None
 

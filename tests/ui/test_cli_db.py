@@ -70,7 +70,7 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     again = cli("db", "backup", folder / "copy.db", "--db", db)
     assert (again.code, "the file exists" in again.err) == (2, True)
     lost = cli("db", "backup", tmp_path / "no" / "copy.db", "--db", db)
-    assert (lost.code, "does not exist; make it first" in lost.err) == (2, True)
+    assert (lost.code, "does not exist. Create it first" in lost.err) == (2, True)
 
 
 def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
 
     assert rows(Path("back.db")) == rows(demo)
     assert cli("db", "check", "--db", "back.db").code == 0
-    assert cli("db", "copy", demo, "back.db").err.count("holds rows already") == 1
+    assert cli("db", "copy", demo, "back.db").err.count("already contains rows") == 1
     assert cli("db", "copy", demo, demo).code == 2
 
 

@@ -105,4 +105,4 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     accepted = rows(
         db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
     )
-    assert "premises, as openai/test-model sees them: 2 kept" in cli("neighbors", "show", accepted[0][0]).out
+    assert "premises according to openai/test-model: 2 kept" in cli("neighbors", "show", accepted[0][0]).out

@@ -53,7 +53,7 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     source = write_rows(Path("c.jsonl"), *lists)
     columns = ["--question-column", "key", "--candidate-column", "mine"]
     refused(cli, from_file(source), "name another with --question-column")
-    refused(cli, from_file(source, *columns[:2]), "name it with --candidate-column, of: key, mine")
+    refused(cli, from_file(source, *columns[:2]), "Name it with --candidate-column; available: key, mine")
     refused(cli, from_file(source, "--question-column", "foo"), "no column 'foo' (--question-column)")
     done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert done.code == 0

@@ -103,7 +103,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
         (["nothing.jsonl"], "nothing.jsonl: no such file"),
         (["."], "is a folder"),
         (["mine.jsonl", "--question-column", "body"], 'no column "body"'),
-        (["mine.jsonl", "--split", "test"], "for data sets of the Hub only"),
+        (["mine.jsonl", "--split", "test"], "apply to Hub datasets only"),
         (["mine.jsonl", "--name", "a b"], "cannot name a question set"),
         (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
         (["nul.jsonl"], "nul.jsonl:1: "),
@@ -237,7 +237,7 @@ def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
     assert cli("show", "q_zzzz")[0] == 2
     code, _, err = cli("show", "q_")
     assert code == 2
-    assert "several ids begin" in err
+    assert "several ids start" in err
 
 
 def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Path) -> None:

@@ -110,7 +110,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
         (
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 10],
-            "10 questions fill no batch of 256",
+            "10 questions do not fill a batch of 256",
         ),
         (
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1],
@@ -298,8 +298,8 @@ class TestRuns:
         config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))
         assert (config["preset"], config["spec"]["preset"]) == ("ta", "ta")
         for changed, way_out in (
-            (["--prompt-file", words_of_paper], "repeat the --preset and --prompt-file"),
-            (["--answer-kind", "integer"], "repeat the --answer-kind and --tolerance"),
+            (["--prompt-file", words_of_paper], "Repeat the run's original --preset and --prompt-file"),
+            (["--answer-kind", "integer"], "Repeat the run's original --answer-kind and --tolerance"),
         ):
             refused = tagrpo(*words, *changed)
             assert (refused.code, way_out in refused.err) == (2, True)
@@ -356,7 +356,7 @@ class TestRuns:
         assert done.code == 1
         assert "verl ended with exit code 1; the last errors in" in done.err
         assert "RuntimeError: CUDA out of memory" in done.err
-        assert "the GPU's memory does not do" in done.err
+        assert "the GPU's memory is too small" in done.err
 
     @pytest.mark.slow
     def test_a_stopped_run_says_how_to_go_on(

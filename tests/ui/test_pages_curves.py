@@ -62,7 +62,7 @@ def test_another_tools_grades_are_named_with_the_command_that_lists_where_they_d
     run = add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     regrade(db, run, [(4, 2, 0)], other_tool("accuracy"))
     said = words(shown())
-    assert "accuracy of the tool that drew says of 3 of 4 responses what the grader says here" in said
+    assert "for 3 of 4 responses, accuracy of the other tool agrees with the grader here" in said
     assert "tagrpo eval agreement base.aime24" in said
 
 
