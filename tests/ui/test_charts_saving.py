@@ -110,5 +110,5 @@ def test_missing_packages_say_how_to_install_them(
         save_chart(chart, tmp_path / "c.png")
     save_chart(chart, tmp_path / "c.json")  # needs no converter
     absent.add("altair")
-    with pytest.raises(PrerequisiteError, match=f"charts need altair; {how}"):
+    with pytest.raises(PrerequisiteError, match=rf"charts need altair\. {how}"):
         curve_chart(rows("A", 0.4))

@@ -235,7 +235,7 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
     assert "neighbor, 5 responses" in html
     assert answers.answer_rows(evidence)[-2:] == [
         {"answer": "(no answer found)", "gold": False, "original": 2, "neighbor": 0},
-        {"answer": "(not compared in time)", "gold": False, "original": 0, "neighbor": 3},
+        {"answer": "(comparison timed out)", "gold": False, "original": 0, "neighbor": 3},
     ]
     assert not answers.has_answers(read_evidence({}))
 
