@@ -37,16 +37,14 @@ class Proposer:
             "--sampler on this machine: a checkpoint's folder or name."
         ),
     ] = None
-    sampler: Annotated[SamplerName, Option(help=f"Engine of the proposer. {sampler_help('--model')}")] = (
-        "auto"
-    )
+    sampler: Annotated[SamplerName, Option(help=sampler_help("--model"))] = "auto"
     strategy: Annotated[
         tuple[str, ...],
         Option(
             help="perspectives, paraphrase, rename, format, or a text file. Repeat the option for several."
         ),
     ] = ()
-    sampling: Annotated[str | None, Option(help=f"Sampling of the proposer. {SAMPLING_HELP}")] = None
+    sampling: Annotated[str | None, Option(help=SAMPLING_HELP)] = None
     temperature: Annotated[float | None, Option(help="Temperature of the proposer. Default: 1.")] = None
     top_p: Annotated[float | None, Option(help="Top-p of the proposer. Default: 1.")] = None
     max_tokens: Annotated[
