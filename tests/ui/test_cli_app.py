@@ -234,19 +234,19 @@ BAD = {
         "'llm', 'rules', 'file'",
     ),
     "missing file": (["questions", "import", "absent.jsonl", "--name", "x"], "absent.jsonl: no such file"),
-    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" cannot name'),
+    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" is not a valid name'),
     "bad name of a run": (
         ["neighbors", "propose", "demo", "--name", "a/b", "--proposer", "rules", "--db", "{db}"],
         "'a/b' cannot be a name",
     ),
-    "missing set": (["questions", "list", "nope", "--db", "{db}"], "there are: demo"),
+    "missing set": (["questions", "list", "nope", "--db", "{db}"], '"nope"; available: demo'),
     "missing set to propose for": (
         ["neighbors", "propose", "nope", "--name", "r", "--proposer", "rules", "--db", "{db}"],
-        "there are: demo",
+        '"nope"; available: demo',
     ),
     "missing run": (["runs", "show", "nope", "--db", "{db}"], "only: rules"),
     "missing run to resume": (["resume", "nope", "--db", "{db}"], "only: rules"),
-    "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "only: demo"),
+    "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "Available: demo"),
     "missing version": (["sets", "show", "demo@7", "--db", "{db}"], "demo"),
     "missing question": (["questions", "show", "q_zz", "--db", "{db}"], "q_zz"),
     "missing candidate": (["neighbors", "show", "c_zz", "--db", "{db}"], "tagrpo neighbors list"),
@@ -257,7 +257,7 @@ BAD = {
     ),
     "database is a folder": (["runs", "list", "--db", "."], "is a folder"),
     "database is text": (["runs", "list", "--db", "{odd}"], "not an SQLite database"),
-    "database of others": (["runs", "list", "--db", "{other}"], "not one of tagrpo"),
+    "database of others": (["runs", "list", "--db", "{other}"], "does not belong to tagrpo"),
 }
 
 
@@ -291,7 +291,7 @@ def test_the_database_can_be_named_by_the_environment(
     assert "rules" in cli("runs", "list").out
     assert cli("runs", "list", "--db", "absent.db").code == 2  # the option wins
     monkeypatch.setenv("TAGRPO_DB", str(demo))
-    assert "is a folder; name a file" in cli("runs", "list").err
+    assert "is a folder. Give a file" in cli("runs", "list").err
 
 
 # JSON

@@ -64,7 +64,7 @@ def test_other_rows_than_expected_exit_with_1(cli: CommandLine) -> None:
     write("a.jsonl", "0", "2")
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl")
     assert code == 3
-    assert "AIME 2024 has 30 problems, this source 2" in out
+    assert "AIME 2024 has 30 problems, but this source has 2" in out
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl", "--allow-changed")
     assert code == 0
     assert "content changed" in out
@@ -89,7 +89,7 @@ def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["check", "aime2024"], 'did you mean "aime24"'),
+        (["check", "aime2024"], 'Did you mean "aime24"?'),
         (["check", "aime24", "--from", "none.jsonl"], "no such file"),
         (["check", "--from", "none.jsonl"], "1 --from for "),
         (["check", "aime24", "aime25", "--from", "a.jsonl"], "1 --from for 2 benchmarks"),

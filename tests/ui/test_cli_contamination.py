@@ -112,7 +112,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
         (["mine", "--benchmark", "aime2024"], 'no benchmark "aime2024"'),
         (
             ["mine", "--benchmark", "aime24", "--from", "mine.jsonl"],
-            "AIME 2024 has 30 problems, this source 2",
+            "AIME 2024 has 30 problems, but this source has 2",
         ),
         (
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],

@@ -103,7 +103,7 @@ def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:
     assert first[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert first[5].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out
-    assert "- Unlike there: 32 samples per problem (all rows)" in done.out
+    assert "- Different from the paper: 32 samples per problem (all rows)" in done.out
 
 
 def test_report_without_a_paper_has_the_users_columns_only(cli: CommandLine) -> None:

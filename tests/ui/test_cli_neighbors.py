@@ -83,10 +83,10 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     assert cli("list", "--strategy", "format", "--status", "accepted")[1] == "no candidate of run matches\n"
 
     for arguments, said in (
-        (("--finding", "number_ded"), "try: number_added"),
-        (("--strategy", "rename"), "it has: format, perspectives"),
+        (("--finding", "number_ded"), "Similar: number_added"),
+        (("--strategy", "rename"), "It has: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz"), "near it"),
+        (("--after", "c_zz"), "similar ids"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err

@@ -55,7 +55,7 @@ def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], mes
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
         (b"Say it \xff anew.", "own.txt: not UTF-8 at byte 7"),
-        (b"Say it\nanew\x00.", "own.txt:2: holds the control character '\\x00'"),
+        (b"Say it\nanew\x00.", "own.txt:2: contains the control character '\\x00'"),
     ],
 )
 def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:
@@ -65,7 +65,7 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
 
 def test_strategies_that_do_not_go_together(cli: CommandLine) -> None:
     nowhere = "http://127.0.0.1:9/v1"
-    refused(cli, llm(nowhere, "--strategy", "nope"), "neither a shipped strategy (perspectives, paraphrase")
+    refused(cli, llm(nowhere, "--strategy", "nope"), "neither a built-in strategy (perspectives, paraphrase")
     refused(cli, llm(nowhere, "--strategy", "rename", "--strategy", "rename"), "a strategy is named twice")
     refused(
         cli, llm(nowhere, "--n", "1", "--strategy", "rename", "--strategy", "format"), "2 strategies for 1"

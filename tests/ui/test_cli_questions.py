@@ -77,7 +77,7 @@ def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path
     (tmp_path / "boxless.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     code, _, err = cli("import", "boxless.jsonl")
     assert code == 2
-    assert "--answer-column, of: correct, question, rationale" in err
+    assert "--answer-column; available: correct, question, rationale" in err
     assert cli("import", "boxless.jsonl", "--answer-column", "correct")[0] == 0
 
 
@@ -104,7 +104,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
         (["."], "is a folder"),
         (["mine.jsonl", "--question-column", "body"], 'no column "body"'),
         (["mine.jsonl", "--split", "test"], "apply to Hub datasets only"),
-        (["mine.jsonl", "--name", "a b"], "cannot name a question set"),
+        (["mine.jsonl", "--name", "a b"], "is not a valid name of a question set"),
         (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
         (["nul.jsonl"], "nul.jsonl:1: "),
     ],
@@ -258,7 +258,7 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     assert "mine + more" in cli("list")[1]
     code, _, err = cli("mix", "x9", *options, "--times", "9")
     assert code == 2
-    assert "Import more, or ask for fewer" in err
+    assert "Import more, or request fewer" in err
     assert cli("mix", "x9", *options)[0] == 2
 
 
@@ -271,7 +271,7 @@ def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, m
     assert whole("neighbors", "propose", "wrong", "--name", "first", "--proposer", "rules")[0] == 0
     code, _, err = cli("remove", "wrong", "--yes")
     assert code == 2
-    assert "runs are over it: first (`tagrpo runs remove`)" in err
+    assert "runs use it: first (`tagrpo runs remove`)" in err
     assert whole("runs", "remove", "first", "--yes")[0] == 0
     code, out, _ = cli("remove", "wrong", "--yes")
     assert code == 0

@@ -54,7 +54,7 @@ def test_a_run_shows_its_alarms() -> None:
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
     run("import", "odd")
     text = run_here("runs", "show", "odd").out
-    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is right" in text
+    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct" in text
     assert text.count("alarm at") == 1
     as_json = run_here("runs", "show", "odd", "--json").out
     [alarm] = json.loads(as_json)["alarms"]
