@@ -145,7 +145,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     problem_id = pick_row(
         rows,
         columns_of(contrasts.k, first, second, secret=secret, apart=apart),
-        "behind",
+        "point-problems",
         parameter="problem",
         value="problem",
         name="problems",
