@@ -294,7 +294,7 @@ def _farewell(plan: "DemoPlan") -> None:
 
     db = shlex.quote(str(plan.database))
     output.say()
-    output.heading("What you have now")
+    output.heading("Results")
     for name in REPORT_FILES:
         output.say(f"{plan.report / name}")
     output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")

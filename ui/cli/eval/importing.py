@@ -275,7 +275,7 @@ def _needed(read: "Survey", benchmark: "LoadedBenchmark | None") -> str:
     if benchmark is not None:
         why = {
             f"not in {benchmark.name}": read.unmatched,
-            f"ambiguous in {benchmark.name}, where only ids tell several problems apart": read.unclear,
+            f"ambiguous in {benchmark.name}, where only ids distinguish several problems": read.unclear,
         }
         parts += [_left_out(which, counts, benchmark) for which, counts in why.items() if counts]
     if read.lost:
