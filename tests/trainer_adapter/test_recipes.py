@@ -94,7 +94,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
             "W-REINFORCE learns from all-right and all-wrong groups",
         ),
         ('reward = "grpo_lead"', "belong together"),
-        ('base = "a_grae"\nreward = "overlong"', "binary reward, or a"),
+        ('base = "a_grae"\nreward = "overlong"', "use a binary reward, or one with format"),
         ('base = "max_rl"\nreward = "overlong"', "needs a binary reward"),
         ('base = "rloo"\nweights = "clip_cov"', "unit deviation"),
         ("neighbors = -1", "neighbors must be 0 to 64"),
