@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui.charts.theme import PALETTE, altair, themed
+from ui.charts.theme import PALETTE, altair, apply_theme
 from ui.pages.state import links
 from ui.pages.text.differences import LEGEND, compare, show_difference
 from ui.pages.text.markup import escaped, show_math_text, show_text
@@ -65,7 +65,7 @@ chart = (
         color=alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None),
     )
 )
-show_chart(themed(chart), "chart", "chart", rows=values)
+show_chart(apply_theme(chart), "chart", "chart", rows=values)
 panels = alt.concat(*(chart.properties(width=400, title=name) for name in "abc"), columns=3)
-show_chart(themed(panels), "panels", "panels")
+show_chart(apply_theme(panels), "panels", "panels")
 layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))
