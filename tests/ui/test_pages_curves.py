@@ -222,7 +222,7 @@ def test_the_table_stands_at_the_k_that_is_chosen(db):
     table = tables(app)[0]
     assert "DAPO + A-GRAE (paper)" in list(table["method"])
     assert "13.3" in list(table["AIME25"])
-    assert "those that A-GRAE printed for them" in words(app)
+    assert "figures from the A-GRAE paper" in words(app)
     assert "13.3" in list(tables(shown(view="table", k=1))[0]["AIME25"])
     assert "no table at k \\= 64 here" in shown(view="table", k=64).warning[0].value
 
