@@ -1,27 +1,27 @@
-"""Characters that hide, reorder or pile up text are shown as visible codes."""
+"""Show characters that hide, reorder or pile up text as visible codes."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
 MAX_MARKS = 4
-"""Combining marks on one character; more of them would run over the lines above and below."""
+"""Maximum combining marks per character; more would overlap the lines above and below."""
 
 _KEPT = frozenset("\n\t")
-_JOINERS = frozenset("\u200c\u200d")  # of emoji and of scripts that need them
+_JOINERS = frozenset("\u200c\u200d")  # required by emoji and some scripts
 
 
 def visible(text: str) -> str:
-    """Return the text with what cannot be seen made visible; ordinary text is returned as it is.
+    """Return the text with invisible characters made visible; ordinary text is unchanged.
 
-    Control characters become their pictures (␀), bidirectional overrides, invisible characters, private and
-    unassigned ones `⟨U+202E⟩`, lone surrogates too. Line ends become \\n.
+    Control characters become their pictures (␀); bidirectional overrides, invisible, private and unassigned
+    characters and lone surrogates become `⟨U+202E⟩`. Line ends become \\n.
     """
     return text if text.isascii() and text.isprintable() else "".join(_characters(text))
 
 
 def one_line(text: str, most: int) -> str:
-    """Return the text as `visible` does, on one line of at most so many characters."""
+    """Return the text as `visible` does, on one line of limited length."""
     line = " ".join(visible(text[: most * 4]).split())
     return line if len(line) <= most else line[:most] + "…"
 
@@ -29,7 +29,7 @@ def one_line(text: str, most: int) -> str:
 def visible_pieces(text: str, lengths: Sequence[int]) -> list[str]:
     """Return `visible(text)` in pieces that end where the text's pieces of these lengths end.
 
-    What is shown of a character depends on those around it, so pieces cannot be made visible one by one.
+    The display of a character depends on its neighbors, so pieces cannot be made visible one by one.
     """
     characters = text if text.isascii() and text.isprintable() else list(_characters(text))
     ends = [0, *accumulate(lengths)]
@@ -37,7 +37,7 @@ def visible_pieces(text: str, lengths: Sequence[int]) -> list[str]:
 
 
 def _characters(text: str) -> Iterator[str]:
-    """Yield what is shown of each character."""
+    """Yield the display of each character."""
     marks = 0
     for place, char in enumerate(text):
         if char == "\r" and text[place + 1 : place + 2] == "\n":

@@ -74,7 +74,7 @@ def _review(tab: Tab) -> None:
 
 
 def _sets(tab: Tab) -> None:
-    _press(tab, "sets: what changed", "radio", "What changed")
+    _press(tab, "sets: what changed", "radio", "Changes")
     _press(tab, "sets: changed ones", "radio", re.compile("^changed"))
     _press(tab, "sets: next changes", "button", "Next")
     _press(tab, "sets: added ones", "radio", re.compile("^added"))

@@ -71,7 +71,7 @@ class Simulated:
 
 
 @dataclass(frozen=True)
-class Drawn:
+class AuditMember:
     """Responses that a model gave: so many right of so many to each question. No neighbors.
 
     A pilot draws questions with replacement and m responses of each without; the true share is the exact one
@@ -177,7 +177,7 @@ APART = (
 )
 
 
-def real_worlds(data: Path) -> list[Drawn]:
+def real_worlds(data: Path) -> list[AuditMember]:
     """Return the responses of real models that are there: a GRPO run, and one model on MATH problems."""
     worlds = []
     if (path := data / LOG).exists():
@@ -188,7 +188,7 @@ def real_worlds(data: Path) -> list[Drawn]:
             row = json.loads(line)
             right.setdefault(row["question"], []).append(int(row["label"]))
         worlds.append(
-            Drawn(
+            AuditMember(
                 "Qwen2.5-Math, 100 problems",
                 np.array([sum(labels) for labels in right.values()]),
                 np.array([len(labels) for labels in right.values()]),
@@ -197,10 +197,10 @@ def real_worlds(data: Path) -> list[Drawn]:
     return worlds
 
 
-def late_visits(name: str, visits: Visits, number: int) -> Drawn:
+def late_visits(name: str, visits: Visits, number: int) -> AuditMember:
     """Return the last visits of each prompt as one count: policies of neighboring steps, taken for one."""
     rows = [row[-number:] for row in visits]
-    return Drawn(
+    return AuditMember(
         name,
         np.array([sum(correct for correct, _ in row) for row in rows]),
         np.array([sum(size for _, size in row) for row in rows]),

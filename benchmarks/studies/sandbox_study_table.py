@@ -27,7 +27,7 @@ from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
 from ui.charts.building import data_of
 from ui.charts.saving import save_chart
-from ui.charts.theme import PALETTE, altair, themed
+from ui.charts.theme import PALETTE, altair, apply_theme
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 PLAIN = DATA.with_name("sandbox-plain.csv")
@@ -167,7 +167,7 @@ def curves(rows: Rows) -> Any:
         base.mark_line(point=True).encode(y=share),
     )
     panels = alt.layer(*layers, data=data_of(data)).properties(width=230, height=220)
-    return themed(panels.facet(column=alt.Column("world:N", title=None)))
+    return apply_theme(panels.facet(column=alt.Column("world:N", title=None)))
 
 
 def _points(ours: Sequence[Mapping[str, Any]], theirs: Sequence[Mapping[str, Any]], k: int) -> str:

@@ -97,11 +97,9 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="Apache-2.0",
             citation="He et al., OlympiadBench, arXiv 2402.14008",
             content_hash="ff5ae24b3f59f15aa68fdfdaf57ae7f1526f8e2e6e52aa2892484323bc1a5f35",
-            note=(
-                "English open-ended competition mathematics. The revision is not pinned: no commit of this "
-                "Hub copy could be confirmed, so its content is checked instead. Hothan/OlympiadBench and "
-                "math-ai/olympiadbench hold 674 of these problems."
-            ),
+            note="English open-ended competition mathematics. The revision is not pinned: no commit of this "
+            "Hub copy could be confirmed, so its content is checked instead. Hothan/OlympiadBench and "
+            "math-ai/olympiadbench hold 674 of these problems.",
         ),
         Benchmark(
             name="minerva",
@@ -131,10 +129,8 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="CC-BY-4.0",
             citation="Rein et al., GPQA: A Graduate-Level Google-Proof Q&A Benchmark, arXiv 2311.12022",
             gated=True,
-            note=(
-                "Its authors ask that it not be posted in plain text: rows are never shown. Of a file only "
-                "the number of rows is checked."
-            ),
+            note="Its authors ask that it not be posted in plain text: rows are never shown. Of a file only "
+            "the number of rows is checked.",
         ),
         Benchmark(
             name="math500",
@@ -178,7 +174,7 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="MIT",
             citation="Cobbe et al., Training Verifiers to Solve Math Word Problems, arXiv 2110.14168",
             content_hash="256f5da9c22aeb31ca4665c7a5c1ffe55ca81e88f6fac22c2e14ad26d002db39",
-            note="The gold stands behind #### in the answer.",
+            note="The gold answer follows #### in the answer column.",
         ),
         Benchmark(
             name="geo3k",
@@ -192,10 +188,8 @@ BENCHMARKS: dict[str, Benchmark] = {
             kind=AnswerKind.LATEX,
             licence="MIT",
             citation="Lu et al., Inter-GPS, arXiv 2105.04165",
-            note=(
-                "The gold is the text of the right choice, not its letter. Not pinned: no commit could be "
-                "confirmed, and no copy was at hand to hash; the number of rows is checked."
-            ),
+            note="The gold is the text of the right choice, not its letter. Not pinned: no commit could be "
+            "confirmed, and no copy was at hand to hash; the number of rows is checked.",
         ),
         Benchmark(
             name="mathvision",
@@ -212,10 +206,8 @@ BENCHMARKS: dict[str, Benchmark] = {
             licence="MIT",
             citation="Wang et al., Measuring Multimodal Mathematical Reasoning, arXiv 2402.14804",
             content_hash="e3159c1e3b4eae1f27657181ad88d8b2468608cc87489ae5265d21eabb0a5b04",
-            note=(
-                "A letter where there are choices, else a value. Not pinned: no commit could be confirmed; "
-                "the content hash is of the texts in the repository of its authors, mathllm/MATH-V."
-            ),
+            note="A letter where there are choices, else a value. Not pinned: no commit could be confirmed; "
+            "the content hash is of the texts in the repository of its authors, mathllm/MATH-V.",
         ),
         *(
             Benchmark(
@@ -236,11 +228,9 @@ BENCHMARKS: dict[str, Benchmark] = {
                 kind=AnswerKind.LATEX,
                 licence="MIT",
                 citation="Zhang et al., MathVerse, arXiv 2403.14624",
-                note=(
-                    "One of five versions of the same problems: do not average them as if they were "
-                    "independent. Not pinned: no commit could be confirmed, and no copy was at hand to hash; "
-                    "the number of rows is checked."
-                ),
+                note="One of five versions of the same problems: do not average them as if they were "
+                "independent. Not pinned: no commit could be confirmed, and no copy was at hand to hash; "
+                "the number of rows is checked.",
                 only=("problem_version", version),
             )
             for version in ("Vision Intensive", "Vision Dominant", "Vision Only")

@@ -79,7 +79,7 @@ def _file_name(path: Path) -> str:
 def _check_name(name: str, place: str) -> None:
     if name in BENCHMARKS:
         raise InputError(
-            f'{place}: the name "{name}" is that of a known benchmark; rename it, or load this file as its '
+            f'{place}: the name "{name}" is that of a known benchmark. Rename it, or load this file as its '
             f"rows: {name} --from FILE."
         )
 
@@ -111,21 +111,21 @@ class _Definition:
 
     def benchmark(self) -> Benchmark:
         if not self.values:
-            raise InputError(f'{self.path}: is empty; it needs at least file = "..." or hub = "...".')
+            raise InputError(f'{self.path}: is empty. It needs at least file = "..." or hub = "...".')
         self._check(self.values, _KEYS)
         value_of = self.values.get
         file, hub_id = value_of("file"), value_of("hub")
         if (file is None) == (hub_id is None):
             raise InputError(f'{self.path}: give either file = "rows.jsonl" or hub = "org/name".')
         if hub_id is not None and not hub.is_id(hub_id):
-            raise self.fail("hub", f'"{hub_id}" is no id of a Hub data set, like org/name')
+            raise self.fail("hub", f'"{hub_id}" is not a Hub dataset id like org/name')
         for key in ("split", "revision", "configs"):
             if file is not None and key in self.values:
-                raise self.fail(key, f"{key} is for data sets of the Hub; file = ... has none")
+                raise self.fail(key, f"{key} applies to Hub datasets only, not to file = ...")
         name = value_of("name") or _file_name(self.path)
         if default_set_name(name) != name or not name.isascii():
             raise self.fail(
-                "name", f'"{name}" cannot name a benchmark; use letters (a to z), digits, "-", "_", "."'
+                "name", f'"{name}" is not a valid benchmark name. Use letters (a to z), digits, "-", "_", "."'
             )
         _check_name(name, self.place("name"))
         kind, columns = self._kind(), self._columns()
@@ -152,10 +152,10 @@ class _Definition:
     def _check(self, values: Mapping[str, Any], rules: Mapping[str, Rule]) -> None:
         for key, value in values.items():
             if key not in rules:
-                raise self.fail(key, f'unknown key "{key}"; known are {", ".join(rules)}')
+                raise self.fail(key, f'unknown key "{key}". Known keys: {", ".join(rules)}')
             holds, needed = rules[key]
             if not holds(value):
-                raise self.fail(key, f"{key} is {value!r}; {needed}")
+                raise self.fail(key, f"{key} is {value!r}, but {needed}")
 
     def _kind(self) -> AnswerKind:
         name = self.values.get("kind", AnswerKind.LATEX)
@@ -163,7 +163,7 @@ class _Definition:
             return AnswerKind(name)
         except ValueError:
             kinds = ", ".join(AnswerKind)
-            raise self.fail("kind", f'"{name}" is no kind of answer; there are {kinds}') from None
+            raise self.fail("kind", f'"{name}" is not a kind of answer. Kinds: {kinds}') from None
 
     def _tolerance(self, kind: AnswerKind) -> str | None:
         if "tolerance" not in self.values:
@@ -184,7 +184,8 @@ class _Definition:
         if options and ("question" not in named or len(options) < 2 or "answer" in named):
             raise self.fail(
                 "options",
-                "options need a question column, no answer column, and two columns, the right one first",
+                "options need a question column, no answer column, and at least two columns, the correct "
+                "one first",
             )
         question = named.pop("question", None)
         names: list[str] = question if isinstance(question, list) else []

@@ -64,9 +64,9 @@ def require_golds(
             lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
         listed = "\n".join(f"  {line}" for line in lines)
         raise InputError(
-            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} golds are not correct when graded "
-            f"against themselves, so no response could be:\n{listed}\n"
-            "Mend them, or pass --allow-bad-golds to run anyway."
+            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} gold answers do not grade as correct "
+            f"against themselves, so no response could be correct:\n{listed}\nFix them, or pass "
+            "--allow-bad-golds to run anyway."
         )
     return failures
 

@@ -38,7 +38,7 @@ def load_benchmark(
     benchmark = find_benchmark(name)
     if benchmark.file is not None:
         if source is not None:
-            raise InputError(f"{name}: names its own rows; --from {source} is for the benchmarks of the Hub.")
+            raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
     opened, origin = _open(benchmark, source)
     in_catalogue = benchmark.name in BENCHMARKS
@@ -73,9 +73,9 @@ def find_benchmark(name: str) -> Benchmark:
     if path.suffix.lower() == ".toml" or path.suffix.lower() in KINDS or path.exists():
         return read_definition(path)
     close = get_close_matches(name, BENCHMARKS, n=1, cutoff=0.5)
-    hint = f'did you mean "{close[0]}"? ' if close else ""
+    hint = f'Did you mean "{close[0]}"? ' if close else ""
     raise NotFoundError(
-        f'no benchmark "{name}"; {hint}there are: {", ".join(BENCHMARKS)}; or name a .toml or .jsonl file.'
+        f'no benchmark "{name}". {hint}Available: {", ".join(BENCHMARKS)}. Or name a .toml or .jsonl file.'
     )
 
 
@@ -106,7 +106,8 @@ def _no_access(benchmark: Benchmark, problem: str) -> str:
     if benchmark.gated:
         return (
             f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
-            f"with `hf auth login` or set HF_TOKEN; or give a copy you may use with --from FILE. ({problem})"
+            "with `hf auth login` or set HF_TOKEN. Or give a copy that you may use with --from FILE. "
+            f"({problem})"
         )
     return f"{problem} Or give a copy of {benchmark.name} with --from FILE."
 
@@ -122,17 +123,17 @@ def _check(
     if benchmark.content_hash == read:
         return "as known"
     if benchmark.rows is not None and benchmark.rows != len(problems):
-        changed = f"{benchmark.title} has {benchmark.rows:,} problems, this source {len(problems):,}"
+        changed = f"{benchmark.title} has {benchmark.rows:,} problems, but this source has {len(problems):,}"
     elif benchmark.content_hash is None or pinned:
         return "pinned revision" if pinned else "not checked"
     else:
         changed = (
-            f"{benchmark.title} is known by the content hash {benchmark.content_hash[:12]}, this source has "
+            f"{benchmark.title} has the content hash {benchmark.content_hash[:12]}, but this source has "
             f"{read[:12]}: a question or an answer differs"
         )
     if allow_changed:
         return "changed"
     raise ChangedBenchmarkError(
-        f"{where}: {changed}. Results on it cannot be compared with others. Give another source with --from "
-        "FILE, or take it as it is with --allow-changed."
+        f"{where}: {changed}. Results are not comparable with others. Give another source with --from FILE, "
+        "or accept this one with --allow-changed."
     )

@@ -55,7 +55,7 @@ def read_problems(
     good = [row for row in rows if isinstance(row, RawRow)]
     problems = [_describe(row.place, row.problem, benchmark) for row in rows if isinstance(row, BadRow)]
     if not rows:
-        raise InputError(f"{source.name}: there are no rows in it.")
+        raise InputError(f"{source.name}: contains no rows.")
     made: list[Problem] = []
     references: dict[str, str] = {}
     if good:
@@ -81,8 +81,8 @@ def read_problems(
         more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
         named = "\n  ".join(problems[:ROWS_NAMED])
         raise InputError(
-            f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:\n  {named}{more}\n"
-            "A benchmark is taken whole; mend these rows."
+            f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:\n  {named}{more}\nA "
+            "benchmark must be complete; fix these rows."
         )
     return tuple(number_copies(made)), references
 
@@ -97,9 +97,9 @@ def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text
     if lacking:
         parts = ", ".join(f'"{name}"' for name in row.values if name in (columns.question, *lacking))
         raise InputError(
-            f'{row.place}: "{lacking[0]}" holds what the question in "{columns.question}" does not say. A '
-            f'.toml says what a question is: [columns], then question = [{parts}], or "{columns.question}" '
-            "alone."
+            f'{row.place}: "{lacking[0]}" contains text that the question in "{columns.question}" lacks. '
+            f"Define the question in a .toml: [columns], then question = [{parts}], or only "
+            f'"{columns.question}".'
         )
 
 
@@ -138,7 +138,7 @@ def _columns(
         ]
         what = f"no column {', '.join(map(repr, missing))}" if missing else "no question and answer found"
         raise InputError(
-            f"{name}: {what}; {_there(present)}. A .toml names other columns: [columns], question = ..."
+            f"{name}: {what}; {_there(present)}. Name other columns in a .toml: [columns], question = ..."
         ) from None
     extra: dict[str, str | None] = {}
     for part in ("kind", "tolerance"):
@@ -158,7 +158,7 @@ def _has(present: Collection[str], column: str) -> bool:
 
 
 def _there(present: Collection[str]) -> str:
-    return f"there are: {', '.join(sorted(present)) or 'none'}"
+    return f"available: {', '.join(sorted(present)) or 'none'}"
 
 
 def _problem(
@@ -177,7 +177,7 @@ def _problem(
     text = question.text
     choices = values.get(extra.choices) if extra.choices else None
     if choices and not isinstance(choices, list):
-        raise RowProblem(f'"{extra.choices}" is no list of choices')
+        raise RowProblem(f'"{extra.choices}" is not a list of choices')
     if choices:
         text = list_choices(text, [_choice(choice) for choice in choices])
     tolerance = _short_text(values.get(extra.tolerance), extra.tolerance) if extra.tolerance else None
@@ -194,7 +194,7 @@ def _problem(
         except InputError as error:
             raise RowProblem(str(error)) from error
     elif tolerance:
-        raise RowProblem(f'has a tolerance, but the kind "{chosen}"; only the kind "tolerance" takes one')
+        raise RowProblem(f'has a tolerance, but the kind "{chosen}". Only the kind "tolerance" uses one')
     answer = canonical_integer(question.answer) if chosen is AnswerKind.INTEGER else question.answer
     return make_problem(text, answer, chosen, tolerance, question.images)
 
@@ -204,14 +204,14 @@ def list_choices(text: str, choices: Sequence[str]) -> str:
     if list(choices) == list(LETTERS[: len(choices)]):
         return text
     if len(choices) > len(LETTERS):
-        raise RowProblem(f"{len(choices)} choices; the most are {len(LETTERS)}")
+        raise RowProblem(f"{len(choices)} choices are more than the maximum of {len(LETTERS)}")
     lines = [f"({letter}) {choice}" for letter, choice in zip(LETTERS, choices, strict=False)]
     return "\n".join([text, "", *lines])
 
 
 def _choice(value: Any) -> str:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise RowProblem("a choice is no text")
+        raise RowProblem("a choice is not text")
     return str(value).strip()
 
 
@@ -232,7 +232,7 @@ def _short_text(value: Any, column: str) -> str | None:
     if value is None or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, list | Mapping | bytes | bool):
-        raise RowProblem(f'"{column}" is no text')
+        raise RowProblem(f'"{column}" is not text')
     return str(value).strip() or None
 
 
@@ -240,7 +240,7 @@ def _kind(name: str) -> AnswerKind:
     try:
         return AnswerKind(name.lower())
     except ValueError:
-        raise RowProblem(f'"{name}" is no kind of answer ({", ".join(AnswerKind)})') from None
+        raise RowProblem(f'"{name}" is not a kind of answer ({", ".join(AnswerKind)})') from None
 
 
 def canonical_integer(answer: str) -> str:
@@ -266,7 +266,7 @@ def render_options(question: str, options: Sequence[str], seed: int) -> tuple[st
         ValueError: fewer than two options or more than ten.
     """
     if not 2 <= len(options) <= len(LETTERS):
-        raise ValueError(f"{len(options)} options; a choice has 2 to {len(LETTERS)}")
+        raise ValueError(f"{len(options)} options; a choice needs 2 to {len(LETTERS)}")
     keys = [
         content_hash("option-order", [seed, question, list(options), place]) for place in range(len(options))
     ]

@@ -92,9 +92,9 @@ def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
         agrees = read_agreement(session, run.id)
         if agrees is not None and agrees.samples:
             notes.append(
-                f"{run.name}: {agrees.theirs.removeprefix('other tool: ')} of the tool that drew says of "
-                f"{agrees.alike:,} of {agrees.samples:,} responses what the grader says here; "
-                f"`tagrpo eval agreement {run.name}` lists the others."
+                f"{run.name}: for {agrees.alike:,} of {agrees.samples:,} responses, "
+                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with the grader "
+                f"here; `tagrpo eval agreement {run.name}` lists the differences."
             )
     return notes
 

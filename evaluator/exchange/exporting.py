@@ -59,7 +59,7 @@ def export_samples(
             take it; a text that parquet cannot hold.
     """
     if is_secret(run.spec["problems"]):
-        raise InputError(f"run {run.name} is of a gated benchmark, whose texts are not exported.")
+        raise InputError(f"run {run.name} is on a gated benchmark, whose texts are not exported.")
     count = 0
 
     def counted(image_cell: Callable[[Image], Any]) -> Iterator[dict[str, Any]]:
@@ -197,8 +197,8 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
                 table = pyarrow.Table.from_pylist(part, schema=schema)
             except UnicodeEncodeError as error:
                 raise InputError(
-                    "a response holds half a character (a lone surrogate), which parquet cannot hold; write "
-                    "JSON Lines instead."
+                    "a response contains half a character (a lone surrogate), which parquet cannot store. "
+                    "Write JSON Lines instead."
                 ) from error
             writer.write_table(table)
 

@@ -55,9 +55,9 @@ def open_responses(
         InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
     """
     if not paths:
-        raise InputError("name a file of responses.")
+        raise InputError("give a file of responses.")
     if len({path.resolve() for path in paths}) < len(paths):
-        raise InputError("a file is named twice; each of its responses would count twice.")
+        raise InputError("a file is given twice, so its responses would count twice. Remove one.")
     opened = [_open(path, form, dict(columns or {}), scorer) for path in paths]
     first = opened[0]
     for path, other in zip(paths, opened, strict=True):
@@ -65,8 +65,8 @@ def open_responses(
             if getattr(other, what) != getattr(first, what):
                 words = {"form": "format"}.get(what, what)
                 raise InputError(
-                    f"{path}: its {words} is {getattr(other, what)}, that of {paths[0]} "
-                    f"{getattr(first, what)}; import them one by one."
+                    f"{path}: its {words} is {getattr(other, what)}, but that of {paths[0]} is "
+                    f"{getattr(first, what)}. Import them one by one."
                 )
     if len(opened) == 1:
         return first

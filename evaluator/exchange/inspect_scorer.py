@@ -17,7 +17,7 @@ try:
     from inspect_ai.solver import TaskState
 except ImportError as error:
     raise PrerequisiteError(
-        "the scorer stands on inspect_ai; install it: pip install 'tagrpo[inspect]'."
+        "the scorer needs inspect_ai. Install it: pip install 'tagrpo[inspect]'."
     ) from error
 
 _VALUES = {

@@ -127,11 +127,11 @@ class FromFile:
 
     def number(self, response: OutsideResponse) -> int | None:
         if response.question is None or not response.question.strip():
-            raise RowProblem("it has no question; name the benchmark that its ids are of with --benchmark")
+            raise RowProblem("it has no question. Name the benchmark of its ids with --benchmark")
         if response.answer is None or not response.answer.strip():
             raise RowProblem(
-                "it has no answer to grade by; name the column with --column answer=NAME, or the benchmark "
-                "with --benchmark"
+                "it has no gold answer. Name the column with --column answer=NAME, or the benchmark with "
+                "--benchmark"
             )
         kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
         place = response.copy, response.group, response.variant
@@ -149,8 +149,8 @@ class FromFile:
             if number == len(self._placed):
                 if response.group is not None and (response.group, response.variant) in self._members:
                     raise RowProblem(
-                        f"its group {response.group!r} has another problem of variant {response.variant}; a "
-                        "question and each of its neighbors stand in a group once"
+                        f"its group {response.group!r} has another problem of variant {response.variant}. A "
+                        "group contains a question and each of its neighbors once"
                     )
                 self._members.add((response.group, response.variant))
                 whence = response.source_id, response.strategy
@@ -161,7 +161,7 @@ class FromFile:
         try:
             return order_numbered(text, self.images.take(cell))
         except ImageProblem as problem:
-            way = "a benchmark that is named with --benchmark has its own"
+            way = "a benchmark given with --benchmark has its own"
             raise RowProblem(f"the cell of its images {problem}; {way}") from problem
 
     def placed(self) -> list[PlacedProblem]:
@@ -228,14 +228,14 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
         why = "no row has a response"
         if result.unmatched:
             why = (
-                f"none of its {result.left_out:,} responses is to a problem of the benchmark; the first: "
-                f"{next(iter(result.unmatched))!r}. A prompt around the problem is no hindrance with --by "
+                f"none of its {result.left_out:,} responses belongs to a problem of the benchmark. The "
+                f"first one: {next(iter(result.unmatched))!r}. If a prompt surrounds the problem, use --by "
                 "inside"
             )
         elif result.unclear:
             why = (
-                f"each of its questions stands several times in the benchmark, with another answer or image; "
-                f"only ids tell such problems apart. The first: {next(iter(result.unclear))!r}"
+                "each of its questions occurs several times in the benchmark, with another answer or image, "
+                f"so that only ids distinguish them. The first one: {next(iter(result.unclear))!r}"
             )
         raise InputError(f"nothing can be imported: {why}.")
     return result

@@ -106,9 +106,9 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     there = ", ".join(sorted(present)) or "none"
     for part, column in named.items():
         if part not in COLUMNS:
-            raise InputError(f"--column {part}={column}: no such part; there are: {', '.join(COLUMNS)}.")
+            raise InputError(f"--column {part}={column}: unknown part. Available: {', '.join(COLUMNS)}.")
         if not {column, column.split(".")[0]} & {*present} and column:
-            raise InputError(f'{source}: no column "{column}" (--column {part}=...); there are: {there}.')
+            raise InputError(f'{source}: no column "{column}" (--column {part}=...). Available: {there}.')
     chosen = dict(named)
     foreign = () if {*present} >= _EXPORTED else _OF_EXPORTS
     for part, names in COLUMNS.items():
@@ -120,12 +120,13 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
     chosen = {part: column for part, column in chosen.items() if column}
     if "response" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the response; name it with --column response=NAME, of: {there}."
+            f"{source}: no column looks like the response. Name it with --column response=NAME; available: "
+            f"{there}."
         )
     if "question" not in chosen and "id" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question or its id; name it with --column question=NAME or "
-            f"--column id=NAME, of: {there}."
+            f"{source}: no column looks like the question or its id. Name it with --column question=NAME or "
+            f"--column id=NAME; available: {there}."
         )
     return chosen
 
@@ -169,18 +170,18 @@ def _response(
     column = columns["response"]
     if isinstance(text, Mapping) and text:
         raise RowProblem(
-            f'"{column}" is no text, but holds {", ".join(map(str, text))}: name one of them, as '
+            f'"{column}" contains {", ".join(map(str, text))} instead of text. Name one of them, as in '
             f"--column response={column}.{next(iter(text))}"
         )
     if text is not None and not isinstance(text, str):
-        raise RowProblem(f'"{column}" is no text')
+        raise RowProblem(f'"{column}" is not text')
     # An empty cell of CSV holds nothing.
     read = {part: value for part, value in row.items() if value not in (None, "") and not _is_nan(value)}
 
     def string(part: str) -> str | None:
         value = read.get(part)
         if isinstance(value, list | Mapping | bool | bytes):
-            raise RowProblem(f'"{columns[part]}" is no text')
+            raise RowProblem(f'"{columns[part]}" is not text')
         return None if value is None else str(value)
 
     def whole(part: str) -> int | None:
@@ -188,9 +189,9 @@ def _response(
         try:
             number = None if text is None else int(text.removesuffix(".0"))
         except ValueError:
-            raise RowProblem(f'"{columns[part]}" is no whole number') from None
+            raise RowProblem(f'"{columns[part]}" is not a whole number') from None
         if number is not None and not 0 <= number <= _LARGEST:
-            raise RowProblem(f'"{columns[part]}" is {number}, which cannot be')
+            raise RowProblem(f'"{columns[part]}" is {number}, which is not possible')
         return number
 
     stop = string("stop_reason")
@@ -250,7 +251,7 @@ def _kind(name: str | None, columns: Mapping[str, str]) -> AnswerKind | None:
     try:
         return AnswerKind(name)
     except ValueError:
-        raise RowProblem(f'"{columns["kind"]}" is {name!r}; there are {", ".join(AnswerKind)}') from None
+        raise RowProblem(f'"{columns["kind"]}" is {name!r}. Kinds: {", ".join(AnswerKind)}') from None
 
 
 def _tolerance(text: str | None) -> str | None:

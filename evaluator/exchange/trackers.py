@@ -50,10 +50,10 @@ class Tracker:
             raise InputError(f"--log-to {text}: give {', '.join(_TARGETS.values())}.")
         if find_spec(system) is None:
             raise PrerequisiteError(
-                f"--log-to {text}: {system} is not installed; `pip install 'tagrpo[tracking]'`."
+                f"--log-to {text}: {system} is not installed. Run `pip install 'tagrpo[tracking]'`."
             )
         if system == "tensorboard" and Path(target).is_file():
-            raise InputError(f"--log-to {text}: it is a file; name a folder.")
+            raise InputError(f"--log-to {text}: is a file. Give a folder.")
         return cls(system, target)  # type: ignore[arg-type]
 
 
@@ -127,7 +127,7 @@ def _refusals(tracker: Tracker) -> Iterator[None]:
         yield
     except Exception as error:  # each system has errors of its own, and none is ours
         why = " ".join(str(error).split()) or type(error).__name__
-        raise PrerequisiteError(f"{tracker.system} did not take the report: {why}") from error
+        raise PrerequisiteError(f"{tracker.system} rejected the report: {why}") from error
 
 
 def _to_wandb(project: str, row: Logged, text: str) -> None:

@@ -153,7 +153,9 @@ def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Alg
         return _compare_near(gold, answer, limits[0], algebra)
     wanted, listed = (structure.split_list(normal.tidy(text)) for text in (gold, answer))
     if len(limits) != len(wanted):
-        raise InputError(f"tolerance {tolerance!r} names {len(limits)} numbers, the gold has {len(wanted)}")
+        raise InputError(
+            f"tolerance {tolerance!r} has {len(limits)} numbers, but the gold answer has {len(wanted)}"
+        )
     if len(listed) != len(wanted):
         return compare(gold, answer, algebra.compare if algebra is not None else None)
     judged = [
@@ -189,7 +191,7 @@ def read_tolerance(tolerance: str | None) -> list[Limit]:
     for part in (tolerance or DEFAULT_TOLERANCE).split(","):
         part = part.strip()
         if not _TOLERANCE.fullmatch(part):
-            raise InputError(f"tolerance {tolerance!r} is none; write 1e-2, 1% or 1e-2,1e-1")
+            raise InputError(f"tolerance {tolerance!r} is not valid. Write 1e-2, 1% or 1e-2,1e-1")
         relative = part.endswith("%")
         limits.append(Limit(Fraction(part.rstrip("%")) / (100 if relative else 1), relative))
     return limits

@@ -30,7 +30,7 @@ def estimate_judging(db: Database, run: Run, spec: JudgeSpec, base: str, price_o
         base_row, judge_row = find_grader(session, base), find_grader(session, spec.version(base))
         problems = {problem.id: problem for problem in run_problems(session, run.id)}
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
     lengths = {
         sample.asked: sample.characters
         for sample in read_pending(db, problems, base_row, judge_row or -1, KINDS[spec.asked])

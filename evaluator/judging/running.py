@@ -143,7 +143,7 @@ async def judge_run(
         base_row, judge_row = find_grader(session, base), grader_id(session, version)
         finish_run(session, judging.id, finished=False)
     if base_row is None:
-        raise InputError(f"run {run.name} has no grades by {base}; `tagrpo eval grade {run.name}` grades it.")
+        raise InputError(f"run {run.name} has no grades by {base}. Run `tagrpo eval grade {run.name}` first.")
     with db.read() as session:
         problems = {problem.id: problem for problem in run_problems(session, run.id)}
     pending = list(read_pending(db, problems, base_row, judge_row, KINDS[spec.asked]))

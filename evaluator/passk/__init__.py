@@ -1,4 +1,4 @@
-"""pass@k and its relatives, with intervals named by the question they answer. Importing loads only numpy."""
+"""pass@k and related metrics, with intervals named by the question they answer."""
 
 from evaluator.passk.comparison import Comparison, ComparisonPoint, compare, holm
 from evaluator.passk.counts import Counts, pool

@@ -1,4 +1,4 @@
-"""Is one model better than another on the same problems? Paired, per k, with both questions kept apart."""
+"""Paired comparison of two models on the same problems, per k, for both kinds of interval."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.passk.counts import Counts, named, with_enough
-from evaluator.passk.curves import checked_ks, values_over_k
+from evaluator.passk.curves import check_ks, values_over_k
 from evaluator.passk.estimators import Floats
 from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, Interval, same_problems_errors, upper_tail
 from service.errors import InputError
 
-FEW_PROBLEMS = 100  # fewer may lack the rare large differences that decide
-SKEWED = 1.0  # of fewer problems than that, a larger skewness of the differences is warned of
-FEW_DIFFERENCES = 10  # fewer problems that differ: the paired t interval is too short
+FEW_PROBLEMS = 100  # fewer problems may lack the rare large differences that matter
+SKEWED = 1.0  # with fewer problems than this, warn of skewed differences
+FEW_DIFFERENCES = 10  # fewer differing problems: the paired t interval is too short
 _FLIPS_AT_ONCE = 512
 
 
@@ -25,13 +25,13 @@ class ComparisonPoint:
     Attributes:
         value_a, value_b: mean pass@k.
         difference: value_a - value_b.
-        bounds: lowest and highest difference over all ways in which unknown grades may fall.
-        interval: paired t, "new problems"; where grades are unknown it begins at the interval of the lowest
-            difference and ends at that of the highest.
+        bounds: lowest and highest difference over all values of the unknown grades.
+        interval: paired t, "new problems"; if grades are unknown, from the low end of the lowest difference's
+            interval to the high end of the highest difference's.
         p_value: two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`.
         same_interval: difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise.
-        same_z, same_p_value: difference over that error and its two-sided normal p-value. They say nothing
-            about new problems.
+        same_z, same_p_value: difference divided by that error and its two-sided normal p-value, for the same
+            problems only.
         wins, losses, ties: problems with A above, below, equal to B, from equally many samples.
         warning: why the levels of this row may not hold, or None.
     """
@@ -57,10 +57,10 @@ class Comparison:
     """Rows by k, all over the same problems.
 
     Attributes:
-        problem_ids: the problems compared, sorted.
+        problem_ids: the compared problems, sorted.
         only_a, only_b: problems of one side only, left out; empty unless `common_only`.
         left_out: problems with too few samples on one side; empty unless `allow_missing`.
-        thinned: problems with more samples on one side, of which the test takes as many as the other has.
+        thinned: problems with more samples on one side, thinned for the test to the other side's number.
     """
 
     points: tuple[ComparisonPoint, ...]
@@ -81,7 +81,7 @@ class Comparison:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(f"the comparison has no k = {k}; it has {', '.join(str(p.k) for p in self.points)}")
+        raise InputError(f"the comparison has no k = {k}. It has {', '.join(str(p.k) for p in self.points)}")
 
 
 def compare(
@@ -97,33 +97,33 @@ def compare(
 ) -> Comparison:
     """Compare A with B per k on the same problems. The order of the problems makes no difference.
 
-    Estimates from different numbers of samples are spread differently: of two equal models the one with more
-    samples lies a little below 1 on most problems, where the other's estimate is 1 or, seldom, 0. The test,
-    wins and losses therefore take equally many samples of both sides, those of the larger drawn at random.
-    Values and intervals take all.
+    The spread of an estimate depends on its number of samples. Of two equal models, the one with more samples
+    is slightly below 1 on most problems, while the other's estimate is 1 or, rarely, 0. The test, wins and
+    losses therefore use equally many samples of both sides, those of the larger drawn at random. Values and
+    intervals use all samples.
 
     Args:
         flips: random sign flips; the smallest p-value is 1 / (1 + flips).
-        seed: of the flips, the same for every k, and of the samples taken.
-        common_only: compare the problems that both have, instead of refusing where they differ.
-        allow_missing: leave out problems with fewer than max(ks) samples on either side, instead of refusing.
+        seed: of the flips, the same for every k, and of the drawn samples.
+        common_only: compare the common problems instead of refusing if they differ.
+        allow_missing: leave out problems with fewer than max(ks) samples on either side instead of refusing.
 
     Raises:
         InputError: bad ks, problems that differ, no common problem, too few samples, or no flips.
         ValueError: a confidence outside (0, 1).
     """
-    wanted = checked_ks([ks] if isinstance(ks, int) else ks)
+    wanted = check_ks([ks] if isinstance(ks, int) else ks)
     if flips < 1:
         raise InputError(f"a sign-flip test needs at least one flip, not {flips}")
     in_a, in_b = set(counts_a.problem_ids), set(counts_b.problem_ids)
     only_a, only_b = tuple(sorted(in_a - in_b)), tuple(sorted(in_b - in_a))
     if (only_a or only_b) and not common_only:
         raise InputError(
-            f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} only "
-            f"in B ({named(only_b)}); compare runs of one benchmark, or the common problems only"
+            f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} "
+            f"only in B ({named(only_b)}). Compare runs of one benchmark, or only the common problems"
         )
     if not in_a & in_b:
-        raise InputError("A and B have no problem in common")
+        raise InputError("A and B have no problems in common")
     a, b = (_aligned(counts, sorted(in_a & in_b)) for counts in (counts_a, counts_b))
     a, short_a = with_enough(a, wanted[-1], allow_missing=allow_missing)
     b, short_b = with_enough(b, wanted[-1], allow_missing=allow_missing)
@@ -137,7 +137,7 @@ def compare(
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    even_a, even_b, thinned = _evened(a, b, seed)
+    even_a, even_b, thinned = _thin_samples(a, b, seed)
     evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
     p_values = sign_flip_p_values(evened, flips, seed)
     errors = np.hypot(
@@ -189,10 +189,10 @@ def compare(
     )
 
 
-def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
-    """Return both sides with equally many samples of each problem, and how many problems lost some by it.
+def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
+    """Return both sides with equally many samples of each problem, and how many problems lost some.
 
-    Unknown grades count as wrong. The same samples are taken whichever side is called A.
+    Unknown grades count as wrong. The drawn samples do not depend on which side is called A.
     """
     fewest, more_in_a = np.minimum(a.n, b.n), a.n > b.n
     right = np.where(more_in_a, a.correct, b.correct)
@@ -207,9 +207,9 @@ def _evened(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
 def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:
     """Return two-sided p-values [K] of differences [K, M]: (1 + hits) / (1 + flips).
 
-    hits are the flips of random signs whose sum is, in size, at least the observed one, which counts itself.
-    It tests that each difference is as likely positive as negative; its level is kept where they are
-    symmetric. Where all differences are 0 every p-value is 1.
+    hits are the random sign flips whose absolute sum is at least the observed one, which counts itself. The
+    null hypothesis is that each difference is as likely positive as negative; the level holds if they are
+    symmetric. If all differences are 0, every p-value is 1.
     """
     problems = differences.shape[-1]
     observed = np.abs(differences.sum(axis=-1))
@@ -227,10 +227,10 @@ def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:
 
 
 def paired_bounds(differences: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Return the paired t interval of differences[..., M], cut to -1..1.
+    """Return the paired t interval of differences[..., M], clipped to -1..1.
 
-    Degenerate cases: where all are equal, or there is one problem, the t interval (M + 1 degrees) of the
-    differences with one -1 and one +1 added: equal differences do not make a certain one.
+    Degenerate cases: if all are equal, or there is one problem, the t interval (M + 1 degrees) of the
+    differences with one -1 and one +1 added, since equal differences are no certainty.
     """
     from scipy.special import stdtrit
 
@@ -252,7 +252,7 @@ def paired_bounds(differences: Floats, confidence: float = 0.95) -> tuple[Floats
 
 
 def skewnesses(differences: Floats) -> Floats:
-    """Return the skewness of differences[..., M], by population moments; 0 where all are equal."""
+    """Return the skewness of differences[..., M], by population moments; 0 if all are equal."""
     away = differences - differences.mean(axis=-1, keepdims=True)
     second, third = np.mean(away**2, axis=-1), np.mean(away**3, axis=-1)
     equal = second < 1e-24
@@ -263,7 +263,7 @@ def skewnesses(differences: Floats) -> Floats:
 def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     """Return Holm's adjusted p-values (Scandinavian Journal of Statistics 1979), in the order given.
 
-    Rejecting those at most alpha keeps the chance of any false rejection at alpha, whatever their dependence.
+    Rejecting those at most alpha bounds the chance of any false rejection by alpha, under any dependence.
     Correct over the benchmarks of one comparison at one k. An empty list stays empty.
 
     Raises:
@@ -271,7 +271,7 @@ def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     """
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1:
-        raise ValueError(f"p-values are a flat list, not an array of shape {values.shape}")
+        raise ValueError(f"p-values must be a flat list, not an array of shape {values.shape}")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError("p-values must lie between 0 and 1")
     order = np.argsort(values, kind="stable")
@@ -294,10 +294,11 @@ def _normal(difference: float, error: float, confidence: float) -> tuple[float, 
 
 
 def is_fragile(differences: Floats) -> NDArray[np.bool_]:
-    """Return whether one more problem, won fully by the other side, would undo a difference[..., M] at 5%.
+    """Return whether one more problem, fully won by the other side, would undo a difference[..., M] at 5%.
 
-    Few problems can lack the rare large differences of the other sign that make the mean 0, and then look
-    consistent, not skewed; so the observed skewness does not tell where levels fail, and this does.
+    Few problems can lack the rare large differences of the other sign that make the mean 0. They then look
+    consistent instead of skewed, so the observed skewness does not reveal where levels fail, but this test
+    does.
     """
     from scipy.special import stdtrit
 
@@ -323,14 +324,14 @@ def _warning(
     if differing < FEW_DIFFERENCES:
         warnings.append(f"only {differing} of {problems} problems differ, too few for the interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):
-        warnings.append(f"{problems} problems, and one more that the other side wins would undo this")
+        warnings.append(f"{problems} problems, and one more win of the other side would undo this")
     if problems < FEW_PROBLEMS and abs(skewness) > SKEWED:
         warnings.append(
-            f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value do "
-            f"not keep their level"
+            f"{problems} problems with skewed differences (skewness {skewness:.1f}): interval and p-value "
+            "may be inaccurate"
         )
     if bounds and bounds[0] <= 0 <= bounds[1] and bounds[0] < bounds[1]:
-        warnings.append("unknown grades or missing samples alone can turn the sign of the difference")
+        warnings.append("unknown grades or missing samples alone can change the sign of the difference")
     return "; ".join(warnings) or None
 
 

@@ -1,4 +1,4 @@
-"""How many samples of each problem were graded, correct and unknown."""
+"""Counts of graded, correct and unknown samples per problem."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 from evaluator.passk.estimators import Integers, Ints, whole_numbers
 from service.errors import InputError
 
-_NAMED = 5  # ids that a message names
+_NAMED = 5  # maximum ids in a message
 
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts of M problems, at least one; sequences are taken as well and become read-only int64 arrays.
+    """Counts of M problems, at least one; sequences are accepted and become read-only int64 arrays.
 
     Attributes:
         problem_ids: M different ids; all arrays are in their order.
-        n: samples [M]: correct, wrong and unknown ones. 0 is allowed here; a curve asks for more.
+        n: samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve.
         correct: samples graded correct [M].
-        unknown: samples of which it is not known whether they are correct [M]: the grader ran out of time, or
-            they were asked for and never came.
+        unknown: samples without a known grade [M]: the grader ran out of time, or they were requested but are
+            missing.
 
     Raises:
-        InputError: no problem, a repeated id, arrays of other lengths, values that are no whole numbers or
+        InputError: no problem, a repeated id, arrays of other lengths, values that are not whole numbers or
             below 0, or correct + unknown above n; the message names the problem.
     """
 
@@ -37,10 +37,10 @@ class Counts:
     def __post_init__(self) -> None:
         ids = tuple(self.problem_ids)
         if not ids:
-            raise InputError("counts of no problem: there is nothing to estimate")
+            raise InputError("counts without problems: there is nothing to estimate")
         object.__setattr__(self, "problem_ids", ids)
         if repeated := [key for key, times in Counter(ids).items() if times > 1]:
-            raise InputError(f"problem ids are repeated: {named(repeated)}; add their counts with pool first")
+            raise InputError(f"problem ids are repeated: {named(repeated)}. Add their counts with pool first")
         for name in ("n", "correct", "unknown"):
             object.__setattr__(self, name, self._column(name))
         wrong = self.n - self.correct - self.unknown
@@ -58,11 +58,13 @@ class Counts:
             raise InputError(f"counts: {error}") from None
         if column.shape != (len(self.problem_ids),):
             raise InputError(
-                f"counts: {name} has shape {column.shape}, {len(self.problem_ids)} problems are named"
+                f"counts: {name} has shape {column.shape}, but there are {len(self.problem_ids)} problem ids"
             )
         if column.min() < 0:
             at = int(np.argmin(column))
-            raise InputError(f"problem {self.problem_ids[at]}: {name} is {column[at]}, it cannot be below 0")
+            raise InputError(
+                f"problem {self.problem_ids[at]}: {name} is {column[at]}, but must be at least 0"
+            )
         column.flags.writeable = False
         return column
 
@@ -74,7 +76,7 @@ class Counts:
         correct: Integers,
         unknown: Integers | None = None,
     ) -> "Counts":
-        """Return counts from columns with one row per problem; without `unknown` all is known."""
+        """Return counts from columns with one row per problem; without `unknown`, all grades are known."""
         ids = tuple(problem_ids)
         none = np.zeros(len(ids), dtype=np.int64)
         return cls(
@@ -101,14 +103,14 @@ class Counts:
 def pool(counts: Sequence[Counts]) -> Counts:
     """Add several runs or seeds over the same problems, in the order of the first.
 
-    Pooling needs exchangeable samples: runs that differ in seeds only. The estimate from pooled counts is the
-    unbiased one; a mean of the runs' curves ends at the smallest n and is noisier for large k.
+    Pooling needs exchangeable samples: runs that differ in seeds only. The estimate from pooled counts is
+    unbiased; a mean of the runs' curves ends at the smallest n and is noisier for large k.
 
     Raises:
         InputError: no run, or a problem that is not in all of them; the message names some.
     """
     if not counts:
-        raise InputError("no run to pool")
+        raise InputError("no runs to pool")
     first = counts[0]
     total = [first.n, first.correct, first.unknown]
     for number, other in enumerate(counts[1:], start=2):
@@ -119,7 +121,7 @@ def pool(counts: Sequence[Counts]) -> Counts:
                 for run, missing in ((1, here - there), (number, there - here))
                 if missing
             ]
-            raise InputError(f"runs of different problems cannot be pooled; {'; '.join(parts)}")
+            raise InputError(f"runs with different problems cannot be pooled; {'; '.join(parts)}")
         rows = {key: row for row, key in enumerate(other.problem_ids)}
         order = np.array([rows[key] for key in first.problem_ids])
         columns = (other.n, other.correct, other.unknown)
@@ -139,19 +141,19 @@ def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts,
     ids = tuple(counts.problem_ids[row] for row in np.flatnonzero(short))
     if len(ids) == counts.problems:
         raise InputError(
-            f"none of the {counts.problems} problems has {k} graded samples (the most is {counts.n.max()}); "
-            f"draw more samples or take a smaller k"
+            f"none of the {counts.problems} problems has {k} graded samples (the maximum is "
+            f"{counts.n.max()}). Draw more samples, or choose a smaller k"
         )
     if not allow_missing:
         raise InputError(
-            f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}; "
-            f"draw more samples, take a smaller k, or allow missing ones to leave them out of every k"
+            f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
+            "Draw more samples, choose a smaller k, or allow missing ones to leave them out of every k"
         )
     return counts.select(~short), ids
 
 
 def named(ids: Sequence[str]) -> str:
-    """Return the first ids and how many more there are, for messages."""
+    """Return the first ids and the number of the others, for messages."""
     if not ids:
         return "none"
     named = ", ".join(ids[:_NAMED])

@@ -12,7 +12,7 @@ from evaluator.passk.intervals import (
     RERUN,
     SAME_PROBLEMS,
     Interval,
-    around,
+    interval_around,
     new_problems_bounds,
     same_problems_errors,
 )
@@ -23,9 +23,9 @@ from service.errors import InputError
 class CurvePoint:
     """Mean pass@k of the curve's problems.
 
-    Where some grades are unknown, `value` counts them wrong and `value_high` right; the true value lies
-    between. Each interval then begins where that of the counts with all unknown wrong does and ends where
-    that of the counts with all unknown right does.
+    If some grades are unknown, `value` counts them wrong and `value_high` right; the true value is between.
+    Each interval then starts at the low end for all unknown wrong, and ends at the high end for all unknown
+    right.
     """
 
     k: int
@@ -42,7 +42,7 @@ class Curve:
     """Points by k, all of them over the same problems.
 
     Attributes:
-        problems: how many problems every point stands on.
+        problems: number of problems in every point.
         left_out: ids of problems with too few samples, missing from every point; empty unless allowed.
         samples: the fewest and the most graded samples of a problem on the curve.
         unknown: samples without a known grade on the curve.
@@ -71,13 +71,13 @@ class Curve:
         for point in self.points:
             if point.k == k:
                 return point
-        raise InputError(f"the curve has no point at k = {k}; it has {', '.join(map(str, self.ks))}")
+        raise InputError(f"the curve has no point at k = {k}. It has {', '.join(map(str, self.ks))}")
 
 
 def curve(
     counts: Counts, ks: Iterable[int], *, allow_missing: bool = False, confidence: float = 0.95
 ) -> Curve:
-    """Return pass@k for each k with the intervals of both questions.
+    """Return pass@k for each k with both kinds of interval.
 
     Args:
         ks: values of k, in any order; repeated ones count once.
@@ -85,11 +85,11 @@ def curve(
             `left_out`, instead of refusing.
 
     Raises:
-        InputError: no k, a k that is no whole number of at least 1, or problems with fewer than max(ks)
+        InputError: no k, a k that is not a whole number of at least 1, or problems with fewer than max(ks)
             samples.
         ValueError: a confidence outside (0, 1).
     """
-    wanted = checked_ks(ks)
+    wanted = check_ks(ks)
     kept, left_out = with_enough(counts, wanted[-1], allow_missing=allow_missing)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
     new_low, new_high = new_problems_bounds(low, confidence)[0], new_problems_bounds(high, confidence)[1]
@@ -97,8 +97,8 @@ def curve(
     error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
 
     def same(row: int, rerun: bool) -> Interval:
-        bottom, _ = around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
-        _, top = around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
+        bottom, _ = interval_around(float(low[row].mean()), float(error_low[row]), rerun, confidence)
+        _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun, confidence)
         return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS, confidence)
 
     points = tuple(
@@ -123,11 +123,11 @@ def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:
     return np.asarray(pass_at_k(n, c, np.array(ks)[:, None]))
 
 
-def checked_ks(ks: Iterable[int]) -> tuple[int, ...]:
+def check_ks(ks: Iterable[int]) -> tuple[int, ...]:
     """Return the ks ascending, each once.
 
     Raises:
-        InputError: no k, or one that is no whole number of at least 1.
+        InputError: no k, or one that is not a whole number of at least 1.
     """
     try:
         wanted = sorted(set(whole_numbers("k", list(ks)).tolist()))

@@ -1,4 +1,4 @@
-"""pass@k and pass^k: the chance that k of the n samples of a problem hold a correct one, or only such."""
+"""pass@k and pass^k: the chance that at least one, or all, of k samples of a problem are correct."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias, overload
@@ -11,7 +11,7 @@ Floats = NDArray[np.float64]
 IntegerArray: TypeAlias = list[int] | tuple[int, ...] | NDArray[Any]
 Integers: TypeAlias = int | IntegerArray
 
-_BELOW_ROUNDING = 41.0  # exp(-41) is lost when it is taken from 1
+_BELOW_ROUNDING = 41.0  # exp(-41) disappears when it is subtracted from 1
 _BELOW_DOUBLE = 750.0  # exp(-750) is 0 in float64
 
 
@@ -22,20 +22,20 @@ def pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats: ...
 def pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
     """Return 1 - C(n-c, k) / C(n, k), the unbiased estimate of pass@k (Chen et al. 2021, arXiv:2107.03374).
 
-    Exact to 1e-12 for n up to 10,000. It is the share of the subsets of k out of n samples that hold a
-    correct one; without replacement, so that k = n gives 1 wherever c > 0.
+    Exact to 1e-12 for n up to 10,000. It is the share of the subsets of k out of n samples with at least one
+    correct sample; without replacement, so that k = n gives 1 if c > 0.
 
     Args:
         n: samples of each problem, a whole number or an array of them.
-        c: how many of them are correct.
+        c: number of correct ones.
         k: draws. n, c and k broadcast against each other.
 
     Returns:
-        A float where all three are scalars, else an array of their common shape.
+        A float if all three are scalars, else an array of their common shape.
 
     Raises:
-        ValueError: k < 1, k > n, c < 0, c > n, or a value that is no whole number. pass@k with fewer than k
-            samples is not defined; there is no value to fall back on.
+        ValueError: k < 1, k > n, c < 0, c > n, or a value that is not a whole number. pass@k with fewer than
+            k samples is undefined; there is no fallback.
     """
     return on_counts(_pass_at_k, n, c, k)
 
@@ -48,7 +48,7 @@ def pass_hat_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
     """Return C(c, k) / C(n, k), the unbiased estimate of pass^k: all k draws are correct.
 
     The formula of tau-bench (Yao et al. 2024, arXiv:2406.12045). Arguments, shapes and errors are those of
-    `pass_at_k`. 0 where c < k.
+    `pass_at_k`. 0 if c < k.
     """
     return on_counts(_pass_hat_k, n, c, k)
 
@@ -58,10 +58,10 @@ def with_replacement(n: int, c: int, k: int) -> float: ...
 @overload
 def with_replacement(n: Integers, c: Integers, k: Integers) -> float | Floats: ...
 def with_replacement(n: Integers, c: Integers, k: Integers) -> float | Floats:
-    """Return 1 - (1 - c/n)^k: what bootstrap estimates such as verl's best@N expect. Do not report it.
+    """Return 1 - (1 - c/n)^k: the expectation of bootstrap estimates such as verl's best@N. Do not report it.
 
-    It draws k of n samples with replacement and is biased down, most where k is near n. It is here to explain
-    the difference to numbers of other tools. Arguments, shapes and errors are those of `pass_at_k`.
+    It draws k of n samples with replacement and is biased down, most if k is near n. It exists to explain the
+    difference from numbers of other tools. Arguments, shapes and errors are those of `pass_at_k`.
     """
     return on_counts(lambda n, c, k: 1.0 - (1.0 - c / n) ** k, n, c, k)
 
@@ -101,7 +101,7 @@ def whole_numbers(name: str, values: Integers) -> Ints:
     if array.dtype.kind == "f":
         odd = array[~(np.isfinite(array) & (array == np.floor(array)) & (np.abs(array) < 2**53))]
         if odd.size:
-            raise ValueError(f"{name} must be whole numbers, {odd.flat[0]} is not")
+            raise ValueError(f"{name} must be whole numbers, but {odd.flat[0]} is not")
     elif array.dtype.kind not in "iu" or (array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max):
         raise ValueError(f"{name} must be whole numbers, not {array.dtype} such as {array.flat[0]!r}")
     return array.astype(np.int64)
@@ -126,9 +126,9 @@ def _check_ranges(n: Ints, c: Ints, k: Ints) -> None:
 def _grid(
     formula: Callable[[Ints, Ints, Ints], Floats], counts: tuple[Ints, Ints, Ints], size: int
 ) -> tuple[Floats, Ints | None]:
-    """Return formula values and where each cell's value lies; None where they already have the cells' shape.
+    """Return formula values and the index of each cell's value; None if they already have the cells' shape.
 
-    A million problems hold few distinct triples: where the box around them is smaller than the array, each
+    A million problems have few distinct triples: if the box around them is smaller than the array, each
     triple of the box is computed once.
     """
     lows = [int(part.min()) for part in counts]
@@ -143,7 +143,7 @@ def _grid(
             *(np.arange(low, low + span) for low, span in zip(lows, spans, strict=True)), indexing="ij"
         )
     )
-    # Triples of the box that nobody asked for may be impossible; they get the value of a possible one.
+    # Unused triples of the box may be impossible; they get the value of a possible one.
     values = formula(n, np.minimum(c, n), np.minimum(k, n))
     at_n, at_c, at_k = (part - low for part, low in zip(counts, lows, strict=True))
     return values, (at_n * spans[1] + at_c) * spans[2] + at_k
@@ -160,10 +160,10 @@ def _pass_hat_k(n: Ints, c: Ints, k: Ints) -> Floats:
 def _all_from(n: Ints, part: Ints, k: Ints, negligible: float) -> Floats:
     """Return C(part, k) / C(n, k), the chance that k draws all come from `part` of n; flat arrays.
 
-    With few = min(k, n - part) and many = the other one it is the product of (n - many - i) / (n - i) over
-    i < few. The factors are at most 1 - many/n, so where few * many / n is above `negligible` the product is
-    below exp(-negligible) and 0 is returned; that bounds the factors by sqrt(negligible * n), and with them
-    the rounding error (1.4e-13 for n = 10,000), which differences of log-gammas would not keep.
+    With few = min(k, n - part) and many = the other one it is the product of (n - many - i) / (n - i) over i
+    < few. The factors are at most 1 - many/n, so if few * many / n is above `negligible`, the product is
+    below exp(-negligible) and 0 is returned. That bounds the number of factors by sqrt(negligible * n), and
+    so the rounding error (1.4e-13 for n = 10,000), which differences of log-gammas would exceed.
     """
     others = n - part
     few, many = np.minimum(k, others), np.maximum(k, others)
@@ -176,7 +176,7 @@ def _all_from(n: Ints, part: Ints, k: Ints, negligible: float) -> Floats:
     bottom = n[open_cells].astype(np.float64)
     top = bottom - many[open_cells]
     product = np.ones(len(open_cells))
-    # Cells are sorted by their number of factors, most first: step i concerns the first active[i] of them.
+    # Cells are sorted by their number of factors, descending: step i concerns the first active[i] of them.
     active = np.searchsorted(-ordered, -np.arange(int(ordered[0])), side="left")
     for i, cells in enumerate(active.tolist()):
         product[:cells] *= (top[:cells] - i) / (bottom[:cells] - i)

@@ -6,7 +6,7 @@ def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tup
 
     low is the share p at which `successes` or more happen with probability (1 - confidence) / 2, high the one
     at which `successes` or fewer do. The interval covers the true share with at least the stated confidence
-    for every number of trials; it is never too short, often a little long.
+    for every number of trials; it is never too short, often slightly long.
 
     Args:
         successes: 0 to trials. At 0 low is 0, at `trials` high is 1, exactly.
@@ -14,13 +14,12 @@ def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tup
         confidence: above 0 and below 1.
 
     Raises:
-        ValueError: no trials, successes outside 0..trials, or a confidence outside (0, 1). A share of nothing
-            has no interval.
+        ValueError: no trials, successes outside 0..trials, or a confidence outside (0, 1).
     """
     if trials < 1 or not 0 <= successes <= trials:
         raise ValueError(f"{successes} successes in {trials} trials have no interval")
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence lies between 0 and 1, {confidence} does not")
+        raise ValueError(f"confidence must be between 0 and 1, but is {confidence}")
     from scipy.special import betaincinv
 
     tail = (1 - confidence) / 2

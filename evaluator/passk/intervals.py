@@ -1,9 +1,9 @@
 """Two intervals of a mean over problems, each named by the question it answers.
 
-- "new problems": how would the model do on problems like these? The M problems are a sample.
-- "same problems, new samples": what are the chances on exactly these problems? Only the n samples vary.
+- "new problems": the score on other problems like these. The M problems are a sample.
+- "same problems, new samples": the score on exactly these problems. Only the n samples vary.
 
-docs/intervals.md says when which is meant, and benchmarks/studies/passk_coverage.py how often they cover.
+docs/intervals.md explains which to use, and benchmarks/studies/passk_coverage.py measures their coverage.
 """
 
 from collections.abc import Sequence
@@ -17,17 +17,17 @@ from evaluator.passk.estimators import Floats, Integers, Ints, pass_at_k, pass_h
 
 NEW_PROBLEMS = "new problems"
 SAME_PROBLEMS = "same problems, new samples"
-RERUN = "same problems, new samples: what a rerun would show"
+RERUN = "same problems, new samples: the range of a rerun"
 
-RARE = 5  # where fewer problems than this would be solved, or unsolved, the t interval over M + 2 is taken
-_EQUAL = 1e-24  # variances below come from rounding
+RARE = 5  # if fewer problems than this would be solved, or unsolved, use the t interval over M + 2
+_EQUAL = 1e-24  # smaller variances come from rounding
 _LEAST_SPREAD, _MOST_SPREAD = 0.02, 0.98
 _CELLS_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True)
 class Interval:
-    """An interval with the question it answers; `confidence` of such intervals hold the true value."""
+    """An interval with the question it answers; `confidence` of such intervals contain the true value."""
 
     low: float
     high: float
@@ -40,11 +40,11 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any], *, confidence:
 
     Wilson's interval (JASA 1927) with the effective size n_e = m(1-m) / (s^2/M), which is at least M - 1, and
     the t quantile of M - 1 degrees, for any per-problem estimate within 0 to 1: pass@k, pass^k, G-Pass@k.
-    var(values)/M already holds the noise of the samples within each problem.
+    var(values)/M already includes the noise of the samples within each problem.
 
-    Degenerate cases: where M * min(m, 1-m) < 5, so always for fewer than 10 problems, it is the t interval
-    (M + 1 degrees) of the values with one 0 and one 1 added, cut to 0..1. So one problem has an interval, all
-    or nearly all of 0..1, and a mean of 0 or 1 has one of some length. Where all values are equal otherwise,
+    Degenerate cases: if M * min(m, 1-m) < 5, so always for fewer than 10 problems, it is the t interval (M +
+    1 degrees) of the values with one 0 and one 1 added, clipped to 0..1. So one problem has an interval of
+    nearly 0..1, and a mean of 0 or 1 has an interval of positive length. If all values are equal otherwise,
     n_e = M.
 
     Raises:
@@ -54,13 +54,13 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any], *, confidence:
     if array.ndim != 1 or array.size == 0:
         raise ValueError(f"an interval needs one value per problem, not an array of shape {array.shape}")
     if not ((array >= -1e-12) & (array <= 1 + 1e-12)).all():
-        raise ValueError("the values of problems must lie between 0 and 1")
+        raise ValueError("the values of problems must be between 0 and 1")
     low, high = new_problems_bounds(array, confidence)
     return Interval(float(low), float(high), NEW_PROBLEMS, confidence)
 
 
 def new_problems_bounds(values: Floats, confidence: float = 0.95) -> tuple[Floats, Floats]:
-    """Return low and high of `new_problems_interval` for values[..., M], not checked."""
+    """Return low and high of `new_problems_interval` for values[..., M], without checks."""
     from scipy.special import stdtrit
 
     problems = values.shape[-1]
@@ -90,7 +90,7 @@ def new_problems_bounds(values: Floats, confidence: float = 0.95) -> tuple[Float
 def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     """Return the 95% interval of mean pass@k over exactly these problems; only the samples are random.
 
-    The estimate +- z standard errors, cut to 0..1, with the error of `same_problems_errors`.
+    The estimate +- z standard errors, clipped to 0..1, with the error of `same_problems_errors`.
 
     Args:
         n, c: samples and correct samples of each problem [M]; scalars are one problem.
@@ -103,12 +103,14 @@ def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     if n.ndim != 1 or n.size == 0:
         raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
     value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    low, high = around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95)
+    low, high = interval_around(
+        float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False, confidence=0.95
+    )
     return Interval(low, high, SAME_PROBLEMS, 0.95)
 
 
-def around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
-    """Return value +- z errors, cut to 0..1; times sqrt(2) for what another run of that size would show."""
+def interval_around(value: float, error: float, rerun: bool, confidence: float) -> tuple[float, float]:
+    """Return value +- z errors, clipped to 0..1; times sqrt(2) for the range of another run of that size."""
     from scipy.special import ndtri
 
     half = float(ndtri(upper_tail(confidence))) * error * (2**0.5 if rerun else 1.0)
@@ -118,10 +120,9 @@ def around(value: float, error: float, rerun: bool, confidence: float) -> tuple[
 def same_problems_errors(n: Ints, c: Ints, ks: Sequence[int]) -> Floats:
     """Return the standard error [K] of mean pass@k over these problems, from new samples alone.
 
-    Empirical Bayes: the success rates of the problems are taken as Beta(a, b), fitted by moments
-    (`fit_rates`). Each problem adds the variance of its estimate at rate p, averaged over
-    Beta(c + a, n - c + b). So a problem with c = 0 or c = n adds to the error; by c/n alone it
-    would seem certain.
+    Empirical Bayes: the problems' success rates have a Beta(a, b) prior, fitted by moments (`fit_rates`).
+    Each problem adds the variance of its estimate at rate p, averaged over Beta(c + a, n - c + b). So a
+    problem with c = 0 or c = n adds to the error; by c/n alone it would seem certain.
     """
     a, b = fit_rates(n, c)
     pairs, times = np.unique(np.stack([n, c]), axis=1, return_counts=True)
@@ -137,10 +138,10 @@ def same_problems_errors(n: Ints, c: Ints, ks: Sequence[int]) -> Floats:
 def fit_rates(n: Ints, c: Ints) -> tuple[float, float]:
     """Return a and b of the Beta distribution of the problems' success rates, by moments.
 
-    r = (s^2 / (m(1-m)) - h) / (1 - h), cut to .02 to .98, with m and s^2 the mean and variance of c/n and h
-    the mean of 1/n; S = 1/r - 1, a = mS, b = (1-m)S. Where r cannot be told from the data (one problem, one
-    sample each) it is .02, the widest interval. Where every sample is wrong, or every one right, m is
-    (sum c + 1/2) / (sum n + 1).
+    r = (s^2 / (m(1-m)) - h) / (1 - h), clipped to .02 to .98, with m and s^2 the mean and variance of c/n and
+    h the mean of 1/n; S = 1/r - 1, a = mS, b = (1-m)S. If the data do not determine r (one problem, one
+    sample each), it is .02, the widest interval. If all samples are wrong, or all right, m is (sum c + 1/2) /
+    (sum n + 1).
     """
     rates = c / n
     mean, share = float(rates.mean()), float(np.mean(1 / n))
@@ -185,5 +186,5 @@ def upper_tail(confidence: float) -> float:
         ValueError: a confidence outside (0, 1).
     """
     if not 0 < confidence < 1:
-        raise ValueError(f"a confidence lies between 0 and 1, {confidence} does not")
+        raise ValueError(f"confidence must be between 0 and 1, but is {confidence}")
     return 0.5 + confidence / 2

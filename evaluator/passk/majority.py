@@ -1,4 +1,4 @@
-"""maj@k: is the most frequent of k answers the gold one?"""
+"""maj@k: the chance that the most frequent of k answers is the gold answer."""
 
 from collections.abc import Hashable, Sequence
 from math import exp, lgamma, log
@@ -12,30 +12,30 @@ TIES = (FIRST_SEEN, AT_RANDOM)
 
 
 def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: str = FIRST_SEEN) -> float:
-    """Return the mean over all C(n, k) subsets of the n predictions of "the majority of the subset is gold".
+    """Return the share of all C(n, k) subsets of the predictions whose majority is the gold answer.
 
-    Exact for every n, without going through the subsets: they are counted by the number of gold answers in
-    them and, for ties by order, the place of the first one. A subset keeps the order of the samples. n = 128
-    and k = 64 take some hundredths of a second.
+    Exact for every n, without enumerating the subsets: they are counted by their number of gold answers and,
+    for ties by order, the position of the first one. A subset keeps the order of the samples. n = 128 and k =
+    64 take a few hundredths of a second.
 
-    A subset without a vote counts as wrong, and the value is 0 where gold was never given.
+    A subset without a vote counts as wrong, and the value is 0 if gold was never given.
 
     Args:
         predictions: canonical answers in sample order: equal answers must be equal values (cluster them with
             the grader first). None is a sample without an answer; it counts as drawn and casts no vote.
         gold: the canonical gold answer.
         k: size of the subsets.
-        ties: "first seen": of the most frequent answers the one that came first wins, as in lighteval and
-            verl. "random": each of them wins equally often, and the value is gold's share (1/2, 1/3, ...).
+        ties: "first seen": among the most frequent answers, the first one wins, as in lighteval and verl.
+            "random": each of them wins equally often, and the value is gold's share (1/2, 1/3, ...).
 
     Raises:
         ValueError: no prediction, k outside 1..len(predictions), gold None, or another rule for ties.
     """
     _draws(k, len(predictions))
     if gold is None:
-        raise ValueError("gold must be an answer, not None: None stands for samples without one")
+        raise ValueError("gold must be an answer, not None, which means a sample without an answer")
     if ties not in TIES:
-        raise ValueError(f'ties must be one of "{FIRST_SEEN}" and "{AT_RANDOM}", not {ties!r}')
+        raise ValueError(f'ties must be "{FIRST_SEEN}" or "{AT_RANDOM}", not {ties!r}')
     counting = _first_seen if ties == FIRST_SEEN else _at_random
     places: dict[Hashable, list[int]] = {}
     for place, prediction in enumerate(predictions):
@@ -60,7 +60,7 @@ def _draws(k: int, samples: int) -> int:
 
 
 def _share(gold: list[int], others: list[list[int]], ties: str) -> float:
-    """Return gold's share of the one draw that holds every sample."""
+    """Return gold's share of the one draw that contains every sample."""
     rivals = [places for places in others if len(places) >= len(gold)]
     if any(len(places) > len(gold) for places in rivals):
         return 0.0
@@ -70,10 +70,10 @@ def _share(gold: list[int], others: list[list[int]], ties: str) -> float:
 
 
 class _Draw:
-    """Every sample is kept with chance k/n < 1, independently: those that keep k are a uniform draw of k.
+    """Keep every sample independently with chance k/n < 1: the draws that keep k are uniform draws of k.
 
-    So subsets are counted by products of binomial weights of the classes, which stay within float64 where
-    numbers of subsets do not. `chance` is the chance to keep exactly k.
+    So subsets are counted by products of binomial weights of the classes, which stay within float64, unlike
+    numbers of subsets. `chance` is the chance to keep exactly k.
     """
 
     def __init__(self, samples: int, k: int) -> None:
@@ -103,7 +103,7 @@ def _times(states: Floats, factors: Floats) -> Floats:
 
 
 def _first_seen(draw: _Draw, gold: list[int], silent: int, others: list[list[int]]) -> float:
-    """Sum the chances of draws of k that gold wins: by its number of hits and the first of its places drawn.
+    """Sum the chances of draws of k that gold wins: by its number of hits and the first drawn position.
 
     Another class may then have fewer hits, or as many, all of them later than gold's first.
     """
@@ -112,7 +112,7 @@ def _first_seen(draw: _Draw, gold: list[int], silent: int, others: list[list[int
     for hits in range(1, min(len(gold), draw.k) + 1):
         first_gold = range(len(gold) - hits + 1)
         states = np.zeros((len(first_gold), draw.k - hits + 1))
-        # The first gold place is drawn, and hits - 1 of the later ones.
+        # The first gold position is drawn, and hits - 1 of the later ones.
         states[:, 0] = [
             draw.weight(len(gold), hits, among=len(gold) - i)
             - draw.weight(len(gold), hits, among=len(gold) - i - 1)
@@ -130,11 +130,11 @@ def _first_seen(draw: _Draw, gold: list[int], silent: int, others: list[list[int
 
 
 def _at_random(draw: _Draw, gold: list[int], silent: int, others: list[list[int]]) -> float:
-    """Sum the chances of draws of k that gold wins: by its number of hits and the number of classes level."""
+    """Sum the chances of draws of k that gold wins: by its number of hits and the number of tied classes."""
     total = 0.0
     for hits in range(1, min(len(gold), draw.k) + 1):
         room = draw.k - hits
-        states = np.zeros((min(len(others), room // hits) + 1, room + 1))  # [classes level with gold, draws]
+        states = np.zeros((min(len(others), room // hits) + 1, room + 1))  # [classes tied with gold, draws]
         states[0, 0] = draw.weight(len(gold), hits)
         states = _times(states, draw.weights(silent, room))
         for places in others:

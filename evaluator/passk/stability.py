@@ -1,4 +1,4 @@
-"""G-Pass@k: how often most of k draws are correct, not only one."""
+"""G-Pass@k: the chance that most of k draws are correct, not only one."""
 
 from collections.abc import Callable
 from typing import Any, overload
@@ -31,7 +31,7 @@ def g_pass_at_k(n: Integers, c: Integers, k: Integers, tau: float) -> float | Fl
         ValueError: as `pass_at_k`, or tau outside 0 to 1.
     """
     if not 0 <= tau <= 1:
-        raise ValueError(f"tau must lie between 0 and 1, {tau} does not")
+        raise ValueError(f"tau must be between 0 and 1, but is {tau}")
 
     def tail(n: Ints, c: Ints, k: Ints) -> Floats:
         needed = np.maximum(1, np.ceil(k * (tau - _SLACK)))
@@ -48,8 +48,8 @@ def mg_pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
     """Return mG-Pass@k = 2/k times the sum of G-Pass@k_{i/k} over i = ceil(k/2)+1 .. k (arXiv:2412.13147).
 
     It equals 2/k times the expected number of correct draws above ceil(k/2). Arguments, shapes and errors are
-    those of `pass_at_k`. For k = 1 the sum is empty and the value is 0 even where all is right; for odd k its
-    largest value is (k-1)/k.
+    those of `pass_at_k`. For k = 1 the sum is empty and the value is 0 even if all are correct; for odd k its
+    maximum is (k-1)/k.
     """
 
     def surplus(n: Ints, c: Ints, k: Ints) -> Floats:
@@ -74,8 +74,8 @@ def _expected(n: Ints, c: Ints, k: Ints, worth: Callable[[Ints, slice], NDArray[
 def _hypergeometric(n: Ints, c: Ints, k: Ints, hits: Ints) -> Floats:
     """Return weights proportional to C(c, x) C(n-c, k-x), 1 at the mode.
 
-    They are products of ratios of neighboring weights, away from the mode and so never above 1: exact to
-    rounding where differences of log-gammas are not.
+    They are products of ratios of neighboring weights, starting at the mode and so never above 1: exact to
+    rounding, unlike differences of log-gammas.
     """
     mode = np.clip((k + 1) * (c + 1) // (n + 2), np.maximum(0, c + k - n), np.minimum(c, k))
     loss, gain = (c - hits) * (k - hits), (hits + 1) * (n - c - k + hits + 1)

@@ -54,7 +54,7 @@ def ahead(comparison: MethodComparison) -> str:
         ks[side].append(str(point.k))
     clauses = [f"**{name}** is ahead at k = {joined(at)}" for name, at in ks.items() if name and at]
     if not clauses:
-        return "the intervals tell no difference at any k"
+        return "no significant difference at any k"
     if ks[""]:
         clauses.append(f"the interval contains 0 at k = {joined(ks[''])}")
     return "; ".join(clauses)
@@ -119,13 +119,13 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
         shared = [run for run in part.a.runs if run in part.b.runs]
         if shared:
             notes.append(
-                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides; its samples are the same ones, "
-                "while intervals and p-values take the sides for independent."
+                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides, so both use the same samples, "
+                "but intervals and p-values assume independent sides."
             )
         if compared.only_a or compared.only_b:
             notes.append(
-                f"{part.benchmark}: {len(compared.only_a)} problems of A and {len(compared.only_b)} of B "
-                f"only are left out; {len(compared.problem_ids)} are compared."
+                f"{part.benchmark}: {len(compared.only_a)} problems of A only and {len(compared.only_b)} of "
+                f"B only are left out; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
             notes.append(
@@ -133,9 +133,9 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             )
         if compared.thinned:
             notes.append(
-                f"{part.benchmark}: {compared.thinned} problems have more samples on one side; p, wins and "
-                "losses take equally many of both, drawn at random, since estimates from more samples are "
-                "spread differently. Values and intervals take all."
+                f"{part.benchmark}: {compared.thinned} problems have more samples on one side. For p, wins "
+                "and losses, equally many samples of both sides are drawn at random, since the spread of an "
+                "estimate depends on its samples. Values and intervals use all samples."
             )
         specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
         differing = differing_settings(specs, among=("prompt.", "sampling."))
@@ -143,7 +143,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
     for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
         if names:
-            notes.append(f"Only {label} has {', '.join(names)}; nothing to compare there.")
+            notes.append(f"Only {label} has {', '.join(names)}, so there is no comparison.")
     return notes
 
 
@@ -155,16 +155,16 @@ def _reading(comparison: MethodComparison) -> list[str]:
         f", corrected by Holm over the {len(comparison.parts)} benchmarks at each k" if several else ""
     )
     paired = (
-        f"Paired by problem. Interval of the difference on new problems by t; p by {first.flips:,} sign "
-        f"flips (seed {first.seed}){corrected}. The "
-        "last three columns are about the same problems with new samples; they say nothing about other ones."
+        "Paired by problem. The interval of the difference on new problems is a t interval; p comes from "
+        f"{first.flips:,} sign flips (seed {first.seed}){corrected}. The last three columns cover new "
+        "samples on the same problems only, not other problems."
     )
     if any(
         point.bounds[0] < point.bounds[1] for part in comparison.parts for point in part.comparison.points
     ):
         brackets = (
-            "Where the grader could not tell, or a sample that was asked for is missing, brackets give the "
-            "lowest and the highest difference that these leave open; the intervals span both."
+            "If grades are unknown or requested samples are missing, brackets contain the lowest and the "
+            "highest possible difference; the intervals cover both."
         )
         return [paired, brackets]
     return [paired]

@@ -86,7 +86,7 @@ class Contrasts:
             return chosen[:limit]
         place = next((place for place, contrast in enumerate(chosen) if contrast.problem_id == after), None)
         if place is None:
-            raise InputError(f"problem {after} is not in this list; begin it again.")
+            raise InputError(f"problem {after} is not in this list. Start again from the first page.")
         return chosen[place + 1 : place + 1 + limit]
 
 
@@ -103,7 +103,7 @@ def contrast_runs(
         InputError: k below 1.
     """
     if k < 1:
-        raise InputError(f"k is {k}; give 1 or more.")
+        raise InputError(f"k is {k}. Give 1 or more.")
     first, second = (_counts(session, run_id, originals=originals) for run_id in (first_id, second_id))
     shared = [key for key in first if key in second]
     enough = [key for key in shared if min(first[key].asked, second[key].asked) >= k]

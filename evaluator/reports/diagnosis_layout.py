@@ -53,7 +53,7 @@ def diagnosis_document(diagnosis: Diagnosis, *, limit: int = LIMIT, published: b
 
 def checks_document(checks: Sequence[Check]) -> Document:
     """Return the forecast beside what was seen later."""
-    heading = "Does the forecast hold? Fitted to one half of the visits, compared with the other"
+    heading = "Does the forecast hold? Fitted to one half of the visits, compared with the other half"
     table = table_of(
         checks,
         [
@@ -63,7 +63,7 @@ def checks_document(checks: Sequence[Check]) -> Document:
             ("success rates", lambda check: check.family),
             ("forecast", lambda check: percent(check.predicted.share)),
             (INTERVAL, lambda check: span(check.predicted.low, check.predicted.high)),
-            ("seen later", lambda check: percent(check.observed.value)),
+            ("observed later", lambda check: percent(check.observed.value)),
             (INTERVAL, lambda check: span(check.observed.low, check.observed.high)),
             ("error", lambda check: _points(check.error)),
         ],
@@ -73,17 +73,17 @@ def checks_document(checks: Sequence[Check]) -> Document:
 
 def choice_blocks(rows: Sequence[ChoiceRow], g: int, questions: int) -> list[Block]:
     """Return what numbers of neighbors yield."""
-    heading = f"What does each number of neighbors yield? {questions:,} questions, G={g}"
+    heading = f"What is the yield of each number of neighbors? {questions:,} questions, G={g}"
     table = table_of(
         rows,
         [
             ("neighbors", lambda row: row.choice),
             ("questions with", lambda row: percent(row.with_neighbors)),
-            ("responses a question", lambda row: number(row.responses)),
+            ("responses per question", lambda row: number(row.responses)),
             ("mixed groups", lambda row: percent(row.mixed)),
-            ("mixed for 100 responses", lambda row: f"{row.per_hundred:.2f}"),
+            ("mixed groups per 100 responses", lambda row: f"{row.per_hundred:.2f}"),
             (f"mixed, all at {rows[0].equal_responses}", lambda row: percent(row.equal_mixed)),
-            ("for 100", lambda row: f"{row.equal_per_hundred:.2f}"),
+            ("per 100", lambda row: f"{row.equal_per_hundred:.2f}"),
         ],
     )
     return [Heading(heading), table]
@@ -108,12 +108,12 @@ def _shares(results: Sequence[ZeroGradient]) -> Iterator[Block]:
     if any(row.bound_low is not None for row in rows):
         columns += [
             ("unknown grades", lambda row: row.unknown),
-            ("share if they are known", lambda row: span(row.bound_low, row.bound_high)),
+            ("share if all grades are known", lambda row: span(row.bound_low, row.bound_high)),
         ]
     yield table_of(rows, columns, words=2)
     gaps = [row for result in results for row in result.gaps]
     if gaps:
-        yield Heading("By how much is the share lower with neighbors? (paired over questions)")
+        yield Heading("How much lower is the share with neighbors? (paired over questions)")
         yield table_of(
             gaps,
             [
@@ -141,13 +141,14 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
     drawn = f"{few}" if few == many else f"{few} to {many}"
     yield Heading(f"What share of questions will give no gradient? A forecast from {prediction.checkpoint}")
     yield Text(
-        f"pilot: {fitted.questions:,} questions, {drawn} graded responses a prompt; "
-        f"success rates: {fitted.model.mixture.family}"
+        f"pilot: {fitted.questions:,} questions, {drawn} graded responses per prompt; success rates: "
+        f"{fitted.model.mixture.family}"
     )
     if shift is not None:
         yield Text(
             f"neighbors ({'assumed' if shift.assumed else 'fitted'}): logit shift {shift.mean:+.2f}, "
-            f"sd {shift.sd:.2f} between them, {percent(shift.stray)} unrelated to their question"
+            f"standard deviation {shift.sd:.2f} between them, {percent(shift.stray)} unrelated to their "
+            "question"
         )
         if shift.at_bound:
             yield Text(shift.at_bound)
@@ -160,7 +161,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
             (INTERVAL, lambda row: span(row.low, row.high)),
         ],
     )
-    yield Heading("And for other N and G? (joint group of the original and N neighbors)")
+    yield Heading("Other values of N and G (joint group of the original and N neighbors)")
     cells = tuple(
         (str(n), *(percent(fitted.share(GroupShape(f"N={n}, G={g}", n, g))) for g in GRID_G))
         for n in GRID_N
@@ -170,7 +171,7 @@ def _forecast(prediction: Prediction) -> Iterator[Block]:
 
 
 def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
-    yield Heading(f"Do rephrasings change how hard a question is? {audit.checkpoint}")
+    yield Heading(f"Do rephrasings change the difficulty of a question? {audit.checkpoint}")
     yield table_of(
         (
             ("neighbors of a question", audit.between_neighbors),
@@ -179,15 +180,18 @@ def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
         [
             ("prompts compared", lambda row: row[0]),
             ("log-likelihood ratio", lambda row: number(row[1].statistic) if row[1].questions else None),
-            ("expected by sampling alone", lambda row: number(row[1].expected) if row[1].questions else None),
+            (
+                "expected from sampling alone",
+                lambda row: number(row[1].expected) if row[1].questions else None,
+            ),
             ("p", lambda row: _p_value(row[1])),
-            ("questions that can tell", lambda row: row[1].questions),
+            ("informative questions", lambda row: row[1].questions),
         ],
     )
     spread = audit.spread
     yield Text(
         f"a neighbor's logit is its original's {_logit(spread.shift.mean)} "
-        f"{span(spread.mean_low, spread.mean_high, _logit)}, with sd {spread.shift.sd:.2f} "
+        f"{span(spread.mean_low, spread.mean_high, _logit)}, with standard deviation {spread.shift.sd:.2f} "
         f"{span(spread.sd_low, spread.sd_high, '{:.2f}'.format)} between neighbors; "
         f"{percent(spread.shift.stray)} have a rate unrelated to their question's"
     )
@@ -209,7 +213,7 @@ def _difficulty(audit: DifficultyAudit, limit: int) -> Iterator[Block]:
     )
     flagged = audit.flagged
     false = percent(audit.fdr)
-    yield Heading(f"Which neighbors have an implausible success rate? (false discoveries at most {false})")
+    yield Heading(f"Which neighbors have an implausible success rate? (false-discovery rate at most {false})")
     if not flagged:
         yield Text("none")
         return
@@ -243,7 +247,7 @@ def _diversity(results: Sequence[Diversity]) -> Iterator[Block]:
         return
     first = results[0]
     yield Heading(
-        f"How far apart are responses? Mean cosine distance; {first.embedding}, G={first.g}, N={first.n}"
+        f"How diverse are responses? Mean cosine distance; {first.embedding}, G={first.g}, N={first.n}"
     )
     yield table_of(
         [
@@ -270,11 +274,11 @@ def _cost(report: CostReport) -> Iterator[Block]:
     )
     columns: list[tuple[str, Callable[[CostRow], str | int | None]]] = [
         ("sampling", lambda row: row.method),
-        ("responses a question", lambda row: row.per_question),
+        ("responses per question", lambda row: row.per_question),
         ("mixed groups", lambda row: percent(row.mixed)),
         (INTERVAL, lambda row: span(row.mixed_low, row.mixed_high)),
-        ("groups drawn for a mixed one", lambda row: number(row.drawn_groups)),
-        ("responses for a mixed one", lambda row: number(row.responses)),
+        ("groups per mixed group", lambda row: number(row.drawn_groups)),
+        ("responses per mixed group", lambda row: number(row.responses)),
         ("tokens", lambda row: None if row.tokens is None else round(row.tokens)),
     ]
     if report.tokens.usd_per_token is not None:
@@ -284,7 +288,7 @@ def _cost(report: CostReport) -> Iterator[Block]:
         yield Heading("Where is the break-even with TA-GRPO?")
         yield Points(tuple(_break_even(report.break_even, report.g)))
     if report.rescue is not None:
-        yield Heading("What would asking neighbors of dead questions alone yield?")
+        yield Heading("What is the yield of sampling neighbors only for all-wrong questions?")
         yield Points(tuple(_rescue(report)))
 
 
@@ -292,37 +296,40 @@ def _rescue(report: CostReport) -> Iterator[str]:
     rescue, half = report.rescue, report.g // 2
     assert rescue is not None
     yield (
-        f"{percent(rescue.dead)} of questions have nothing but wrong responses in the first {half}; "
-        f"to {percent(rescue.revived)} of these the next {report.g - half} hold a right one if their "
-        f"neighbors are asked, to {percent(rescue.unaided)} if they are asked again themselves"
+        f"{percent(rescue.dead)} of questions have only wrong responses in the first {half}. The next "
+        f"{report.g - half} responses contain a correct one for {percent(rescue.revived)} of them if drawn "
+        f"from their neighbors, and for {percent(rescue.unaided)} if drawn from the question again"
     )
     at_g = [row for row in report.rows if row.per_question == report.g and row.method != DYNAMIC]
     best = max(at_g, key=lambda row: row.mixed)
     yield (
-        f"of what draws {report.g} responses a question, {best.method} has the most mixed groups: "
+        f"at {report.g} responses per question, {best.method} has the most mixed groups: "
         + ", ".join(f"{row.method} {percent(row.mixed)}" for row in at_g)
     )
 
 
 def _break_even(even: BreakEven, g: int) -> Iterator[str]:
     if even.g_equal_share is None:
-        yield "GRPO: at no G up to 4,096 has the original as many mixed groups as the joint group"
+        yield "GRPO: no G up to 4,096 gives as many mixed groups as the joint group"
     else:
         yield (
-            f"GRPO with larger G: as many mixed groups at G={even.g_equal_share:,}; the joint group "
-            f"draws {even.joint_responses:,} responses"
+            f"GRPO with larger G: as many mixed groups at G={even.g_equal_share:,}; the joint group draws "
+            f"{even.joint_responses:,} responses"
         )
     if even.redraws is not None and even.redraw_responses is not None:
         yield (
-            f"dynamic sampling: as many mixed groups a question as the joint group from "
+            "dynamic sampling: as many mixed groups per question as the joint group with "
             f"{even.redraws:.2f} groups of G={g}: {even.redraw_responses:.1f} responses against "
             f"{even.joint_responses:,}, on other questions"
         )
     if even.needed_share is None:
-        yield "TA-GRPO: at no share of mixed joint groups does one cost fewer responses than GRPO's"
+        yield (
+            "TA-GRPO: a mixed group always costs more responses than with GRPO, even if all joint groups "
+            "are mixed"
+        )
     else:
         yield (
-            "TA-GRPO: a mixed group costs no more responses than GRPO's once "
+            "TA-GRPO: a mixed group costs no more responses than with GRPO if at least "
             f"{percent(even.needed_share)} of joint groups are mixed"
         )
 

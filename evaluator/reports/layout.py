@@ -68,7 +68,7 @@ def _basis(report: Report) -> Table:
         ("benchmark", lambda line: line.entry.benchmark),
         ("run", lambda line: " + ".join(line.entry.runs)),
         ("problems", _problems),
-        ("samples each", _samples),
+        ("samples per problem", _samples),
         ("truncated %", lambda line: _percent_or_unknown(line.entry.truncated)),
         ("unknown %", lambda line: hundredths(line.entry.unknown)),
     ]
@@ -82,7 +82,7 @@ def _basis(report: Report) -> Table:
         ("tokens", lambda line: _or_unknown(line.entry.mean_tokens, ".0f")),
         ("USD", lambda line: _or_unknown(line.entry.usd, ".2f")),
     ]
-    return table_of(report.lines, columns, title="what they stand on", words=3)
+    return table_of(report.lines, columns, title="sample details", words=3)
 
 
 def _problems(line: Line) -> str:

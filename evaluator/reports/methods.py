@@ -170,8 +170,8 @@ def load_methods(
             if benchmark in by_benchmark or len(several) > len(reference.names):
                 names = ", ".join(run.name for run in (*by_benchmark.get(benchmark, ()), *several))
                 raise InputError(
-                    f"{label} names several runs of {benchmark}: {names}; give them labels of their own "
-                    "(LABEL=RUN) or pool them (LABEL=RUN+RUN)."
+                    f"{label} selects several runs of {benchmark}: {names}. Give each its own label "
+                    "(LABEL=RUN), or pool them (LABEL=RUN+RUN)."
                 )
             _check_poolable(several, pool_anyway=pool_anyway)
             by_benchmark[benchmark] = several
@@ -259,9 +259,9 @@ def _parse(text: str) -> _Reference:
     label, sign, rest = text.rpartition("=") if "=" in text else ("", "", text)
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
-        raise InputError(f"{text!r} names no runs; write RUN, LABEL=RUN or LABEL=RUN+RUN.")
+        raise InputError(f"{text!r} names no runs. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
     if len(set(names)) < len(names):
-        raise InputError(f"{text!r} names a run twice; its samples would count twice.")
+        raise InputError(f"{text!r} names a run twice, so its samples would count twice. Remove one.")
     return _Reference(text, label.strip() or None, names)
 
 
@@ -278,22 +278,22 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         return
     names = " and ".join(run.name for run in runs)
     if len({run.id for run in runs}) < len(runs):
-        raise InputError(f"{names}: a run is named twice; its samples would count twice.")
+        raise InputError(f"{names}: a run is named twice, so its samples would count twice. Remove one.")
     specs = {run.name: EvalSpec.from_json(run.spec) for run in runs}
     if len({spec.problems_hash for spec in specs.values()}) > 1:
-        raise InputError(f"{names} hold different problems and cannot be pooled.")
+        raise InputError(f"{names} contain different problems and cannot be pooled.")
     if pool_anyway:
         return
     differing = differing_settings(specs)
     if differing:
         raise InputError(
-            f"{names} cannot be pooled, for they differ in more than the seed: {'; '.join(differing)}. Pass "
-            "--pool-anyway if that does not matter to you."
+            f"{names} cannot be pooled, since they differ in more than the seed: {'; '.join(differing)}. "
+            "Pass --pool-anyway to pool them nevertheless."
         )
     if len({spec.sampling.seed for spec in specs.values()}) < len(specs):
         raise InputError(
-            f"{names} have the same seed, so their samples may be the same ones; draw one with another "
-            "--seed, or pass --pool-anyway."
+            f"{names} have the same seed, so their samples may be identical. Draw one with another --seed, "
+            "or pass --pool-anyway."
         )
 
 

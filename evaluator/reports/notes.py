@@ -19,8 +19,8 @@ from service.questions.contamination import overlaps_with
 AMC23, AMC12 = "amc23", "amc12"
 
 _INTERVALS = {
-    True: "Intervals answer: how would it do on other problems like these? The problems are a sample.",
-    False: "Intervals answer: what are the chances on exactly these problems? Only the samples vary.",
+    True: "Intervals are for new problems: the expected score on other problems like these.",
+    False: "Intervals are for the same problems: the expected score on exactly these problems.",
 }
 
 
@@ -46,9 +46,11 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
     entries = {entry.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
-        f"{entry.spec.problems}: {checked.problems} of its {entry.spec.size} problems also stand in the "
-        f"set {checked.set_name} ({checked.variants} more resemble one); a model trained on it may "
-        "know them. `tagrpo questions contamination` names them."
+        (
+            f"{entry.spec.problems}: the set {checked.set_name} contains {checked.problems} of its "
+            f"{entry.spec.size} problems ({checked.variants} more are similar). A model trained on it may "
+            "know them. `tagrpo questions contamination` lists them."
+        )
         for problems_hash, entry in entries.items()
         for checked in overlaps_with(session, problems_hash)
         if checked.problems
@@ -66,15 +68,15 @@ def _choices(report: Report) -> Iterator[str]:
         )
     if report.averages:
         yield (
-            "The averages count every benchmark alike; their intervals join those of the columns as of "
+            "The averages weight all benchmarks equally; their intervals combine those of the columns as "
             "independent estimates (Zou and Donner 2008)."
         )
     yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]
     if any(hundredths(score.value_high) != hundredths(score.value) for score in scores):
         yield (
-            "Where the grader could not tell, or a sample that was asked for is missing, there are two "
-            "values: with these counted wrong, and counted right; the interval spans both."
+            "If grades are unknown or requested samples are missing, there are two values: all of these "
+            "counted wrong, and all counted right. The interval covers both."
         )
 
 
@@ -83,8 +85,8 @@ def _parts(report: Report) -> Iterator[str]:
     for benchmark, spec in specs.items():
         if benchmark != spec.problems:
             yield (
-                f"{benchmark}: only the first of the {spec.size} problems of {spec.problems} were taken; the "
-                "same command with a larger --limit, or none, goes on with the others."
+                f"{benchmark}: only the first of the {spec.size} problems of {spec.problems} were used. Run "
+                "the same command with a larger --limit, or none, to add the others."
             )
 
 
@@ -93,7 +95,7 @@ def _missing(report: Report) -> Iterator[str]:
         if line.left_out:
             yield (
                 f"{line.label}, {line.entry.benchmark}: {line.left_out} of {line.entry.counts.problems} "
-                "problems are left out at every k, for some row has too few samples of them."
+                "problems are left out at every k, since a row has too few samples of them."
             )
 
 
@@ -104,11 +106,11 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
     for result in results:
         if result.run.finished_at is None:
             fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
-            uneven = f" ({fewest:,} to {most:,} a problem)" if fewest < most else ""
+            uneven = f" ({fewest:,} to {most:,} per problem)" if fewest < most else ""
             notes.append(f"Run {result.run.name} is not finished; the samples drawn so far count{uneven}.")
     for number in dict.fromkeys(result.neighbors for result in results if result.neighbors):
         names = [result.run.name for result in results if result.neighbors == number]
-        hold = f"Runs {', '.join(names)} hold" if len(names) > 1 else f"Run {names[0]} holds"
+        hold = f"Runs {', '.join(names)} contain" if len(names) > 1 else f"Run {names[0]} contains"
         each = "s" * (number > 1) + " each" * (len(names) > 1)
         notes.append(
             f"{hold} {number} neighbor{each}; only the original questions count here. `tagrpo diagnose` "
@@ -118,8 +120,7 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
             notes.append(
-                f"Graded by {version}; this installation grades by {ours}. `tagrpo eval grade RUN` grades "
-                "again."
+                f"Graded by {version}; this installation has {ours}. `tagrpo eval grade RUN` grades again."
             )
     return notes
 
@@ -131,7 +132,10 @@ def _runs(report: Report) -> Iterator[str]:
 def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     """Return a note on people's grades: how many there are by label and benchmark, and whether they count."""
     counts = [
-        f"{label}, {entry.benchmark}: {entry.human:,}, {entry.overruled:,} of them unlike the grader's"
+        (
+            f"{label}, {entry.benchmark}: {entry.human:,}, {entry.overruled:,} of them different from the "
+            "grader's"
+        )
         for label, entry in lines
         if entry.human
     ]
@@ -139,7 +143,7 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
         return []
     number = sum(entry.human for _, entry in lines)
     grades = f"{number:,} human grade{'s' * (number > 1)}"
-    what, way = ("counted in place of the grader's", "grader leaves them out")
+    what, way = ("counted instead of the grader's", "grader leaves them out")
     if lines[0][1].grades == "grader":
         what, way = "not counted", "human counts them"
     return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
@@ -158,13 +162,14 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
             models[judged.model] = None
             counts.append(
                 f"{label}, {entry.benchmark}: {judged.grades:,} grades, {judged.correct:,} of them correct, "
-                f"{hundredths(judged.points)} of the points of pass@1"
+                f"{hundredths(judged.points)} points of pass@1"
             )
     if not counts:
         return []
     note = (
         f"Grades of the judge {', '.join(models)} are counted ({'; '.join(counts)}); without --judge they "
-        "are not. A judge errs: `tagrpo eval agreement RUN --judge MODEL` measures it on labelled responses."
+        "are not. A judge makes errors: `tagrpo eval agreement RUN --judge MODEL` measures them on labelled "
+        "responses."
     )
     return [note]
 
@@ -179,8 +184,8 @@ def _populations(report: Report) -> Iterator[str]:
         if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
             held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
             yield (
-                f"{benchmark}: the rows stand on different problems ({held}) and should not be compared; "
-                "options shuffled by another seed count as different too."
+                f"{benchmark}: the rows have different problems ({held}) and are not comparable; options "
+                "shuffled with another seed also count as different."
             )
 
 
@@ -195,8 +200,8 @@ def _settings(report: Report) -> Iterator[str]:
 def _amc(report: Report) -> Iterator[str]:
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
-            "amc23 is not the paper's AMC column: that has 83 problems (amc12), among them all 40 of amc23. "
-            "So it has a column of its own and counts in no average."
+            "amc23 differs from the paper's AMC column, which has 83 problems (amc12) and includes all 40 "
+            "of amc23. It has a separate column and counts in no average."
         )
 
 
@@ -204,8 +209,8 @@ def _paper(report: Report) -> Iterator[str]:
     if report.withheld is not None:
         ks = published.paper_of(report.withheld).ks(report.withheld)
         yield (
-            f"The published figures of {report.withheld} are pass@{joined([str(k) for k in ks])}; they are "
-            "not set beside another k or metric."
+            f"The published figures of {report.withheld} are pass@{joined([str(k) for k in ks])}, so they "
+            "are not shown for another k or metric."
         )
     if report.paper is None:
         return
@@ -214,7 +219,7 @@ def _paper(report: Report) -> Iterator[str]:
     drawn = [
         words
         for known, words in (
-            (settings.n, f"{settings.n} sample{'s' * (settings.n != 1)} a problem"),
+            (settings.n, f"{settings.n} sample{'s' * (settings.n != 1)} per problem"),
             (settings.temperature, f"temperature {settings.temperature}"),
             (settings.top_p, f"top-p {settings.top_p}"),
             (settings.max_tokens, f"at most {settings.max_tokens or 0:,} tokens"),
@@ -223,8 +228,8 @@ def _paper(report: Report) -> Iterator[str]:
         if known is not None
     ]
     yield (
-        f"Rows marked (paper) are those of {paper.name}, {paper.source}, printed without intervals. "
-        f"Settings by {settings.whose}: {joined(drawn)}. {settings.unsaid}"
+        f"Rows marked (paper) are those of {paper.name}, {paper.source}, published without intervals. "
+        f"Settings according to {settings.whose}: {joined(drawn)}. {settings.unsaid}"
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:
@@ -232,7 +237,7 @@ def _paper(report: Report) -> Iterator[str]:
             different.setdefault(difference, []).append(line)
     if different:
         parts = [f"{difference} ({_where(report, lines)})" for difference, lines in different.items()]
-        yield f"Unlike there: {'; '.join(parts)}."
+        yield f"Different from the paper: {'; '.join(parts)}."
     for flag in published.flags(report.paper, report.ks):
         yield f"{paper.name}: {flag}"
 
@@ -258,7 +263,7 @@ def _unlike_the_paper(line: Line, report: Report) -> list[str]:
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
     if settings.n is not None and (least, most) != (settings.n, settings.n):
         drawn = f"{least}" if least == most else f"{least} to {most}"
-        differences.append(f"{drawn} samples a problem")
+        differences.append(f"{drawn} samples per problem")
     if is_imported(spec):
         differences.append("a prompt and settings of another tool")
     else:

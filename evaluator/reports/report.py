@@ -176,7 +176,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         return wanted, ""
     entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
     if not entries:
-        raise InputError("there is no run to report.")
+        raise InputError("there are no runs to report.")
     fewest, label, entry = min(
         ((_fewest(entry), label, entry) for label, entry in entries), key=lambda row: row[0]
     )
@@ -189,7 +189,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
     )
     if is_imported(entry.spec):
         return (k,), reason
-    return (k,), f"{reason} `tagrpo eval run ... --n` with more adds what is missing."
+    return (k,), f"{reason} Draw the missing ones with `tagrpo eval run ... --n` and a larger number."
 
 
 def _fewest(entry: Entry) -> int:
@@ -243,8 +243,8 @@ def _averages(
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows stand on "
-                f"different problems of {', '.join(mixed)}."
+                f"no average over {', '.join(titles[name] for name in names)}: the rows have different "
+                f"problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():
@@ -280,5 +280,5 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
 def way_out(message: str) -> str:
     """Return a message of `passk` with the options of the command line for what it proposes."""
     return message.replace("or allow missing ones to leave", "or pass --allow-missing to leave").replace(
-        "or the common problems only", "or pass --common-only"
+        "or only the common problems", "or pass --common-only"
     )

@@ -39,9 +39,9 @@ class Metric:
 
     def __post_init__(self) -> None:
         if self.name not in METRICS:
-            raise InputError(f"there is no metric {self.name!r}, only {', '.join(METRICS)}.")
+            raise InputError(f"there is no metric {self.name!r}. Choose one of {', '.join(METRICS)}.")
         if not 0 <= self.tau <= 1:
-            raise InputError(f"tau is {self.tau}; give a share from 0 to 1.")
+            raise InputError(f"tau is {self.tau}. Give a share from 0 to 1.")
 
     def title(self, k: int) -> str:
         """Return the metric's name at k: pass@32."""
@@ -116,7 +116,7 @@ def check_interval(metric: Metric, interval: str) -> None:
     """
     if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
         raise InputError(
-            f'{metric.name} has no interval of "{SAME_PROBLEMS}" here; take --interval new-problems.'
+            f'{metric.name} has no interval of "{SAME_PROBLEMS}" here. Use --interval new-problems.'
         )
 
 
@@ -162,7 +162,7 @@ def _formula(metric: Metric) -> Formula:
         return lambda n, c, k: np.asarray(pass_hat_k(n, c, k))
     if metric.name == G_PASS_AT_K:
         return lambda n, c, k: np.asarray(g_pass_at_k(n, c, k, metric.tau))
-    raise InputError(f"{metric.name} is no function of counts.")
+    raise InputError(f"{metric.name} cannot be computed from counts.")
 
 
 def _all_right_again(counts: Counts, k: int) -> Score:

@@ -47,7 +47,7 @@ def source_table(report: Report) -> Table:
 def source_notes(report: Report) -> Iterator[str]:
     """Yield what has to be said: that boxes alone count, or that much rests on last sentences."""
     if any(answers_of(line.entry.results[0].grader_version) == "boxed" for line in report.lines):
-        yield "Only answers in a box count; an answer that stands anywhere else is wrong."
+        yield "Only boxed answers count; an answer anywhere else is wrong."
     much = [
         f"{row['label']} on {row['benchmark']} ({hundredths(row[CORRECT_SHARE], 0)}%)"
         for row in source_rows(report)
@@ -55,9 +55,9 @@ def source_notes(report: Report) -> Iterator[str]:
     ]
     if much:
         yield (
-            "Of the correct answers many were found in the last sentence of the response, in no box and "
-            f"behind no marker, where answers are read less surely: {', '.join(much)}. "
-            "`tagrpo eval grade RUN --answers boxed` counts boxes alone."
+            "Many correct answers were found in the last sentence of the response, without a box or marker, "
+            f"where extraction is less reliable: {', '.join(much)}. `tagrpo eval grade RUN --answers boxed` "
+            "counts only boxed answers."
         )
 
 

@@ -59,9 +59,9 @@ class Entry:
         """
         queue = self.queue
         if self.bytes + count > queue.most_body_bytes:
-            raise TooLargeError(f"the body has more than {queue.most_body_bytes:,} bytes; send fewer cases.")
+            raise TooLargeError(f"the body has more than {queue.most_body_bytes:,} bytes. Send fewer cases.")
         if queue.bytes + count > queue.most_bytes:
-            raise QueueFullError(f"{queue.bytes:,} bytes are being answered; come again.")
+            raise QueueFullError(f"{queue.bytes:,} bytes are in flight. Try again later.")
         self.bytes += count
         queue.bytes += count
 
@@ -74,8 +74,8 @@ class Entry:
         """
         queue = self.queue
         if count > queue.most_cases:
-            raise TooLargeError(f"{count:,} cases are more than the queue holds ({queue.most_cases:,}).")
+            raise TooLargeError(f"{count:,} cases exceed the size of the queue ({queue.most_cases:,}).")
         if queue.cases + count > queue.most_cases:
-            raise QueueFullError(f"{queue.cases:,} cases are waiting; come again.")
+            raise QueueFullError(f"{queue.cases:,} cases are waiting. Try again later.")
         self.cases += count
         queue.cases += count

@@ -32,7 +32,7 @@ from service.errors import InputError
 
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
-    "this route answers with numbers: say what an unknown grade is worth, by ?unknown_reward=NUMBER in the "
+    "this route answers with numbers. Give the reward of an unknown grade, by ?unknown_reward=NUMBER in the "
     "address or --unknown-reward of `tagrpo grade serve`."
 )
 
@@ -149,15 +149,15 @@ def grading_app(
     add_route(app, queue, "/openrlhf", openrlhf, OpenRlhfBody, OpenRlhfReply)
     add_route(app, queue, "/verify", verify, GymBody, None)
 
-    @app.post("/seed_session", summary="What NeMo Gym's agents call first: nothing to do")
+    @app.post("/seed_session", summary="Called first by NeMo Gym's agents: nothing to do")
     async def seed_session() -> dict[str, str]:
         return {}
 
-    @app.get("/health", summary="The version of the grader, and how many cases it is at")
+    @app.get("/health", summary="Grader version and number of cases in flight")
     async def health() -> dict[str, Any]:
         return {"status": "ok", "grader": desk.grader.version, "cases_waiting": queue.cases}
 
-    @app.get("/metrics", summary="Counts for Prometheus")
+    @app.get("/metrics", summary="Counters for Prometheus")
     async def counts() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
@@ -191,7 +191,7 @@ def add_route(
                 return _json(422, {"error": str(error)})
 
     content = {"application/json": {"schema": body.model_json_schema()}}
-    errors = {413: "too large", 422: "what is wrong with it", 429: "no room now; Retry-After says when"}
+    errors = {413: "too large", 422: "description of the error", 429: "no room now; see Retry-After"}
     responses: dict[int | str, dict[str, Any]] = {
         **{code: {"description": words} for code, words in errors.items()},
         200: {"model": reply} if reply else {"description": "the body, with its reward"},

@@ -31,10 +31,10 @@ class Case(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     response: str
-    gold: Gold = Field(description="the answer that is right, bare or in a box")
+    gold: Gold = Field(description="gold answer, bare or in a box")
     kind: AnswerKind = AnswerKind.LATEX
-    tolerance: str | None = Field(None, description="how far a number may be off: 1e-2, 1%")
-    boxed_only: bool = Field(False, description="nothing but a box is an answer")
+    tolerance: str | None = Field(None, description="tolerance of numbers: 1e-2, 1%")
+    boxed_only: bool = Field(False, description="whether only boxed answers count")
 
     def to_grade(self) -> GradeCase:
         """Return the case as the grader takes it."""
@@ -55,8 +55,8 @@ class GradeReply(BaseModel):
     """One grade. Unknown is neither correct nor wrong; `reason` says why the grader could not tell."""
 
     value: GradeValue
-    answer: str | None = Field(description="what was found in the response; null for nothing")
-    source: str = Field(description="where it stood: box, marker, last sentence; empty for nowhere")
+    answer: str | None = Field(description="extracted answer; null if none was found")
+    source: str = Field(description="where it was found: box, marker, last sentence; empty if nowhere")
     reason: str
 
 
@@ -121,7 +121,7 @@ def read_json(body: bytes) -> Any:
     try:
         return _whole(json.loads(body.decode("utf-8", "replace")))
     except (ValueError, RecursionError) as error:
-        words = "is nested too deeply" if isinstance(error, RecursionError) else f"is no JSON ({error})"
+        words = "is nested too deeply" if isinstance(error, RecursionError) else f"is not JSON ({error})"
         raise InputError(f"the body {words}.") from error
 
 

@@ -24,15 +24,15 @@ class Metrics:
         )
         self._seconds = Histogram(
             "tagrpo_grade_request_seconds",
-            "From the first byte of a request to the last of its answer.",
+            "From the first byte of a request to the last byte of its answer.",
             ["route"],
             buckets=_SECONDS,
             registry=self._registry,
         )
         self._grades = Counter(
-            "tagrpo_grades", "Grades given.", ["route", "value", "reason"], registry=self._registry
+            "tagrpo_grades", "Grades returned.", ["route", "value", "reason"], registry=self._registry
         )
-        waiting = Gauge("tagrpo_grade_cases_waiting", "Cases being answered.", registry=self._registry)
+        waiting = Gauge("tagrpo_grade_cases_waiting", "Cases in flight.", registry=self._registry)
         waiting.set_function(lambda: queue.cases)
 
     def answered(self, route: str, status: int, seconds: float) -> None:

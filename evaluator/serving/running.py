@@ -40,7 +40,7 @@ def check_installed() -> None:
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise PrerequisiteError(
-            f"the grading server needs {error.name}; install it with `pip install 'tagrpo[serve]'`."
+            f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
         ) from error
 
 

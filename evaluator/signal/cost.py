@@ -22,14 +22,14 @@ RESCUE = "rescue, G in all"
 _SECONDS_AN_HOUR = 3600
 
 _DYNAMIC_SAMPLING = (
-    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups of equal rewards by those of other questions "
-    "and so draws 1/(mixed share) groups for each one it keeps"
+    "dynamic sampling (DAPO, arXiv 2503.14476) replaces groups of equal rewards by groups of other "
+    "questions, and so draws 1/(mixed share) groups for each group that it keeps"
 )
 ASSUMPTIONS = (
-    "a mixed-reward group has at least one right and one wrong response; only such groups have a gradient",
+    "a mixed-reward group has at least one correct and one wrong response; only such groups have a gradient",
     _DYNAMIC_SAMPLING,
     "the policy stays as it was in the pilot",
-    "generation is paid for by response tokens; reading prompts and updating the policy are not counted",
+    "generation costs response tokens; prompt tokens and policy updates are not counted",
 )
 
 
@@ -79,7 +79,7 @@ def unmixed_chance(right: int, drawn: int, g: int) -> float:
     from scipy.special import betaln
 
     if not 0 <= right <= drawn or g < 1:
-        raise ValueError(f"{right} right of {drawn} and a group of {g} cannot be")
+        raise ValueError(f"{right} correct of {drawn} and a group of {g} are not possible")
     a, b = right + 0.5, drawn - right + 0.5
     return float(np.exp(betaln(a + g, b) - betaln(a, b)) + np.exp(betaln(a, b + g) - betaln(a, b)))
 
@@ -260,7 +260,7 @@ def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | Non
     if usd_per_gpu_hour is None and tokens_per_second is None:
         return None
     if usd_per_gpu_hour is None or tokens_per_second is None:
-        raise InputError("money needs both --usd-per-gpu-hour and --tokens-per-second.")
+        raise InputError("a cost in USD needs both --usd-per-gpu-hour and --tokens-per-second.")
     if usd_per_gpu_hour < 0 or tokens_per_second <= 0:
         raise InputError(
             f"--usd-per-gpu-hour {usd_per_gpu_hour} and --tokens-per-second {tokens_per_second}: give a "
@@ -292,7 +292,7 @@ def cost_report(
         InputError: G below 2 or N below 0, or as `Forecast.share`.
     """
     if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and 0 neighbors or more.")
+        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     alone = GroupShape(ORIGINAL_GROUP, 0, g)
     rows = [_row(predicted, alone, tokens), _row(predicted, alone, tokens, name=DYNAMIC)]
     if n == 0:

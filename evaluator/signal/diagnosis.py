@@ -136,9 +136,9 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
     g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
     if settings.n is not None and settings.n < 0:
-        raise InputError(f"--n is {settings.n}; give 0 or more.")
+        raise InputError(f"--n is {settings.n}. Give 0 or more.")
     if settings.shift_sd is not None and settings.n is None:
-        raise InputError("--assume-shift-sd needs --n N: how many do you plan?")
+        raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
     n = usual_neighbors(groups) if settings.n is None else settings.n
     several = len(parts) > 1
     pilots = source.checkpoints[:1] if several else source.checkpoints
@@ -208,7 +208,7 @@ def _fit(pilot: CheckpointGroups, settings: Settings) -> Forecast:
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
     if (counts.known[:, 1:] > 0).any():
-        raise InputError("--assume-shift-sd is for pilots without neighbors; this one has some.")
+        raise InputError("--assume-shift-sd is for pilots without neighbors, but this one has neighbors.")
     return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
 
 
@@ -238,8 +238,8 @@ def _diversities(
         drawn[checkpoint.label] = [ids[place] for place in places]
         if len(places) < len(ids):
             notes.append(
-                f"{checkpoint.label}: the responses to {len(places):,} of {len(ids):,} questions, drawn by "
-                f"seed {settings.seed}, are embedded"
+                f"{checkpoint.label}: embedded are the responses to {len(places):,} of {len(ids):,} "
+                f"questions, drawn with seed {settings.seed}"
             )
     embedder = make_embedder(
         settings.embedding,
@@ -266,22 +266,22 @@ def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
         largest, fewest = max(row.shape.g for row in prediction.rows), prediction.forecast.samples[0]
         if largest > fewest:
             yield (
-                f"G={largest} is beyond the {fewest} responses of the pilot: the interval holds how "
-                "else success rates may be distributed"
+                f"G={largest} exceeds the {fewest} responses of the pilot, so the interval also covers "
+                "other distributions of success rates"
             )
     for distances in diagnosis.diversities:
         if distances.left_out:
             yield f"{distances.checkpoint}: {distances.left_out:,} questions are left out: too few responses"
         if distances.without_vector:
             yield (
-                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out: the embedding "
-                "finds nothing in them"
+                f"{distances.checkpoint}: {distances.without_vector:,} responses are left out, since their "
+                "embedding is empty"
             )
     if diagnosis.embedding:
         yield diagnosis.embedding
     for costs in diagnosis.costs:
         yield from (f"assumed: {assumption}" for assumption in costs.assumptions)
         if costs.tokens.original is None:
-            yield "tokens are not known: neither the run nor the rollouts say how long responses are"
+            yield "tokens are unknown: neither the run nor the rollouts record the length of responses"
     for part, reason in diagnosis.left_out.items():
         yield f"{part} is left out: {reason}"

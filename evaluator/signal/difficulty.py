@@ -96,12 +96,12 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
             false-discovery rate outside 0 to 1.
     """
     if not 0 < fdr < 1:
-        raise InputError(f"the false-discovery rate is {fdr}; give more than 0 and less than 1.")
+        raise InputError(f"the false-discovery rate is {fdr}. Give more than 0 and less than 1.")
     groups = [group for group in pool_visits(checkpoint.groups) if _comparable(group)]
     if len(groups) < 2:
         raise InputError(
             f"{checkpoint.label}: {len(groups)} questions have graded responses to their original and to a "
-            "neighbor; the audit needs at least 2. Sample a neighbor set: `tagrpo eval run` over one."
+            "neighbor, but the audit needs at least 2. Sample a neighbor set with `tagrpo eval run`."
         )
     counts = count_groups(groups)
     fitted = forecast(counts, seed=seed)

@@ -45,9 +45,9 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
         ValueError: no draws, or correct above known.
     """
     if draws < 1:
-        raise ValueError(f"draws is {draws}; give 1 or more")
+        raise ValueError(f"draws is {draws}. Give 1 or more")
     if (correct > known).any() or (correct < 0).any():
-        raise ValueError("correct must lie between 0 and known")
+        raise ValueError("correct must be between 0 and known")
     totals, samples = correct.sum(axis=1), known.sum(axis=1)
     telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
     correct, known = correct[telling], known[telling]

@@ -84,7 +84,7 @@ def diversity(
         InputError: G below 2, N below 0, or no question with enough responses.
     """
     if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and 0 neighbors or more.")
+        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     rows, left_out, empty = [], 0, 0
     for group, vectors, lost in _embedded(texts, embedder):
         empty += lost
@@ -99,7 +99,7 @@ def diversity(
         raise InputError(
             f"{checkpoint}: no question has {g} responses to its original"
             + (f" and to {n} neighbors" if n else "")
-            + "; give a smaller --g or --n, or draw more responses."
+            + ". Give a smaller --g or --n, or draw more responses."
         )
     values = {name: _values(rows, name) for name in SERIES if n or name == ORIGINAL_PAIRS}
     own = values[ORIGINAL_PAIRS]

@@ -35,7 +35,7 @@ class TfIdf:
     """
 
     name = "TF-IDF over words and formulas"
-    remark = "no --embedding was named: distances are of wording and formulas, not of meaning"
+    remark = "without --embedding, distances measure wording and formulas, not meaning"
 
     def __init__(self, texts: Iterable[str]) -> None:
         from sklearn.feature_extraction.text import HashingVectorizer
@@ -78,15 +78,15 @@ class SentenceModel:
             from sentence_transformers import SentenceTransformer
         except ImportError as error:
             raise PrerequisiteError(
-                "--embedding needs sentence-transformers; install it with `pip install "
-                "'tagrpo[embeddings]'`, or leave --embedding out for TF-IDF."
+                "--embedding needs sentence-transformers. Install it with `pip install "
+                "'tagrpo[embeddings]'`, or remove --embedding to use TF-IDF."
             ) from error
         try:
             self._model: Any = SentenceTransformer(name_or_path)
         except (OSError, ValueError) as error:
             raise InputError(
-                f"{name_or_path}: no sentence-transformers model could be loaded ({first_line(error)}); name "
-                "a model of the Hub or the folder of one."
+                f"{name_or_path}: no sentence-transformers model could be loaded ({first_line(error)}). "
+                "Give a Hub name or a folder."
             ) from error
         self.name = name_or_path
 

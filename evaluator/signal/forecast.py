@@ -281,8 +281,8 @@ def _logit(shares: Floats | float) -> Floats:
 def _share(mixture: Mixture, shift: Shift | None, shape: GroupShape) -> float:
     if shape.n and shift is None:
         raise InputError(
-            "the pilot has no responses to neighbors, so nothing is known of how they differ from their "
-            "originals; sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
+            "the pilot has no responses to neighbors, so their difference from the originals is unknown. "
+            "Sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
         )
     return float((mixture.weights * shape.equal_chances(shift)).sum())
 
@@ -326,7 +326,7 @@ def halves(visits: Visits, *, rng: np.random.Generator | None = None) -> tuple[G
     first, second = [], []
     for number, row in enumerate(visits):
         if len(row) < 2:
-            raise InputError(f"prompt {number + 1} has {len(row)} visits; halves need at least 2.")
+            raise InputError(f"prompt {number + 1} has {len(row)} visits, but halves need at least 2.")
         order = list(range(len(row))) if rng is None else rng.permutation(len(row)).tolist()
         middle = len(row) // 2
         first.append(order[:middle])

@@ -36,7 +36,7 @@ class PromptSample:
 
     def __post_init__(self) -> None:
         if min(self.variant, self.correct, self.wrong, self.unknown, self.tokens, self.token_samples) < 0:
-            raise ValueError(f"counts and variants are not negative: {self}")
+            raise ValueError(f"counts and variants must not be negative: {self}")
 
     @property
     def known(self) -> int:
@@ -60,7 +60,7 @@ class QuestionGroup:
     def __post_init__(self) -> None:
         variants = [prompt.variant for prompt in self.prompts]
         if not variants or len(set(variants)) < len(variants):
-            raise ValueError(f"{self.group_id}: each variant stands there once, not as in {variants}")
+            raise ValueError(f"{self.group_id}: each variant must occur once, unlike in {variants}")
         object.__setattr__(self, "prompts", tuple(sorted(self.prompts, key=lambda prompt: prompt.variant)))
 
 
@@ -116,9 +116,9 @@ class GroupCounts:
     def __post_init__(self) -> None:
         shape = self.correct.shape
         if len(shape) != 2 or shape[1] < 1 or self.wrong.shape != shape or self.unknown.shape != shape:
-            raise ValueError(f"correct, wrong and unknown are of one shape [groups, prompts], not {shape}")
+            raise ValueError(f"correct, wrong and unknown must have one shape [groups, prompts], not {shape}")
         if self.question.shape != shape[:1]:
-            raise ValueError(f"question has {self.question.shape}, correct {shape}")
+            raise ValueError(f"question has shape {self.question.shape}, but correct {shape}")
 
     @cached_property
     def known(self) -> Ints:
@@ -244,7 +244,7 @@ def difference_estimate(values: Floats) -> Estimate:
         ValueError: no value, or one outside -1..1.
     """
     if len(values) and not (np.abs(values) <= 1 + 1e-12).all():
-        raise ValueError("differences of shares lie between -1 and 1")
+        raise ValueError("differences of shares must be between -1 and 1")
     estimate = mean_estimate(values, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate

@@ -119,8 +119,8 @@ class Shift:
         if not bounds:
             return ""
         return (
-            f"the fit stands at its bounds ({', '.join(bounds)}): neighbors differ so much that a shift in "
-            "logits hardly describes it; read mean and spread, and their intervals, as saying nothing"
+            f"the fit is at its bounds ({', '.join(bounds)}): neighbors differ so much that a shift in "
+            "logits hardly describes them. Ignore mean, spread and their intervals"
         )
 
     def related(self) -> Floats:

@@ -179,11 +179,11 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
         InputError: G below 2 (a group of one has no advantage), N below 0, or too few responses.
     """
     if g < 2:
-        raise InputError(f"--g is {g}; a group needs at least 2 responses to have an advantage.")
+        raise InputError(f"--g is {g}. A group needs at least 2 responses to have an advantage.")
     if n < 0:
-        raise InputError(f"the number of neighbors is {n}; give 0 or more.")
+        raise InputError(f"the number of neighbors is {n}. Give 0 or more.")
     if not checkpoint.groups:
-        raise InputError(f"{checkpoint.label}: there are no responses.")
+        raise InputError(f"{checkpoint.label}: contains no responses.")
     counts = count_groups(checkpoint.groups)
     figures = _figures(counts, g, n)
     usable = ~np.isnan(figures[-1 if n else 0].values)
@@ -315,12 +315,13 @@ def _notes(counts: GroupCounts, usable: Bools, values: dict[str, Floats], g: int
     if used < counts.questions:
         what = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
         notes.append(
-            f"{counts.questions - used} of {counts.questions} questions are left out: they lack {what}"
+            f"{counts.questions - used} of {counts.questions} questions are left out, since they have fewer "
+            f"than {what}"
         )
     if n and MATCHED_GROUP not in values:
         most = int(counts.known[:, 0].max())
         notes.append(
-            f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original and there are at most {most}: '
+            f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original, but there are at most {most}: '
             "`tagrpo diagnose forecast` predicts it"
         )
     return notes
@@ -333,7 +334,7 @@ def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:
         text += f" and for {n} neighbors"
     have = int(((counts.known[:, 1:] >= g).sum(axis=1)).max()) if counts.neighbors else 0
     return (
-        f"{text} (at most {original} for an original, {have} neighbors with {g}); give a smaller --g or "
+        f"{text} (at most {original} for an original, {have} neighbors with {g}). Give a smaller --g or "
         "--n, or draw more responses."
     )
 

@@ -20,7 +20,7 @@ def check_figures(original: Question, candidate: Question) -> list[Finding]:
         return [Finding("figure_missing", f"{len(before) - len(after)} of {len(before)} figures are missing")]
     if len(after) > len(before):
         return [Finding("figure_added", f"{len(after) - len(before)} figures were added")]
-    return [Finding("figure_changed", "the code of a figure is not the original's")]
+    return [Finding("figure_changed", "the code of a figure differs from the original's")]
 
 
 _MENTION = re.compile(
@@ -42,7 +42,7 @@ def check_images(original: str, candidate: str) -> list[Finding]:
         return [Finding("image_added", f"{after} {PLACEHOLDER} for {before} of the original")]
     mentioned, again = (_MENTION.search(text.replace(PLACEHOLDER, " ")) for text in (original, candidate))
     if before and mentioned and not again:
-        return [Finding("image_unmentioned", f"nothing stands for '{mentioned.group(0)}'")]
+        return [Finding("image_unmentioned", f"nothing refers to '{mentioned.group(0)}'")]
     return []
 
 
@@ -92,7 +92,7 @@ def check_options(original: str, candidate: str) -> list[Finding]:
     changed = [
         k for k in before if before[k] != after[k] and not (k == last and _starts_alike(before[k], after[k]))
     ]
-    return [Finding("options_changed", f"option {k} is not the original's") for k in changed[:1]]
+    return [Finding("options_changed", f"option {k} differs from the original's") for k in changed[:1]]
 
 
 def _starts_alike(first: str, second: str) -> bool:

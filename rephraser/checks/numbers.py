@@ -143,12 +143,14 @@ def check_numbers(original: NumberFacts, candidate: NumberFacts, *, verbatim: bo
             Finding("number_missing", f"the ordinal number {max(lost)} of the original became {max(gained)}")
         )
     if verbatim and not findings and (original.ordinals ^ candidate.ordinals) & {2, 3}:
-        findings.append(Finding("number_added", "an ordinal number (second, third) came in or went out"))
+        findings.append(Finding("number_added", "an ordinal number (second, third) was added or dropped"))
     for n in sorted(original.negative ^ candidate.negative):
         here, there = (original, candidate) if n in original.negative else (candidate, original)
         if n in there.stated and not there.has_sign_words and here.counts[n] <= there.counts[n]:
             findings.append(
-                Finding("number_sign_changed", f"the sign of the number {show(n)} is not the original's")
+                Finding(
+                    "number_sign_changed", f"the sign of the number {show(n)} differs from the original's"
+                )
             )
     return findings
 

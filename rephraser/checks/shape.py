@@ -86,12 +86,16 @@ def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Fi
     if len(candidate) > LONGEST_TEXT or len(original) > LONGEST_TEXT:
         longer = max(len(candidate), len(original))
         findings.append(
-            Finding("too_long", f"{longer} characters are more than the {LONGEST_TEXT} that can be compared")
+            Finding(
+                "too_long", f"{longer} characters are more than the limit of {LONGEST_TEXT} for comparison"
+            )
         )
     else:
         count = (options.count_tokens or estimate_tokens)(candidate)
         if count > options.token_limit:
-            findings.append(Finding("too_long", f"{count} tokens are more than {options.token_limit}"))
+            findings.append(
+                Finding("too_long", f"{count} tokens are more than the limit of {options.token_limit}")
+            )
     control = _control(candidate) - _control(original)
     if control:
         codes = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
@@ -241,7 +245,7 @@ def check_language(original: Question, candidate: Question, wanted: str | None) 
     if script_wanted and script_found and script_found != script_wanted:
         return [Finding("language_changed", f"the candidate is written in {script_found.lower()} letters")]
     if script_wanted == "LATIN" and _foreign_share(after) > max(0.1, 2 * _foreign_share(before)):
-        return [Finding("language_changed", "a part of the candidate is written in other than latin letters")]
+        return [Finding("language_changed", "a part of the candidate is not written in Latin letters")]
     language_wanted, language_found = wanted or language(before), language(after)
     if wanted in _LANGUAGE_SCRIPTS or not language_found:
         return []

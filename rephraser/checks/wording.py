@@ -135,8 +135,8 @@ def _too_like(question: str, candidate: str, siblings: Sequence[str], least: flo
             return [
                 Finding(
                     kind,
-                    f"its words are {apart:.0%} other than those of the {name}, at least {least:.0%} are "
-                    "wanted: another structure, order or setting, not single words",
+                    f"{apart:.0%} of its words differ from those of the {name}, but at least {least:.0%} "
+                    "must differ: change structure, order or setting, not single words",
                 )
             ]
     return []

@@ -81,24 +81,24 @@ def read_candidates(
             continue
         if not question_id:
             problems.append(
-                f'{row.place}: "{chosen[0]}" is the text of several questions; give a question_id'
+                f'{row.place}: "{chosen[0]}" is the text of several questions. Give a question_id'
             )
             continue
         texts = _texts(row.values.get(chosen[1]))
         if not texts:
-            problems.append(f'{row.place}: "{chosen[1]}" holds no text')
+            problems.append(f'{row.place}: "{chosen[1]}" contains no text')
         texts_of[question_id] += [text for text in texts if text not in texts_of[question_id]]
     if problems:
         more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
-        raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Mend or remove these rows.")
+        raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Fix or remove these rows.")
     if not rows:
-        raise InputError(f"{opened.name}: there are no rows in it.")
+        raise InputError(f"{opened.name}: contains no rows.")
     if wanted.isdisjoint(texts_of):
         raise InputError(
             f"{opened.name}: none of its {rows} rows belongs to "
-            f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows name "
-            "their question by id or exact text, in a column question_id, original_question or question; "
-            "name another with --question-column."
+            f"{'a question of this set' if limit is None else f'the first {limit} questions'}. Rows "
+            "identify their question by id or exact text, in a column question_id, original_question or "
+            "question. Name another column with --question-column."
         )
     by_question = {question_id: tuple(texts) for question_id, texts in texts_of.items()}
     content = content_hash("candidates", {key: list(value) for key, value in by_question.items()})
@@ -125,7 +125,7 @@ def _choose(
     for name, option in ((question, "--question-column"), (candidate, "--candidate-column")):
         if name is not None and name not in row.values:
             there = ", ".join(row.values)
-            raise InputError(f"{source}: no column {name!r} ({option}); there are: {there}.")
+            raise InputError(f"{source}: no column {name!r} ({option}). Available: {there}.")
     named = [question] if question else [*ID_COLUMNS, *QUESTION_COLUMNS]
     question = next((name for name in named if _key(row.values.get(name)) in question_ids), None)
     if question is None:
@@ -134,7 +134,7 @@ def _choose(
     candidate = next((name for name in usual if name in row.values and name != question), None)
     if candidate is None:
         raise InputError(
-            f"{source}: no column looks like the candidates; name it with --candidate-column, of: "
+            f"{source}: no column looks like the candidates. Name it with --candidate-column; available: "
             f"{', '.join(row.values)}."
         )
     return question, candidate

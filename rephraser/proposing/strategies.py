@@ -43,20 +43,20 @@ def load_strategy(reference: str) -> Strategy:
     path = Path(reference)
     if not path.is_file():
         raise InputError(
-            f"{reference!r} is neither a shipped strategy ({', '.join(SHIPPED)}) nor a file that holds one."
+            f"{reference!r} is neither a built-in strategy ({', '.join(SHIPPED)}) nor a file with one."
         )
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: not UTF-8 at byte {error.start}; save the instruction as UTF-8."
+            f"{path}: not UTF-8 at byte {error.start}. Save the instruction as UTF-8."
         ) from error
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
     control = _CONTROL.search(text)
     if control:
         line = text.count("\n", 0, control.start()) + 1
-        raise InputError(f"{path}:{line}: holds the control character {control.group()!r}; remove it.")
+        raise InputError(f"{path}:{line}: contains the control character {control.group()!r}. Remove it.")
     return _parse(path.stem, text, place=str(path))
 
 

@@ -22,7 +22,7 @@ def load_token_counter(reference: str) -> Callable[[str], int]:
         path = path / "tokenizer.json"
     if path.suffix == ".json" or path.exists():
         if not path.is_file():
-            raise InputError(f"{path}: no such file; name a tokenizer.json or a tokenizer on the Hub.")
+            raise InputError(f"{path}: no such file. Give a tokenizer.json or a Hub name.")
         try:
             tokenizer = Tokenizer.from_file(str(path))
         except Exception as error:  # tokenizers raises bare Exception
@@ -32,8 +32,9 @@ def load_token_counter(reference: str) -> Callable[[str], int]:
             tokenizer = Tokenizer.from_pretrained(reference)
         except Exception as error:
             raise PrerequisiteError(
-                f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Name a local "
-                "tokenizer.json, log in for gated models (HF_TOKEN), or leave --tokenizer away to estimate."
+                f"tokenizer {reference!r} could not be loaded from the Hub ({error}). Give a local "
+                "tokenizer.json, log in for gated models (HF_TOKEN), or remove --tokenizer to use an "
+                "estimate."
             ) from error
 
     def count(text: str) -> int:

@@ -1,4 +1,4 @@
-"""How far reviewers agree with each other, and with the verdicts of a run."""
+"""Agreement of reviewers with each other, and with the verdicts of a run."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from rephraser.tables import ReviewRow, StandingRow, VerdictRow
 from service.database import in_parts
 
 VERDICT = "verdict"
-"""Stands for the run's own verdict among those who agree or not."""
+"""Represents the run's own verdict among the raters."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Two reviewers on the candidates both have decided.
+    """Agreement of two reviewers on the candidates that both have decided.
 
     Attributes:
-        shared: candidates both have decided, at least 1.
+        shared: candidates that both have decided, at least 1.
         agreed: those with the same decision.
-        kappa: Cohen's; None where it is not defined.
+        kappa: Cohen's kappa; None if undefined.
     """
 
     first: str
@@ -34,14 +34,14 @@ class Agreement:
 
 @dataclass(frozen=True)
 class RunAgreement:
-    """How far the reviewers of a run agree with each other and with its verdicts.
+    """Agreement of a run's reviewers with each other and with its verdicts.
 
     Attributes:
-        reviewers: pairs of reviewers on the candidates both have decided.
+        reviewers: pairs of reviewers on the candidates that both have decided.
         with_verdict: each reviewer against the verdict, on candidates that it accepted or rejected.
         disputed: ids of candidates on which reviewers differ.
-        against_verdict: ids of those on which a reviewer decided otherwise than the verdict, outside of
-            audits: what an audit found is not to be known before it is complete.
+        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits;
+            findings of an audit stay hidden until it is complete.
     """
 
     reviewers: tuple[Agreement, ...]
@@ -54,19 +54,19 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Return Cohen's kappa of two raters (Cohen, Educational and Psychological Measurement 1960).
 
     kappa = (p_o - p_e) / (1 - p_e), with p_o the share of equal ratings and p_e the share expected by chance
-    from each rater's own shares: 1 is agreement throughout, 0 what chance gives, below 0 worse than chance.
+    from each rater's own shares. 1 is full agreement, 0 agreement by chance, below 0 worse than chance.
 
     Args:
         pairs: the two ratings of each item.
 
     Returns:
-        None where p_e is 1: both gave one and the same rating to everything, and nothing can be said.
+        None if p_e is 1: both gave the same rating to every item, so kappa is undefined.
 
     Raises:
         ValueError: no pairs.
     """
     if not pairs:
-        raise ValueError("kappa of no ratings is not defined")
+        raise ValueError("kappa without ratings is undefined")
     items = len(pairs)
     ratings = {rating for pair in pairs for rating in pair}
     equal = sum(first == second for first, second in pairs)

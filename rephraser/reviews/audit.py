@@ -9,7 +9,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import ErrorRates, GroupRate, error_rates, group_rate
-from rephraser.reviews.sampling import STRATA, Drawn, draw, draw_groups
+from rephraser.reviews.sampling import STRATA, AuditMember, draw, draw_groups
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, in_parts, utc_now
@@ -22,7 +22,7 @@ Kind = Literal["candidates", "groups"]
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit; `members` stand in the order of review, which says nothing about their verdicts.
+    """A drawn audit; `members` are in the order of review, which is independent of their verdicts.
 
     Attributes:
         kind: whether candidates were drawn, or questions ("groups") with all their accepted neighbors.
@@ -35,7 +35,7 @@ class Audit:
     kind: Kind
     seed: int
     size: int
-    members: tuple[Drawn, ...]
+    members: tuple[AuditMember, ...]
     created_at: str
 
 
@@ -80,8 +80,8 @@ def open_audit(
         if not members:
             lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
             raise InputError(
-                f"run {run.name!r} has no {lacks}, so there is nothing to audit; "
-                f"`tagrpo runs show {run.name}` says where it stands."
+                f"run {run.name!r} has no {lacks}, so there is nothing to audit. `tagrpo runs show "
+                f"{run.name}` shows its state."
             )
         row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
         session.add(row)
@@ -107,10 +107,10 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(audits))
         hint = audits_there or "none yet; draw one with `tagrpo neighbors audit`"
-        raise NotFoundError(f"there is no audit {audit_id}, only: {hint}.")
+        raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     row, name = stored
     members = session.execute(
-        select(*columns_of(AuditMemberRow, Drawn))
+        select(*columns_of(AuditMemberRow, AuditMember))
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
@@ -121,7 +121,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         cast(Kind, row.kind),
         row.seed,
         row.size,
-        tuple(Drawn(*member) for member in members),
+        tuple(AuditMember(*member) for member in members),
         row.created_at,
     )
 
@@ -191,11 +191,11 @@ def _find(session: Session, run_id: str, kind: Kind, *, size: int, seed: int) ->
 
 
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
-    """Return an audit and its rates as one JSON object; members stand in the order of review.
+    """Return an audit and its rates as one JSON object; members are in the order of review.
 
-    Their verdicts, and which groups are broken, are left out until the audit is complete: whoever prints it
-    may still have to review. An audit of groups holds accepted candidates alone, so it has no strata, and
-    neighbors of a question may err alike, so theirs is a count without an interval.
+    Verdicts, and which groups are broken, are left out until the audit is complete, since the reader may
+    still have to review. An audit of groups contains only accepted candidates, so it has no strata. Errors
+    within a question may be correlated, so its rate of neighbors has no interval.
     """
     members = [asdict(member) for member in audit.members]
     record = asdict(rates)

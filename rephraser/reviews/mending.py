@@ -1,4 +1,4 @@
-"""Mending a candidate's text: a new candidate of the same run that knows which one it was made from."""
+"""Edit a candidate's text: add a new candidate of the same run, linked to its origin."""
 
 from dataclasses import dataclass
 
@@ -19,15 +19,15 @@ from service.questions.tables import QuestionRow
 from service.runs.store import Run, find_run
 
 MENDER = "human"
-"""The proposer of mended candidates."""
+"""Proposer name of edited candidates."""
 
 _FIRST_PLACE = 1_000_000_000
-"""Places from here on are those of mended candidates: behind all that a run proposes itself."""
+"""Ordinals from here on belong to edited candidates, after all that a run proposes itself."""
 
 
 @dataclass(frozen=True)
-class Mended:
-    """A mended candidate and the run that is to check and judge it."""
+class EditedCandidate:
+    """An edited candidate and the run that checks and judges it."""
 
     candidate_id: str
     origin_id: str
@@ -36,29 +36,29 @@ class Mended:
 
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
-) -> Mended:
-    """Store another text for a candidate as a candidate of its own; the old one stays as it is.
+) -> EditedCandidate:
+    """Store another text for a candidate as a new candidate; the old one stays unchanged.
 
-    It takes the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
+    It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
     structural checks run at once. `tagrpo resume` compares its answers.
 
     Args:
-        run: name or id of the run that the new candidate is of; not needed where only one has the old one.
+        run: name or id of the new candidate's run; optional if only one run has the old one.
 
     Raises:
         NotFoundError: no such candidate, or not in this run.
-        InputError: no name, no text, a text that the run has already or that is the question's, or several
+        InputError: no name, no text, a text that equals the question or a candidate of the run, or several
             runs have the candidate and none is named.
     """
     if not reviewer.strip():
-        raise InputError("a mended text needs the name of who mended it; see --reviewer.")
+        raise InputError("an edit needs the editor's name. Give it with --reviewer.")
     origin = find_candidate(session, reference)
     if not canonical_text(text):
-        raise InputError(f"{origin.id}: the mended text is empty.")
+        raise InputError(f"{origin.id}: the edited text is empty.")
     proposal = _proposal(session, origin.id, run)
     question = session.scalar(select(QuestionRow.text).where(QuestionRow.id == origin.question_id)) or ""
     if canonical_text(text) == canonical_text(question):
-        raise InputError(f"{origin.id}: the mended text is the question's own.")
+        raise InputError(f"{origin.id}: the edited text is the question itself.")
     places = select(func.max(ProposalRow.ordinal)).where(
         ProposalRow.run_id == proposal.run_id, ProposalRow.question_id == origin.question_id
     )
@@ -78,15 +78,15 @@ def mend_candidate(
     stored = find_run(session, proposal.run_id)
     identity = candidate_id(origin.question_id, text)
     if not new:
-        same = "this very text" if identity == origin.id else f"this text, as {identity}"
-        raise InputError(f"run {stored.name!r} has {same}; nothing was stored.")
+        same = "exactly this text" if identity == origin.id else f"this text, as {identity}"
+        raise InputError(f"run {stored.name!r} already has {same}; nothing was stored.")
     _check(session, stored, identity, origin.id, origin.question_id)
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == stored.id, TaskRow.item == origin.question_id)
         .values(state=OPEN, error=None)
     )
-    return Mended(identity, origin.id, stored)
+    return EditedCandidate(identity, origin.id, stored)
 
 
 def _check(session: Session, run: Run, candidate: str, mended_from: str, question_id: str) -> None:
@@ -117,8 +117,8 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
         if not proposals:
             raise NotFoundError(f"run {wanted.name!r} has no candidate {origin_id}.")
     if not proposals:
-        raise NotFoundError(f"no run has the candidate {origin_id} any more; it cannot be judged.")
+        raise NotFoundError(f"no run has the candidate {origin_id} any more, so an edit cannot be judged.")
     if len(proposals) > 1:
         names = ", ".join(find_run(session, proposal.run_id).name for proposal in proposals)
-        raise InputError(f"several runs have {origin_id}: {names}; say which is to judge it with --run.")
+        raise InputError(f"several runs have {origin_id}: {names}. Choose the judging run with --run.")
     return proposals[0]

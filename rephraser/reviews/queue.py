@@ -1,4 +1,4 @@
-"""What a reviewer has still to look at, in which order, what is shown of it, and how far they are."""
+"""The review queue: open candidates, their order, what reviewers see of them, and the progress."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,18 +16,18 @@ from service.questions.tables import QuestionRow
 
 @dataclass(frozen=True)
 class ReviewItem:
-    """What every reviewer sees of a candidate: nothing about who made it or what the verdict says."""
+    """The part of a candidate that every reviewer sees: neither its author nor its verdict."""
 
     candidate_id: str
     question: str
     answer: str
     candidate: str
-    images: tuple[str, ...] = ()  # ids, of the question and so of the candidate
+    images: tuple[str, ...] = ()  # ids of the question and so of the candidate
 
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """What a reviewer has decided (newest decision of each candidate) of a run or an audit."""
+    """A reviewer's newest decision on each candidate of a run or an audit."""
 
     total: int
     accepted: int
@@ -41,8 +41,8 @@ class ReviewProgress:
 def blind_order(candidate_ids: Iterable[str], seed: int) -> list[str]:
     """Return ids in an order that depends on the seed and each id alone.
 
-    Candidates that come later find their places between the others, and those that go leave the order as it
-    is: a reviewer who comes back sees the same queue.
+    New candidates are inserted between the others, and removed ones leave the order unchanged: a returning
+    reviewer sees the same queue.
     """
     prefix = f"{seed}|".encode()
     return sorted(candidate_ids, key=lambda id: blake2b(prefix + id.encode(), digest_size=8).digest())
@@ -70,7 +70,7 @@ def open_queue(
     model: str | None = None,
     seed: int | None = None,
 ) -> list[str]:
-    """Return the ids of a run's candidates with one of these statuses that the reviewer has not decided.
+    """Return the run's candidates with one of these statuses that the reviewer has not decided.
 
     Args:
         seed: of the blind order; None gives the order of questions and proposals.
@@ -93,7 +93,7 @@ def open_queue(
 
 
 def read_item(session: Session, candidate_id: str) -> ReviewItem:
-    """Return what a reviewer sees of a candidate that is in the database."""
+    """Return what a reviewer sees of a stored candidate."""
     (item,) = read_items(session, [candidate_id])
     return item
 
@@ -120,7 +120,7 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
 
 
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
-    """Return how many of a run's candidates the reviewer has decided, and how."""
+    """Return the numbers of the reviewer's decisions on a run's candidates."""
     newest = (
         select(func.max(ReviewRow.id))
         .where(
@@ -135,7 +135,7 @@ def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress
 
 
 def audit_progress(session: Session, audit_id: int, members: int, reviewer: str) -> ReviewProgress:
-    """Return how many of an audit's members the reviewer has decided for it, and how."""
+    """Return the numbers of the reviewer's decisions on an audit's members."""
     newest = (
         select(func.max(ReviewRow.id))
         .where(ReviewRow.audit_id == audit_id, ReviewRow.reviewer == reviewer, counts())

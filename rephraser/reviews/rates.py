@@ -1,21 +1,21 @@
-"""Error rates of the verdict, from an audit's members and the decisions of its reviewers. No I/O."""
+"""Error rates of the verdict, from an audit's members and the reviewers' decisions. No I/O."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.agreement import Agreement, agreements
-from rephraser.reviews.sampling import STRATA, Drawn
+from rephraser.reviews.sampling import STRATA, AuditMember
 from rephraser.reviews.store import Review
 
 CONFIDENCE = 0.95
 PUBLISHABLE = ("accepted", "unverified")
-"""What `sets publish` takes, the second with `--include unverified`."""
+"""Statuses that `sets publish` includes, the second with `--include unverified`."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A share with its exact interval; all three are None where nothing was reviewed."""
+    """A share with its exact interval; all three are None if nothing was reviewed."""
 
     count: int
     reviewed: int
@@ -31,7 +31,7 @@ class Stratum:
     Attributes:
         size: candidates of the run with this verdict when the audit was drawn.
         drawn: those in the audit.
-        rejected: those the reviewers reject, among the reviewed ones.
+        rejected: those that reviewers reject, among the reviewed ones.
     """
 
     status: str
@@ -42,14 +42,14 @@ class Stratum:
 
 @dataclass(frozen=True)
 class BrokenShare:
-    """Share of candidates the reviewers would reject among all that may be published.
+    """Share of candidates that reviewers would reject among all publishable ones.
 
-    Strata are weighted by their sizes. The interval joins the exact intervals of the strata, each at a
-    confidence that lets all hold together with 95% (Bonferroni): it may be long, it is not too short.
+    Strata are weighted by size. The interval combines the exact intervals of the strata, each at a confidence
+    that makes all hold together with 95% (Bonferroni): it may be long, but it is not too short.
 
     Attributes:
-        statuses: the verdicts that were counted, with their sizes.
-        share, low, high: None where one of them has no review yet.
+        statuses: the counted verdicts with their sizes.
+        share, low, high: None if one of them has no review yet.
     """
 
     statuses: dict[str, int]
@@ -60,7 +60,7 @@ class BrokenShare:
 
 @dataclass(frozen=True)
 class GrowingRate:
-    """The false-accept rate after so many reviewed accepted candidates, with its exact 95% interval."""
+    """The false-accept rate after this many reviewed accepted candidates, with its exact 95% interval."""
 
     reviewed: int
     rejected: int
@@ -71,17 +71,17 @@ class GrowingRate:
 
 @dataclass(frozen=True)
 class GroupRate:
-    """What an audit of groups says: how many questions have a broken one among their accepted neighbors.
+    """Result of an audit of groups: the questions with a broken one among their accepted neighbors.
 
     Attributes:
         size: questions of the run with accepted neighbors when the audit was drawn.
         drawn: questions in the audit.
-        complete: those of which every neighbor has a decision.
-        broken: the share of those with a neighbor that the reviewers reject.
-        broken_groups: all with a rejected neighbor, those that are not complete too.
-        open: those without a rejected neighbor so far of which some has no decision.
-        low, high: the exact interval of the share over all drawn, whatever the open ones turn out to be: its
-            low end if none of them is broken, its high end if all are.
+        complete: questions with a decision on every neighbor.
+        broken: the share of these with a neighbor that reviewers reject.
+        broken_groups: all with a rejected neighbor, also incomplete ones.
+        open: questions without a rejected neighbor so far that still lack a decision.
+        low, high: the exact interval of the share over all drawn, for every outcome of the open ones: its low
+            end if none of them is broken, its high end if all are.
     """
 
     size: int
@@ -95,18 +95,18 @@ class GroupRate:
 
     @property
     def bounds(self) -> str:
-        """Within what the share of broken groups lies while some are open, in words."""
+        """The range of the share of broken groups while some are open, as text."""
         broken = len(self.broken_groups)
         return (
             f"{broken:,} have a broken neighbor so far and {self.open:,} are open: "
-            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken "
-            f"(exact 95% interval {self.low:.1%} to {self.high:.1%}, whatever the open ones turn out to be)"
+            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken (exact 95% "
+            f"interval {self.low:.1%} to {self.high:.1%}, for every outcome of the open ones)"
         )
 
 
 @dataclass(frozen=True)
 class ReviewerRates:
-    """What one reviewer alone decided."""
+    """The decisions of one reviewer."""
 
     reviewer: str
     reviewed: int
@@ -116,15 +116,15 @@ class ReviewerRates:
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """What an audit says so far.
+    """Results of an audit so far.
 
     Attributes:
         drawn, reviewed: candidates in the audit, and those with at least one decision.
         false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
         false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
         disputed: candidates on which reviewers differ; the newest decision counts for the rates.
-        false_accepts, false_rejects: the candidates behind the rates. They tell verdicts: nobody who may
-            still have to review should see them before the audit is `complete`.
+        false_accepts, false_rejects: the candidates in these rates. They reveal verdicts, so hide them from
+            reviewers until the audit is `complete`.
     """
 
     drawn: int
@@ -146,16 +146,16 @@ class ErrorRates:
 
     @property
     def complete(self) -> bool:
-        """Every candidate has at least one decision."""
+        """Whether every candidate has at least one decision."""
         return self.open == 0
 
 
-def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRates:
-    """Return the error rates of the verdict that the members had when they were drawn.
+def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> ErrorRates:
+    """Return the error rates of the verdicts at the time of the draw.
 
-    Of several decisions by one reviewer on a candidate the newest counts (highest id), and of several
-    reviewers' the newest of all, as everywhere in the project; `reviewers` shows each one's rates.
-    Candidates without a decision are left out, so rates of an unfinished audit are provisional.
+    The newest decision (highest id) of a reviewer on a candidate counts, and the newest of several reviewers;
+    `reviewers` shows each one's rates. Candidates without a decision are left out, so rates of an unfinished
+    audit are provisional.
 
     Args:
         reviews: decisions made for this audit, in any order; those on other candidates are ignored.
@@ -200,13 +200,13 @@ def error_rates(members: Sequence[Drawn], reviews: Sequence[Review]) -> ErrorRat
 
 
 def group_rate(
-    members: Sequence[Drawn], questions: Mapping[str, str], reviews: Sequence[Review]
+    members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
 ) -> GroupRate:
     """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
 
-    The share is over groups that are reviewed whole: with others that have a rejected neighbor it would be
-    too large, since a broken group is known sooner than one without. It is too small where reviewers leave a
-    group at its first broken neighbor. The bounds over all drawn groups hold in any case.
+    The share is over fully reviewed groups. Including others with a rejected neighbor would overestimate it,
+    since a broken group is known sooner than an intact one. It is too small if reviewers leave a group at its
+    first broken neighbor. The bounds over all drawn groups hold in any case.
 
     Args:
         questions: the question of each member, by candidate id.
@@ -232,10 +232,10 @@ def group_rate(
     )
 
 
-def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -> list[GrowingRate]:
-    """Return the false-accept rate of an audit after each decision on a candidate that the verdict accepted.
+def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[GrowingRate]:
+    """Return the false-accept rate of an audit after each decision on an accepted candidate.
 
-    The newest decision on a candidate counts, so that the last point is that of `error_rates`.
+    The newest decision on a candidate counts, so the last point equals the rate of `error_rates`.
     """
     accepted = {member.candidate_id for member in members if member.status == "accepted"}
     standing: dict[str, str] = {}
@@ -251,7 +251,7 @@ def growing_false_accepts(members: Sequence[Drawn], reviews: Sequence[Review]) -
 
 
 def _wrong(
-    members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str
+    members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:
     """Return the candidates with this verdict that reviewers decided otherwise."""
     return tuple(
@@ -261,7 +261,7 @@ def _wrong(
     )
 
 
-def _rate(members: Sequence[Drawn], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
+def _rate(members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
     made = [
         decisions[member.candidate_id]
         for member in members
@@ -277,7 +277,7 @@ def _share(count: int, reviewed: int) -> Rate:
     return Rate(count, reviewed, count / reviewed, low, high)
 
 
-def _stratum(status: str, members: Sequence[Drawn], standing: Mapping[str, str]) -> Stratum:
+def _stratum(status: str, members: Sequence[AuditMember], standing: Mapping[str, str]) -> Stratum:
     rejected = _rate(members, standing, status, "rejected")
     return Stratum(status, members[0].stratum_size, len(members), rejected)
 

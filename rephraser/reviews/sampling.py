@@ -1,4 +1,4 @@
-"""Drawing an audit: how many of each stratum, and which. Pure functions of a seed."""
+"""Sampling of an audit: how many of each stratum, and which. Pure functions of a seed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,15 +6,16 @@ from dataclasses import dataclass
 from service.hashing import content_hash
 
 STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
-"""Strata with their weights. Both error rates are asked for, so accepted and rejected get equal places;
-undecided ones belong to neither rate and get half as many."""
+"""Strata with their weights. Both error rates are measured, so accepted and rejected get equal shares;
+undecided ones belong to neither rate and get half as many.
+"""
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """A candidate in an audit: its verdict when it was drawn, and how many candidates had that verdict.
+class AuditMember:
+    """A candidate in an audit: its verdict at the draw, and the number of candidates with that verdict.
 
-    In an audit of groups `stratum_size` is the number of questions that had accepted neighbors.
+    In an audit of groups, `stratum_size` is the number of questions with accepted neighbors.
     """
 
     candidate_id: str
@@ -23,11 +24,11 @@ class Drawn:
 
 
 def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
-    """Share `places` out over strata, by their weights and never more than a stratum has.
+    """Distribute `places` over strata by their weights, at most as many as a stratum has.
 
-    Places are given one by one to the stratum with the fewest for its weight, so that places a small stratum
-    cannot use go to the others. With 4 places or more every stratum that has candidates gets one; with fewer
-    candidates than places all are taken.
+    Each place goes to the stratum with the fewest for its weight, so that places that a small stratum cannot
+    use go to the others. With at least 4 places, every non-empty stratum gets one. With fewer candidates than
+    places, all are taken.
 
     Args:
         sizes: number of candidates by stratum; keys of `STRATA`.
@@ -45,33 +46,33 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
     return allotted
 
 
-def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
+def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` candidates at random without replacement, in the shuffled order of their review.
 
-    Chance comes from hashes of seed and candidate id, so that the same candidates, size and seed give the
-    same sample on every machine, whatever order the candidates come in.
+    Randomness comes from hashes of seed and candidate id: the same candidates, size and seed give the same
+    sample on every machine, in any input order.
 
     Args:
         strata: candidate ids by verdict.
     """
     places = allocate({name: len(ids) for name, ids in strata.items()}, size)
     drawn = [
-        Drawn(candidate_id, name, len(ids))
+        AuditMember(candidate_id, name, len(ids))
         for name, ids in strata.items()
         for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
     ]
     return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
 
 
-def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[Drawn]:
-    """Draw `size` questions at random, with all their accepted neighbors, one question after the other.
+def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
+    """Draw `size` questions at random, with all their accepted neighbors, question by question.
 
     Args:
         accepted: candidate ids by question id.
     """
     questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
     return [
-        Drawn(candidate_id, "accepted", len(accepted))
+        AuditMember(candidate_id, "accepted", len(accepted))
         for question in questions
         for candidate_id in sorted(
             accepted[question], key=lambda candidate_id: _chance("order", seed, candidate_id)

@@ -1,4 +1,4 @@
-"""Decisions as a file: the blind sheet of an audit, and files of decisions read back. JSON Lines."""
+"""Decisions as JSON Lines files: the blind sheet of an audit, and files of decisions read back."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ WORDS: dict[str, DecisionWord] = {
 
 @dataclass(frozen=True)
 class Sheet:
-    """A file of decisions, read whole; `blank` counts rows without a decision."""
+    """A complete file of decisions; `blank` counts rows without a decision."""
 
     decisions: tuple[Decision, ...]
     blank: int
@@ -34,12 +34,12 @@ class Sheet:
 def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     """Write the blind sheet of an audit, in its order, and return the number of rows.
 
-    One row a candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold), `candidate_text`, and
-    `decision` and `reason`, empty, to be filled in; in an audit of groups also `group`, the same number for
-    all neighbors of a question. Nothing tells the verdict, model or strategy.
+    One row per candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold answer),
+    `candidate_text`, and empty `decision` and `reason` to fill in; in an audit of groups also `group`, the
+    same number for all neighbors of a question. Verdict, model and strategy are left out.
 
     Raises:
-        InputError: the file exists already (it may be filled in), or cannot be written.
+        InputError: the file already exists (it may be filled in), or cannot be written.
     """
     rows = []
     groups: dict[tuple[str, str], int] = {}
@@ -52,7 +52,7 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
 
 
 def blank_row(item: ReviewItem) -> dict[str, Any]:
-    """Return a candidate beside its question, its decision to be filled in."""
+    """Return a row with a candidate, its question and an empty decision."""
     return {
         "candidate": item.candidate_id,
         "question": item.question,
@@ -67,10 +67,10 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     """Write a sheet to a new file.
 
     Raises:
-        InputError: the file exists already (it may be filled in), or cannot be written.
+        InputError: the file already exists (it may be filled in), or cannot be written.
     """
     if path.exists():
-        raise InputError(f"{path}: exists already and may be filled in; name another file or delete it.")
+        raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(path, text, overwrite=None)
 
@@ -78,13 +78,13 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
 def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
     """Read a file of decisions.
 
-    A row has `candidate` (an id or its unambiguous beginning), `decision` (accept or reject; empty: not
-    reviewed yet) and `reason`; it may have `reviewer` and `audit`, else the arguments hold. Other columns are
-    ignored. The same row twice is taken once.
+    A row has `candidate` (an id or its unambiguous start), `decision` (accept or reject; empty: not reviewed
+    yet) and `reason`; it may have `reviewer` and `audit`, otherwise the arguments apply. Other columns are
+    ignored. A repeated row counts once.
 
     Raises:
-        InputError: the file cannot be read, a row is not what it should be, two rows contradict each other,
-            or no row has a decision. The message names the line.
+        InputError: the file cannot be read, a row is invalid, two rows contradict each other, or no row has a
+            decision. The message names the line.
         NotFoundError: an unknown candidate; the message names the line.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
@@ -100,11 +100,11 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         earlier = decisions.setdefault(key, (number, decision))
         if earlier[1] != decision:
             raise InputError(
-                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}; keep one of them."
+                f"{place}: contradicts line {earlier[0]} about {decision.candidate_id}. Keep one of them."
             )
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "it has no rows with"
-        raise InputError(f'{path}: {rows} a "decision"; fill in accept or reject.')
+        raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
     return Sheet(tuple(decision for _, decision in decisions.values()), blank)
 
 
@@ -127,15 +127,15 @@ def _decision(
     audit_id: int | None,
 ) -> Decision:
     if word.lower() not in WORDS:
-        raise InputError(f'{place}: "decision" is {word!r}; write accept or reject, or leave it empty.')
+        raise InputError(f'{place}: "decision" is {word!r}. Write accept or reject, or leave it empty.')
     reference = _text(row, "candidate", place)
     if not reference:
-        raise InputError(f'{place}: has no "candidate".')
+        raise InputError(f'{place}: "candidate" is missing.')
     own_audit = row.get("audit")
     if own_audit is not None and (not isinstance(own_audit, int) or isinstance(own_audit, bool)):
-        raise InputError(f'{place}: "audit" is {own_audit!r}, not the number of an audit.')
+        raise InputError(f'{place}: "audit" is {own_audit!r}, which is not the number of an audit.')
     if own_audit is not None and audit_id is not None and own_audit != audit_id:
-        raise InputError(f"{place}: belongs to audit {own_audit}, not to audit {audit_id} of --audit.")
+        raise InputError(f"{place}: belongs to audit {own_audit}, not to --audit {audit_id}.")
     try:
         return Decision(
             candidate_id=find_candidate(session, reference).id,

@@ -1,6 +1,6 @@
-"""The one answer to "where does this candidate stand?": newest verdict of a run, overridden by a review.
+"""A candidate's current status: the newest verdict of a run, overridden by a review.
 
-A review that was withdrawn counts no longer. Triggers keep the answer in the table of standings.
+A withdrawn review does not count. Triggers keep the status in the table of standings.
 """
 
 from collections import defaultdict
@@ -15,19 +15,19 @@ from service.database import columns_of
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
 PENDING = "pending"
-"""The status of candidates that their run has not judged yet."""
+"""Status of candidates that their run has not judged yet."""
 
 
 @dataclass(frozen=True)
 class CandidateStatus:
-    """A proposal of a run with its present status.
+    """A proposal of a run with its current status.
 
     Attributes:
-        status: accepted, rejected, undecided or unverified; None while the run has not judged it.
-        reason: of the review where there is one, else of the verdict; empty where there is neither.
-        reviewed: a human decision stands behind the status.
-        final: no more answers are to be drawn: a review, or a verdict that says so.
-        mended_from, mended_by: the candidate that a person's new text was made from, and who wrote it.
+        status: accepted, rejected, undecided or unverified; None until the run judges it.
+        reason: of the review if there is one, else of the verdict; empty if there is neither.
+        reviewed: whether the status comes from a human decision.
+        final: whether no more answers will be drawn: a review, or a final verdict.
+        mended_from, mended_by: the origin of an edited candidate, and its editor.
     """
 
     question_id: str
@@ -49,8 +49,8 @@ class CandidateStatus:
 def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
     """Return the query of proposals (of a run, or of all) with their status, by question and ordinal.
 
-    Its columns are named as the fields of `CandidateStatus`, so that callers can filter, count and page
-    over `status_query(run_id).subquery()`. Reviews hold for the candidate in every run.
+    Its columns have the names of the fields of `CandidateStatus`, so that callers can filter, count and page
+    over `status_query(run_id).subquery()`. Reviews apply to the candidate in every run.
     """
     reviewed: ColumnElement[bool] = StandingRow.review_id.is_not(None)
     query = (
@@ -79,7 +79,7 @@ def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
 
 
 def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
-    """Return the run's proposals with their present status, by question id and ordinal."""
+    """Return the run's proposals with their current status, by question id and ordinal."""
     return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
 
 
@@ -92,14 +92,14 @@ def statuses_by_question(session: Session, run_id: str) -> dict[str, list[Candid
 
 
 def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:
-    """Return where a candidate that this run has proposed stands."""
+    """Return the status of a candidate that this run has proposed."""
     query = status_query(run_id).where(StandingRow.candidate_id == candidate_id)
     return CandidateStatus(*session.execute(query).one())
 
 
 @dataclass(frozen=True)
 class StandingCount:
-    """How many proposals of a run stand where, by who made them."""
+    """Number of proposals of a run with a status, by proposer."""
 
     run_id: str
     proposer: str
@@ -113,7 +113,7 @@ class StandingCount:
 def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
     """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
 
-    What overviews and the choices of filters need: verdicts, strategies and models that there are.
+    Overviews and filters use the verdicts, strategies and models that occur.
     """
     query = select(*columns_of(StandingCountRow, StandingCount)).where(StandingCountRow.candidates > 0)
     if run_id is not None:

@@ -15,7 +15,7 @@ from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
 NEAR_IDS_SHOWN = 2  # on either side
-_BEHIND_HEX = "g"  # sorts behind every hex digit
+_BEHIND_HEX = "g"  # sorts after every hex digit
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Decision:
-    """What a reviewer says about a candidate. Rejecting needs a reason, accepting may have one.
+    """A reviewer's decision on a candidate. A rejection needs a reason, an acceptance may have one.
 
     Raises:
         InputError: no reviewer, or a rejection without a reason.
@@ -43,14 +43,14 @@ class Decision:
 
     def __post_init__(self) -> None:
         if not self.reviewer.strip():
-            raise InputError("a review needs a reviewer; name one with --reviewer or TAGRPO_REVIEWER.")
+            raise InputError("a review needs a reviewer. Name one with --reviewer or TAGRPO_REVIEWER.")
         if self.decision == "rejected" and not self.reason.strip():
-            raise InputError(f"{self.candidate_id}: rejecting needs a reason.")
+            raise InputError(f"{self.candidate_id}: a rejection needs a reason.")
 
 
 @dataclass(frozen=True)
 class Withdrawal:
-    """A reviewer takes back their newest decision on a candidate, in an audit or outside of any."""
+    """A reviewer's withdrawal of their newest decision on a candidate, in an audit or outside of any."""
 
     candidate_id: str
     reviewer: str
@@ -59,9 +59,9 @@ class Withdrawal:
 
 @dataclass(frozen=True)
 class Review:
-    """A stored decision; of two by the same reviewer the one with the higher id counts.
+    """A stored decision; of two by the same reviewer, the one with the higher id counts.
 
-    `withdrawn_at` says when it was taken back; None where it counts.
+    `withdrawn_at` is the time of its withdrawal; None if it counts.
     """
 
     id: int
@@ -80,11 +80,11 @@ def counts() -> ColumnElement[bool]:
 
 
 def find_candidate(session: Session, reference: str) -> Candidate:
-    """Return the candidate whose id is or begins with `reference` (with or without its `c_`).
+    """Return the candidate whose id is or starts with `reference` (with or without its `c_`).
 
     Raises:
-        NotFoundError: none does; the message names the ids next to it.
-        InputError: several do; the message names some.
+        NotFoundError: there is none; the message lists similar ids.
+        InputError: there are several; the message lists some.
     """
     wanted = reference if reference.startswith("c_") else f"c_{reference}"
     rows = session.scalars(
@@ -97,20 +97,20 @@ def find_candidate(session: Session, reference: str) -> Candidate:
     if len(rows) > 1 and not exact:
         some = ", ".join(row.id for row in rows[: NEAR_IDS_SHOWN + 1])
         more = ", ..." if len(rows) > NEAR_IDS_SHOWN + 1 else ""
-        raise InputError(f'several candidates have ids that begin with "{reference}": {some}{more}.')
+        raise InputError(f'several candidates have ids that start with "{reference}": {some}{more}.')
     if not rows:
         near = _near_ids(session, wanted)
-        hint = f"near it: {', '.join(near)}" if near else "there are no candidates yet"
+        hint = f"similar ids: {', '.join(near)}" if near else "there are no candidates yet"
         raise NotFoundError(
-            f'no candidate has an id that begins with "{reference}"; {hint}. '
-            "`tagrpo neighbors list --run RUN` lists them."
+            f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo neighbors list --run '
+            "RUN` lists them."
         )
     row = (exact or rows)[0]
     return Candidate(row.id, row.question_id, row.text)
 
 
 def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:
-    """Append decisions and withdrawals in their order, all or none; nothing to withdraw is no error.
+    """Append decisions and withdrawals in their order, all or none; a needless withdrawal is no error.
 
     Raises:
         NotFoundError: as `record_reviews`.
@@ -123,9 +123,9 @@ def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -
 
 
 def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
-    """Withdraw a reviewer's newest decision on a candidate; return it, or None where none of theirs counts.
+    """Withdraw a reviewer's newest decision on a candidate; return it, or None if there is none.
 
-    It stays in the database, and what was decided before it counts again.
+    It stays in the database, and the previous decision counts again.
     """
     row = session.scalar(
         select(ReviewRow)
@@ -148,11 +148,11 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     """Append the decisions, all or none; return how many were new.
 
-    Decisions on a candidate that begin with its newest ones, in their order and with the same reviewers,
-    reasons and audits, are stored from there on, so that giving the same file twice changes nothing.
+    If the decisions on a candidate start with its newest stored ones (same order, reviewers, reasons and
+    audits), only the rest is stored, so that repeating a file changes nothing.
 
     Raises:
-        NotFoundError: a candidate that is not in the database, or not in the audit a decision names.
+        NotFoundError: a candidate that is not in the database, or not in the audit that a decision names.
     """
     _check_members(session, decisions)
     given: dict[str, list[Decision]] = defaultdict(list)
@@ -170,7 +170,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
 
 
 def reviews_of(session: Session, candidate_id: str) -> list[Review]:
-    """Return the reviews of a candidate, oldest first, with those that were withdrawn."""
+    """Return the reviews of a candidate, oldest first, including withdrawn ones."""
     query = (
         select(ReviewRow, ReviewWithdrawalRow.created_at)
         .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
@@ -183,10 +183,9 @@ def reviews_of(session: Session, candidate_id: str) -> list[Review]:
 def review_rows(
     session: Session, run_id: str | None = None, audit_id: int | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Yield the reviews of a run's candidates, of an audit, or all, oldest first, withdrawn ones too.
+    """Yield the reviews of a run's candidates, of an audit, or all, oldest first, including withdrawn ones.
 
-    `counts` says of the newest one of a candidate that was not withdrawn that it is what the candidate's
-    status is now.
+    `counts` marks the newest review of a candidate that was not withdrawn: it decides the candidate's status.
     """
     standing = (
         select(StandingRow.review_id)
@@ -249,7 +248,7 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
         if session.get(CandidateRow, decision.candidate_id) is None:
             find_candidate(session, decision.candidate_id)
-            raise NotFoundError(f"{decision.candidate_id} is only the beginning of a candidate's id.")
+            raise NotFoundError(f"{decision.candidate_id} is only the start of a candidate's id.")
         if decision.audit_id is None:
             continue
         member = select(AuditMemberRow.position).where(
@@ -258,13 +257,13 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
         )
         if session.scalar(member) is None:
             raise NotFoundError(
-                f"{decision.candidate_id} is not in audit {decision.audit_id}; review it without --audit, or "
-                "name the audit it belongs to."
+                f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "
+                "or name its audit."
             )
 
 
 def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[Decision]]:
-    """Return the decisions on each candidate that count, oldest first."""
+    """Return the effective decisions on each candidate, oldest first."""
     decisions: dict[str, list[Decision]] = defaultdict(list)
     for part in in_parts(candidate_ids):
         query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
@@ -276,7 +275,7 @@ def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list
 
 
 def _stored_already(stored: Sequence[Decision], made: Sequence[Decision]) -> int:
-    """Return how many decisions at the beginning of `made` are those at the end of `stored`."""
+    """Return how many decisions at the start of `made` equal those at the end of `stored`."""
     most = min(len(stored), len(made))
     return next(size for size in range(most, -1, -1) if stored[len(stored) - size :] == made[:size])
 

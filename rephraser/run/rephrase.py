@@ -101,20 +101,15 @@ class Rephrasing:
             missing = await state.missing(round_number)
             if not any(missing["slots"]):
                 break
-<<<<<<< HEAD
-            candidates = await state.propose(round_number, missing["slots"], missing["reasons"])
+            candidates = await state.propose(round_number, missing["slots"], missing["avoid"])
             await state.settle(candidates)
-=======
-            candidates = await work.propose(round_number, missing["slots"], missing["avoid"])
-            await work.settle(candidates)
->>>>>>> h-t-rephrase
             if self.source is not None and not candidates:
                 break
         else:
             await state.judge_mended()
         await self._count_accepted(asker, question_id)
-        if work.failed is not None:
-            raise work.failed
+        if state.failed is not None:
+            raise state.failed
 
     async def judge(self, case: Case) -> dict[str, Any]:
         """Return the row of a verdict; answers of several candidates are compared together."""
@@ -303,7 +298,7 @@ class _Question:
     async def judge_mended(self) -> None:
         """Judge the texts that people wrote for candidates of this question."""
         mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
-        await self.settle([_Candidate(*row, rejected=False) for row in mended])
+        await self.settle([_Candidate(*row, False) for row in mended])
 
     async def settle(self, candidates: Sequence[_Candidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
@@ -400,23 +395,6 @@ class _Question:
     async def _finish(self, work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Await all; return the results, None for a request that failed for good.
 
-<<<<<<< HEAD
-async def finish_all(coroutines: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-    """Await all; return the results, None for a request that failed for good.
-
-    Raises:
-        Stopped, Failed, Exception: the first error, after everything has ended.
-    """
-    ended = await asyncio.gather(*coroutines, return_exceptions=True)
-    errors = [error for error in ended if isinstance(error, BaseException) and not _is_final(error)]
-    for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
-        raise error
-    return [None if isinstance(result, BaseException) else result for result in ended]
-
-
-def _is_final(error: BaseException) -> bool:
-    return isinstance(error, Failed) and error.final
-=======
         Raises:
             Stopped, Failed, Exception: the first error, after everything has ended.
         """
@@ -427,7 +405,6 @@ def _is_final(error: BaseException) -> bool:
                 raise error
             self.failed = self.failed or error
         return [None if isinstance(result, BaseException) else result for result in ended]
->>>>>>> h-t-rephrase
 
 
 def _flat(answers: Answers) -> tuple[str | None, ...]:

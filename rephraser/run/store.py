@@ -200,13 +200,9 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     """Return the texts of questions and candidates by id."""
     texts: dict[str, str] = {}
     for part in in_parts(list(dict.fromkeys(ids))):
-        for row in (QuestionRow, CandidateRow):
-<<<<<<< HEAD
-            texts.update(session.execute(select(row.id, row.text).where(row.id.in_(part))).all())
-=======
-            rows = session.execute(select(row.id, row.text).where(row.id.in_(part)))
-            texts |= {identity: text for identity, text in rows}
->>>>>>> h-t-rephrase
+        for table in (QuestionRow, CandidateRow):
+            rows = session.execute(select(table.id, table.text).where(table.id.in_(part)))
+            texts |= {row.id: row.text for row in rows}
     return texts
 
 

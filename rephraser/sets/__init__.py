@@ -1,4 +1,4 @@
-"""Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, read back."""
+"""Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, import."""
 
 from rephraser.sets.changes import Change, SetDiff, diff
 from rephraser.sets.counts import accept_rates

@@ -16,8 +16,8 @@ _SIZES = ((1_000, "n<1K"), (10_000, "1K<n<10K"), (100_000, "10K<n<100K"), (1_000
 
 _TEXT = """# {name}, version {version}
 
-{questions:,} math questions with {neighbors:,} neighbors: rephrasings of the same problem, made for TA-GRPO
-training. One row is one question; a question without neighbors trains as plain GRPO. Written
+{questions:,} math questions with {neighbors:,} neighbors: rephrasings of the same problem, created for
+TA-GRPO training. One row is one question; a question without neighbors trains as plain GRPO. Written
 by tagrpo.
 
 {verified}
@@ -31,7 +31,7 @@ rows = load_dataset("FOLDER_OR_REPOSITORY", split="train")
 print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"]])
 ```
 
-`tagrpo sets import FOLDER --name NAME` reads it back into a database of tagrpo and checks the content hash.
+`tagrpo sets import FOLDER --name NAME` imports it into a tagrpo database and checks the content hash.
 
 ## Columns
 
@@ -40,11 +40,11 @@ print(rows[0]["question"], [neighbor["text"] for neighbor in rows[0]["neighbors"
   - `id`, `text`
   - `proposer` (llm, rules, file), `strategy` with `strategy_hash` of its instruction, `model`
   - `verdict` (accepted, undecided, unverified, rejected)
-  - `posterior` of asking the same problem, of earlier sets, null in new ones
-  - `reviewed`: a human decided
-  - `likeness` of its wording to the question's, 0 to 1: words in common in the same order
+  - `posterior` of asking the same problem, in sets of earlier versions; null in new ones
+  - `reviewed`: whether a human decided
+  - `likeness` of its wording to the question's, 0 to 1: share of words in common in the same order
   - `question_right` of `question_drawn` answers of `solver` to the question, and `neighbor_right` of
-    `neighbor_drawn` to the neighbor, as its verdict counted them; null where answers were not compared
+    `neighbor_drawn` to the neighbor, as counted for its verdict; null if answers were not compared
 
 ## Counts
 
@@ -58,7 +58,7 @@ Neighbors decided by a human: {reviewed:,}.
 
 {successes}
 
-## Accept rate
+## Acceptance rate
 
 {rates}
 
@@ -66,7 +66,7 @@ Neighbors decided by a human: {reviewed:,}.
 
 {provenance}
 
-## Licence
+## License
 
 {license}
 """
@@ -143,27 +143,27 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     )
     warning = f"**Not all neighbors were accepted: {accepted:,} of {total:,} were; {rest}.**"
     if verdicts["unverified"]:
-        warning += " For unverified ones the answers of question and neighbor were not compared."
+        warning += " For unverified ones, the answers of question and neighbor were not compared."
     return warning
 
 
 def _successes(successes: Mapping[str, Any] | None) -> str:
     if not successes:
-        return "How often a solver was right on questions and neighbors is not known."
+        return "The solvers' success rates on questions and neighbors are unknown."
     parts = ", ".join(f"{count:,} {name}" for name, count in successes["difficulty"].items())
     return (
         f"Success rates of {', '.join(successes['solvers'])} on {successes['neighbors']:,} neighbors: "
-        f"{successes['neighbor_rate']:.1%}, on their questions {successes['question_rate']:.1%}. Beside its "
-        f"question (level: within one standard error) a neighbor is {parts}."
+        f"{successes['neighbor_rate']:.1%}, on their questions {successes['question_rate']:.1%}. Compared "
+        f"with their questions (level: within one standard error), {parts} neighbors."
     )
 
 
 def _rates(rates: Sequence[AcceptRate]) -> str:
     if not rates:
-        return "Not known: the run behind this set is not recorded here."
+        return "Unknown: the run of this set is not recorded here."
     rows = [(rate.strategy, rate.accepted, rate.judged, rate.unverified, percent(rate)) for rate in rates]
-    table = _table(("strategy", "accepted", "judged", "unverified", "accept rate"), rows)
-    return f"{table}\n\nAccept rate: {RATE_DEFINITION}."
+    table = _table(("strategy", "accepted", "judged", "unverified", "acceptance rate"), rows)
+    return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."
 
 
 def _provenance(header: SetHeader) -> str:
@@ -178,7 +178,7 @@ def _provenance(header: SetHeader) -> str:
     parts = [_table(("", ""), facts), *(part for run in header.runs for part in _run(run))]
     if header.spec.get("publish"):
         parts.append(_json("Selection", header.spec["publish"]))
-    parts.append("Everything else (instructions, sampling, package versions) stands in `tagrpo.json`.")
+    parts.append("All other settings (instructions, sampling, package versions) are in `tagrpo.json`.")
     return "\n\n".join(parts)
 
 
@@ -198,7 +198,7 @@ def _run(run: Mapping[str, Any]) -> list[str]:
     if strategies:
         parts.append(_table(("strategy", "version", "hash"), strategies))
     if spec.get("solvers") and spec.get("rule"):
-        parts.append(_json("Rule of the verdicts", spec["rule"]))
+        parts.append(_json("Verdict rule", spec["rule"]))
     return parts
 
 
@@ -210,8 +210,8 @@ def _license(license_name: str) -> str:
     if license_name != OTHER_LICENSE:
         return f"`{license_name}`, as stated by the publisher of this set."
     return (
-        "Not stated by the publisher. Neighbors are derived from the questions, so the licence of their "
-        "source and the terms of the proposing model apply; see there before using or sharing this set."
+        "Not stated by the publisher. Neighbors are derived from the questions, so the license of their "
+        "source and the terms of the proposing model apply. Check both before using or sharing this set."
     )
 
 

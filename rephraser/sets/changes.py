@@ -1,6 +1,6 @@
-"""What leads from one version to another: questions in and out, neighbors added, removed and changed.
+"""Changes between two versions: questions and neighbors added, removed or changed.
 
-Counted, a page at a time, and whole.
+The changes are available as counts, page by page, and complete.
 """
 
 from collections.abc import Sequence
@@ -17,12 +17,12 @@ from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQues
 
 ChangeKind = Literal["added", "removed", "changed"]
 CONTENT = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "model", "proposer")
-"""What of a neighbor may change beside its text; success counts are no part of the content."""
+"""Fields of a neighbor that may change, in addition to its text; success counts are no content."""
 
 
 @dataclass(frozen=True)
 class ChangeCounts:
-    """What differs between two versions; `changed` neighbors are in both with another verdict or origin."""
+    """Counts of differences; `changed` neighbors are in both with another verdict or origin."""
 
     questions_added: int
     questions_removed: int
@@ -36,11 +36,11 @@ class Change:
     """A neighbor that is in one version only, or in both with another verdict, posterior, review or origin.
 
     Attributes:
-        position: in the newer version; of a removed neighbor in the older one. A page goes on behind the key
+        position: in the newer version; of a removed neighbor in the older one. A page continues after the key
             (question_id, position).
-        before, after: the neighbor in either version, None where it is not in it.
-        now: for a removed neighbor of a whole comparison, where its candidate stands now in the runs behind
-            the newer version (rejected, say); None where these did not propose it.
+        before, after: the neighbor in either version, or None.
+        now: for a removed neighbor in a complete comparison, its candidate's current status in the runs of
+            the newer version (such as rejected); None if they did not propose it.
     """
 
     question_id: str
@@ -51,27 +51,27 @@ class Change:
 
     @property
     def neighbor(self) -> Neighbor:
-        """The neighbor as the newer version has it, or as the older one had it."""
+        """The neighbor in the newer version, or else in the older one."""
         neighbor = self.after or self.before
         assert neighbor is not None
         return neighbor
 
     @property
     def fields(self) -> tuple[str, ...]:
-        """Names of the fields that differ; none of a neighbor that came or went."""
+        """Names of the fields that differ; none for an added or removed neighbor."""
         if self.before is None or self.after is None:
             return ()
         return tuple(name for name in CONTENT if getattr(self.before, name) != getattr(self.after, name))
 
     @property
     def verdict_changed(self) -> bool:
-        """True where the verdict itself differs."""
+        """Whether the verdict itself differs."""
         return "verdict" in self.fields
 
 
 @dataclass(frozen=True)
 class SetDiff:
-    """The way from version `a` to version `b`; questions and neighbors are the same where their ids are.
+    """The changes from version `a` to version `b`; questions and neighbors are matched by id.
 
     Attributes:
         questions_added, questions_removed: in the order of their version.
@@ -90,7 +90,7 @@ class SetDiff:
 
     @property
     def same(self) -> bool:
-        """True where both versions have the same content."""
+        """Whether both versions have the same content."""
         return self.a.content_hash == self.b.content_hash
 
     @property
@@ -129,7 +129,7 @@ def _moved(change: Change) -> dict[str, Any]:
 def diff(session: Session, a: str, b: str) -> SetDiff:
     """Compare two versions (of one name or of two).
 
-    Neighbors of a question that is only in one version count as added or removed too.
+    Neighbors of a question that is only in one version also count as added or removed.
 
     Raises:
         NotFoundError: one of them does not exist.
@@ -154,7 +154,7 @@ def diff(session: Session, a: str, b: str) -> SetDiff:
 def count_changes(session: Session, a_id: str, b_id: str) -> ChangeCounts:
     """Return how many questions and neighbors differ between the versions with these ids.
 
-    Walks one version once; published versions never change, so the result may be kept.
+    Reads one version once; published versions never change, so the result may be cached.
     """
     in_both, changed = session.execute(_both(b_id, a_id)).one()
     questions = _questions_in_both(session, a_id, b_id)
@@ -178,9 +178,9 @@ def page_changes(
     after: tuple[str, int] | None = None,
     limit: int | None = 25,
 ) -> list[Change]:
-    """Return up to `limit` changes of a kind behind the key `after`, on the way from version a to b.
+    """Return up to `limit` changes of a kind after the key `after`, from version a to b.
 
-    By question and position; without a limit all.
+    By question and position; without a limit, all.
     """
     query, here, there = _members(a_id, b_id, kind) if kind == "removed" else _members(b_id, a_id, kind)
     if after is not None:
@@ -204,7 +204,7 @@ def _change(kind: ChangeKind, row: Sequence[Any]) -> Change:
 
 
 def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
-    """Return where candidates stand in the version's runs; the first that proposed one counts."""
+    """Return the candidates' status in the version's runs; the first that proposed one counts."""
     return {
         item.candidate_id: item.status
         for run in reversed(header.runs)
@@ -213,7 +213,7 @@ def _statuses(session: Session, header: SetHeader) -> dict[str, str | None]:
 
 
 def _both(of: str, other: str) -> Select[*tuple[Any, ...]]:
-    """Return the query of how many members both have, and how many of those they have otherwise."""
+    """Return the query of the number of common members, and of those that differ."""
     here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
     return (
         select(func.count(), func.sum(case((_differs(here, there), 1), else_=0)))
@@ -224,7 +224,7 @@ def _both(of: str, other: str) -> Select[*tuple[Any, ...]]:
 
 
 def _members(of: str, other: str, kind: ChangeKind) -> Any:
-    """Return the query of members of `of` that `other` lacks or has otherwise, and both sides."""
+    """Return the query of members of `of` that are missing or different in `other`, and both sides."""
     here, there = aliased(NeighborSetMemberRow), aliased(NeighborSetMemberRow)
     query = select(here.question_id).where(here.set_id == of)
     if kind == "changed":
@@ -234,7 +234,7 @@ def _members(of: str, other: str, kind: ChangeKind) -> Any:
 
 
 def _same(here: Any, there: Any, other: str) -> ColumnElement[bool]:
-    # A candidate belongs to one question, so its id says all.
+    # A candidate belongs to one question, so its id is enough.
     return and_(there.candidate_id == here.candidate_id, there.set_id == other)
 
 

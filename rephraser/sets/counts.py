@@ -1,4 +1,4 @@
-"""What is counted of a set and of the run it comes from, and the accept rates with their intervals."""
+"""Counts of a set and of its runs, and acceptance rates with their intervals."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,21 +13,21 @@ from rephraser.sets.types import SetEntry
 from service.hashing import content_hash
 
 RATE_DEFINITION = (
-    "accepted / (accepted + rejected + undecided) over all proposals of the run, with those of later rounds "
-    "and those that failed the structural checks, without unverified ones; 95% interval after Clopper and "
-    "Pearson, with proposals taken as independent"
+    "accepted / (accepted + rejected + undecided) over all proposals of the run, including later rounds and "
+    "candidates that failed the structural checks, but no unverified ones. 95% interval after Clopper "
+    "and Pearson, assuming independent proposals"
 )
 
 
 @dataclass(frozen=True)
 class AcceptRate:
-    """How many of a run's proposals were accepted.
+    """Acceptance rate of a run's proposals.
 
     Attributes:
         strategy: its name, or that of a model, or "all".
         judged: accepted, rejected and undecided proposals.
         unverified: proposals without compared answers or not yet judged; not part of `judged`.
-        rate: accepted / judged; None where nothing was judged by answers, as in a run without a solver.
+        rate: accepted / judged; None if nothing was judged by answers, as in a run without a solver.
         low, high: exact 95% interval of the rate.
     """
 
@@ -122,7 +122,7 @@ def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, 
 def accept_rates(
     proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
 ) -> list[AcceptRate]:
-    """Return the accept rate of all proposals and, where there are several, of each strategy or model.
+    """Return the acceptance rate of all proposals and, if there are several, of each strategy or model.
 
     Args:
         proposals: records of `count_proposals`. No proposals, no rates: an empty list.

@@ -1,6 +1,6 @@
-"""Exporting a version: JSON Lines, parquet, or a Hugging Face data set that can be pushed to the Hub.
+"""Export of a version: JSON Lines, parquet, or a Hugging Face dataset that can be pushed to the Hub.
 
-The token of the Hub is read from the environment only.
+The Hub token is read from the environment only.
 """
 
 import json
@@ -30,11 +30,11 @@ _PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 
 @dataclass(frozen=True)
 class ExportReport:
-    """What an export wrote.
+    """Result of an export.
 
     Attributes:
         target: the file or folder.
-        pushed_to: address of the repository on the Hub, None where nothing was pushed.
+        pushed_to: address of the repository on the Hub, None if nothing was pushed.
     """
 
     header: SetHeader
@@ -54,17 +54,17 @@ def export_file(
     overwrite: bool = False,
     report: TellProgress | None = None,
 ) -> ExportReport:
-    """Write a set as one file, one row a question.
+    """Write a set as one file, one row per question.
 
-    The manifest stands in a parquet file's schema, and beside a file of JSON Lines in `TARGET.tagrpo.json`.
+    The manifest is stored in a parquet file's schema, or for JSON Lines in `TARGET.tagrpo.json`.
 
     Raises:
-        InputError: the target exists, a bad licence identifier, or the disk does not take it.
+        InputError: the target exists, a bad license identifier, or a full disk.
         NotFoundError: no such set.
-        DatabaseError: the set's members do not give its hash.
+        DatabaseError: the set's members do not match its hash.
     """
     _check_license(license_name)
-    sidecar = manifest_beside(target) if form == "jsonl" else None
+    sidecar = manifest_path(target) if form == "jsonl" else None
     for path in filter(None, (sidecar, target)):
         check_file_target(path, overwrite=overwrite)
     whole = _load_unchanged(db, reference)
@@ -93,21 +93,21 @@ def export_hf(
     overwrite: bool = False,
     report: TellProgress | None = None,
 ) -> ExportReport:
-    """Write a Hugging Face data set: parquet with typed features, a card, the manifest; push it if asked.
+    """Write a Hugging Face dataset (typed parquet, a card, the manifest), and push it if requested.
 
     `datasets.load_dataset(TARGET)` reads it without a network.
 
     Args:
-        push: `OWNER/NAME` of a data-set repository, made if there is none; needs `HF_TOKEN`.
-        private: whether a repository made by pushing is private.
-        license_name: licence identifier for the card; the questions' source decides what it may be.
+        push: `OWNER/NAME` of a dataset repository, created if needed; requires `HF_TOKEN`.
+        private: whether a new repository is private.
+        license_name: license identifier for the card; the source of the questions restricts it.
 
     Raises:
-        InputError: the target is not empty, a bad licence or repository name, or the disk does not take it.
+        InputError: the target is not empty, a bad license or repository name, or a full disk.
         NotFoundError: no such set.
-        DatabaseError: the set's members do not give its hash.
-        PrerequisiteError: pushing without a token, without a network, or refused by the Hub. The folder is
-            complete all the same where only the upload failed.
+        DatabaseError: the set's members do not match its hash.
+        PrerequisiteError: pushing without a token, without a network, or refused by the Hub. If only the
+            upload failed, the folder is still complete.
     """
     if push is not None:
         check_push(push)
@@ -145,26 +145,26 @@ def export_hf(
     return _report(whole, target, address)
 
 
-def manifest_beside(target: Path) -> Path:
-    """Return where the manifest of a JSON Lines export lies."""
+def manifest_path(target: Path) -> Path:
+    """Return the path of a JSON Lines export's manifest."""
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 
 
 def _check_license(license_name: str) -> None:
     if not _LICENSE.fullmatch(license_name):
         raise InputError(
-            f"{license_name!r} is no licence identifier; name one as the Hub does: mit, cc-by-4.0, other."
+            f"{license_name!r} is not a license identifier. Use a Hub name: mit, cc-by-4.0, other."
         )
 
 
 def _load_unchanged(db: Database, reference: str) -> NeighborSet:
-    """Load a set and refuse one that was tampered with: an export must not spread it."""
+    """Load a set, and refuse to export one that was tampered with."""
     with db.read() as session:
         whole = load_set(session, reference)
     if set_hash(whole.entries) != whole.header.content_hash:
         raise DatabaseError(
-            f"{whole.header.ref}: its members no longer give its hash; `tagrpo sets verify "
-            f"{whole.header.ref}` says what is wrong."
+            f"{whole.header.ref}: its members do not match its hash. `tagrpo sets verify "
+            f"{whole.header.ref}` reports the differences."
         )
     return whole
 
@@ -192,7 +192,7 @@ def _write_jsonl(
 def _write_parquet(
     path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: TellProgress | None
 ) -> int:
-    """Write the rows in groups; return their size in memory, which a data-set card states."""
+    """Write the rows in groups; return their size in memory, which a dataset card states."""
     import pyarrow
     from pyarrow import parquet
 

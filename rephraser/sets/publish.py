@@ -13,7 +13,7 @@ from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.reviews.status import PENDING, CandidateStatus, current_statuses
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_proposals
-from rephraser.sets.selection import Fitting, Selection, choose
+from rephraser.sets.selection import EligibleCandidate, Selection, choose
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
@@ -35,9 +35,9 @@ class Draft:
 
     Attributes:
         entries: questions with their neighbors.
-        spec, counts: what will stand in its header beside what follows from the members.
-        groups: right and wrong answers to questions and neighbors, of the pilot or of the verdicts; what is
-            not known is left out.
+        spec, counts: its header's values, except those that follow from the members.
+        groups: correct and wrong answers to questions and neighbors, of the pilot or of the verdicts; unknown
+            ones are left out.
     """
 
     entries: tuple[SetEntry, ...]
@@ -51,18 +51,17 @@ def publish(
 ) -> PublishedSet:
     """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
 
-    Questions keep the order of the runs and of their questions. A candidate that several runs proposed
-    stands as in the first of them in which it fits; one that the answers of another run reject is not taken
-    as accepted. Where the newest version of the name has the same content
-    and success counts, no new one is made.
+    Questions keep the order of the runs and of their questions. For a candidate that several runs proposed,
+    the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
+    If the newest version of the name has the same content and success counts, no new one is created.
 
     Args:
         run: name or id of a run, or of several.
-        selection: which candidates are taken; or its fields, as `filters`.
+        selection: the candidates to include; or its fields, as `filters`.
 
     Raises:
-        InputError: a bad name or selection, a run named twice; or no candidate fits, the message counts what
-            the runs have.
+        InputError: a bad name or selection, a run named twice, or no candidate qualifies; then the message
+            counts the runs' candidates.
         NotFoundError: no such run.
     """
     check_name(name)
@@ -72,13 +71,13 @@ def publish(
 
 
 def make_selection(**filters: Any) -> Selection:
-    """Return a selection; lists may stand for tuples."""
+    """Return a selection; lists may replace tuples."""
     values: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in filters.items()}
     return Selection(**values)
 
 
 def draft(session: Session, run: str | Sequence[str], selection: Selection) -> Draft:
-    """Return what `publish` would write; see there."""
+    """Return the version that `publish` would write; see there."""
     runs = _find_runs(session, [run] if isinstance(run, str) else run)
     statuses = [current_statuses(session, run.id) for run in runs]
     successes = {run.id: _successes(session, run) for run in runs}
@@ -140,10 +139,10 @@ def _candidates(
     statuses: Sequence[Sequence[CandidateStatus]],
     successes: Mapping[str, Mapping[str, Successes]],
     selection: Selection,
-) -> tuple[dict[str, list[Fitting]], Counter[str]]:
-    """Return what may be taken by question, in the order of runs and proposals, and what was left out."""
+) -> tuple[dict[str, list[EligibleCandidate]], Counter[str]]:
+    """Return the eligible candidates by question, in the order of runs, and the left-out counts."""
     seen: set[str] = set()
-    fitting_ones: dict[str, list[Fitting]] = {}
+    fitting_ones: dict[str, list[EligibleCandidate]] = {}
     tallies: Counter[str] = Counter()
     contradicted = {
         status.candidate_id
@@ -162,7 +161,7 @@ def _candidates(
                 tallies["contradicted"] += 1
             else:
                 seen.add(status.candidate_id)
-                fitting = Fitting(
+                fitting = EligibleCandidate(
                     status, texts[status.candidate_id], successes[run.id].get(status.candidate_id)
                 )
                 fitting_ones.setdefault(status.question_id, []).append(fitting)
@@ -174,7 +173,7 @@ def _question_rates(
     successes: Mapping[str, Mapping[str, Successes]],
     runs: Sequence[Run],
 ) -> dict[str, tuple[int, int]]:
-    """Return right and drawn answers to questions, of the first run that has some."""
+    """Return correct and total answers to questions, of the first run that has some."""
     rates: dict[str, tuple[int, int]] = {}
     for run, of_run in zip(runs, statuses, strict=True):
         for status in of_run:
@@ -185,7 +184,7 @@ def _question_rates(
 
 
 def _successes(session: Session, run: Run) -> dict[str, Successes]:
-    """Return the counts behind the newest verdict of each candidate of a run that has some."""
+    """Return the answer counts of the newest verdict of each candidate of a run."""
     rows = session.execute(
         select(StandingRow.candidate_id, VerdictRow.evidence["counts"])
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -217,8 +216,10 @@ def _rate(group: QuestionGroup) -> tuple[int, int]:
     return asked.correct, asked.known
 
 
-def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Fitting]]) -> list[QuestionGroup]:
-    """Return questions and what may become their neighbors, with the answers that the verdicts drew."""
+def _verdict_groups(
+    ids: Sequence[str], candidates: Mapping[str, Sequence[EligibleCandidate]]
+) -> list[QuestionGroup]:
+    """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
         counted = [
@@ -257,7 +258,7 @@ def _texts(session: Session, run_id: str) -> dict[str, str]:
     return {row.id: row.text for row in rows}
 
 
-def _neighbor(chosen: Fitting) -> Neighbor:
+def _neighbor(chosen: EligibleCandidate) -> Neighbor:
     status = chosen.status
     return Neighbor(
         candidate_id=status.candidate_id,
@@ -285,13 +286,13 @@ def _nothing_fits(
     if counted.get("unverified") and "unverified" not in selection.include:
         ways.append("pass --include unverified (their answers were not compared)")
     if counted.get(PENDING):
-        ways.append("let the run finish")
+        ways.append("finish the run")
     if tallies["too like"]:
-        ways.append(f"lower --min-distance ({tallies['too like']:,} were too like)")
+        ways.append(f"lower --min-distance ({tallies['too like']:,} were too similar)")
     if tallies["alone"]:
         ways.append(f"give neighbors to all ({tallies['alone']:,} questions yield a gradient alone)")
     names = " and ".join(repr(run.name) for run in runs)
     return (
-        f"no candidate of run {names} fits, so there is nothing to publish. It has {has}; taken are "
+        f"no candidate of run {names} qualifies, so there is nothing to publish. It has {has}; included are "
         f"{', '.join(selection.include)}. Ways out: {', or '.join(ways)}."
     )

@@ -1,4 +1,4 @@
-"""Reading an export back: the same members, and so the same content hash, in any database."""
+"""Import of an export: the same members, and so the same content hash, in any database."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.checks.wording import likeness
 from rephraser.sets.counts import count_successes
-from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_beside
+from rephraser.sets.export import MANIFEST_KEY, SPLIT_FILE, manifest_path
 from rephraser.sets.rows import MANIFEST_NAME, check_manifest, from_row
 from rephraser.sets.store import write_set
 from rephraser.sets.types import PublishedSet, SetEntry, set_hash
@@ -33,16 +33,16 @@ def import_set(
 ) -> PublishedSet:
     """Publish an exported set (folder, `.parquet` or `.jsonl`) as the next version of `name`.
 
-    Questions and candidates that the database lacks are added; all is one transaction. The content hash is
-    that of the export. A file without a manifest is taken as it is.
+    Missing questions and candidates are added; everything happens in one transaction. The content hash is
+    that of the export. A file without a manifest is accepted as it is.
 
     Args:
-        accept_changes: take rows that no longer give the manifest's hash, as after an edit by hand. The
-            counts of the run's proposals are then left out.
+        accept_changes: accept rows that do not match the manifest's hash, as after a manual edit. The counts
+            of the run's proposals are then left out.
 
     Raises:
-        InputError: a damaged file, a row that cannot be used, content that does not give the manifest's
-            hash, or a question that this database has with another level or subject.
+        InputError: a damaged file, an unusable row, content that does not match the manifest's hash, or a
+            question with another level or subject in this database.
     """
     check_name(name)
     images = RowImages()
@@ -68,24 +68,24 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     """Return the questions of an exported set with their neighbors, without a database.
 
     Args:
-        source: a file or folder of `tagrpo sets export`, or the data set on the Hub that one was pushed to.
+        source: a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
         revision: commit, branch or tag on the Hub.
 
     Raises:
-        InputError: no such export, or one whose rows no longer give its hash.
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        InputError: no such export, or one whose rows do not match its hash.
+        PrerequisiteError: the Hub cannot be reached, or denies access.
     """
     path = Path(source).expanduser()
     if path.exists() or not hub.is_id(source):
         if revision is not None:
-            raise InputError(f"{source}: a revision is of a data set on the Hub; leave it out.")
+            raise InputError(f"{source}: a revision applies to Hub datasets only. Remove it.")
     else:
         path = hub.fetch_files(source, [SPLIT_FILE, MANIFEST_NAME], revision)
     return _read_checked(path, RowImages(), accept_changes=False)[0]
 
 
 def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """Return the rows of an export and its manifest, None where there is none.
+    """Return the rows of an export and its manifest, or None.
 
     Raises:
         InputError: no export there, or a damaged one.
@@ -93,17 +93,19 @@ def read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
-            raise InputError(f"{path}: holds no {MANIFEST_NAME}, so it is no export of a neighbor set.")
+            raise InputError(
+                f"{path}: contains no {MANIFEST_NAME}, so it is not an export of a neighbor set."
+            )
         return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described.read_bytes(), described)
     if not path.is_file():
         raise InputError(f"{path}: no such file or folder.")
     if path.suffix == ".parquet":
         return _read_parquet(path)
     if path.suffix in {".jsonl", ".json"}:
-        beside = manifest_beside(path)
+        beside = manifest_path(path)
         rows = [row for _, row in read_objects(path)]
         return rows, _read_manifest(beside.read_bytes(), beside) if beside.is_file() else None
-    raise InputError(f"{path}: an export is a folder, a .parquet or a .jsonl file.")
+    raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")
 
 
 def _read_checked(
@@ -119,9 +121,9 @@ def _read_checked(
     )
     if described is not None and edited and not accept_changes:
         raise InputError(
-            f"{path}: its rows give the hash {content}, its manifest says {described['content_hash']}, or "
-            "their success counts differ: the rows were changed after the export. Export again, or take them "
-            "as they are with `tagrpo sets import --accept-changes`."
+            f"{path}: the hash of its rows is {content}, but its manifest has {described['content_hash']}, "
+            "or their success counts differ: the rows were changed after the export. Export again, or "
+            "accept the changes with `tagrpo sets import --accept-changes`."
         )
     return entries, described, edited
 
@@ -154,13 +156,13 @@ def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> l
         entry = from_row(row, place=place, images=images)
         first = seen.setdefault(entry.question.id, number)
         if first != number:
-            raise InputError(f"{place}: the question of row {first} again; give each question once.")
+            raise InputError(f"{place}: repeats the question of row {first}. Give each question once.")
         texts = [neighbor.candidate_id for neighbor in entry.neighbors]
         if len(set(texts)) < len(texts):
-            raise InputError(f"{place}: two neighbors have the same text; give each once.")
+            raise InputError(f"{place}: two neighbors have the same text. Give each once.")
         entries.append(entry)
     if not entries:
-        raise InputError(f"{path}: holds no rows.")
+        raise InputError(f"{path}: contains no rows.")
     return entries
 
 
@@ -176,8 +178,8 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
         if here is not None and here != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, in this database {here[0]!r} and {here[1]!r}. Questions never "
-                "change, and the set's hash covers both; import into another database (--db)."
+                f"{question.subject!r}, but {here[0]!r} and {here[1]!r} in this database. Questions never "
+                "change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)
 

@@ -1,4 +1,4 @@
-"""The row of an export: a question with its neighbors inside; its types, and the manifest of the rows."""
+"""The row of an export: a question with its neighbors; its types, and the manifest of the rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -22,7 +22,7 @@ NEIGHBOR_TEXTS = ("text", "proposer", "strategy", "strategy_hash", "model", "ver
 
 
 def to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
-    """Return the exported row of a question; it holds the ids and all that the hashes cover.
+    """Return the exported row of a question; it contains the ids and everything that the hashes cover.
 
     `images` are its images in the export's form; None leaves the column out.
     """
@@ -53,7 +53,7 @@ def to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, An
 def features(*, images: bool = False) -> Any:
     """Return `datasets.Features` of an exported row: ids, texts, a list of neighbors with typed fields.
 
-    Sets of questions with `images` have a column of these too.
+    Sets of questions with `images` have a column for them too.
     """
     from datasets import Features, Image, List, Value
 
@@ -91,11 +91,11 @@ def features(*, images: bool = False) -> Any:
 
 
 def from_row(row: Mapping[str, Any], *, place: str, images: RowImages) -> SetEntry:
-    """Return the entry of an exported row. Ids are derived anew; those in the row are not read.
+    """Return the entry of an exported row. Ids are recomputed; those in the row are ignored.
 
     Args:
         place: file and row, for messages.
-        images: keeps those of the row.
+        images: stores the images of the row.
 
     Raises:
         InputError: a field is missing or of the wrong type, a verdict is unknown, or an image cannot be used.
@@ -111,7 +111,7 @@ def from_row(row: Mapping[str, Any], *, place: str, images: RowImages) -> SetEnt
     )
     neighbors = row.get("neighbors")
     if not isinstance(neighbors, Sequence) or isinstance(neighbors, str):
-        raise InputError(f'{place}: "neighbors" is {neighbors!r}; a list is needed, [] where there are none.')
+        raise InputError(f'{place}: "neighbors" is {neighbors!r}. Give a list, [] if there are none.')
     return SetEntry(
         question,
         tuple(
@@ -129,7 +129,7 @@ def _images(row: Mapping[str, Any], place: str, images: RowImages) -> tuple[str,
 
 
 def manifest(header: SetHeader, *, license_name: str) -> dict[str, Any]:
-    """Return what an export says of itself: the version, its hash, spec and counts, and who wrote it."""
+    """Return the manifest of an export: the version, its hash, spec and counts, and its writer."""
     return {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
@@ -150,14 +150,15 @@ def check_manifest(value: object, *, place: str) -> dict[str, Any]:
     """Return a manifest that this tagrpo can read.
 
     Raises:
-        InputError: not a manifest of ours, or of a newer format.
+        InputError: not a tagrpo manifest, or one of a newer format.
     """
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise InputError(f"{place}: not the manifest of an exported neighbor set.")
     version = value.get("format_version")
     if not isinstance(version, int) or version > FORMAT_VERSION:
         raise InputError(
-            f"{place}: format version {version!r}, this tagrpo reads up to {FORMAT_VERSION}; upgrade."
+            f"{place}: format version {version!r}, but this tagrpo reads only up to {FORMAT_VERSION}. "
+            "Upgrade tagrpo."
         )
     objects = [value.get("spec"), value.get("counts", {})]
     if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
@@ -171,15 +172,13 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
     texts = {key: _text(value, key, place) for key in NEIGHBOR_TEXTS}
     texts["text"] = canonical_text(_filled(value, "text", place))
     if texts["verdict"] not in STATUSES:
-        raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}; known are {", ".join(STATUSES)}.')
+        raise InputError(f'{place}: "verdict" is {texts["verdict"]!r}. Choose one of {", ".join(STATUSES)}.')
     posterior, reviewed = value.get("posterior"), value.get("reviewed")
     number = isinstance(posterior, int | float) and not isinstance(posterior, bool)
     if posterior is not None and not (number and 0 <= posterior <= 1):
-        raise InputError(
-            f'{place}: "posterior" is {posterior!r}; a number between 0 and 1 or null is needed.'
-        )
+        raise InputError(f'{place}: "posterior" is {posterior!r}. Give a number between 0 and 1, or null.')
     if not isinstance(reviewed, bool):
-        raise InputError(f'{place}: "reviewed" is {reviewed!r}; true or false is needed.')
+        raise InputError(f'{place}: "reviewed" is {reviewed!r}. Give true or false.')
     return Neighbor(
         candidate_id=candidate_id(parent, texts["text"]),
         posterior=canonical_posterior(posterior),
@@ -190,18 +189,18 @@ def _neighbor(value: object, parent: str, *, place: str) -> Neighbor:
 
 
 def _kind(row: Mapping[str, Any], place: str) -> AnswerKind:
-    """The kind of a question; sets that were exported without one hold mathematics."""
+    """The kind of a question; sets exported without one contain mathematics."""
     name = _text_or_none(row, "kind", place)
     try:
         return AnswerKind.LATEX if name is None else AnswerKind(name)
     except ValueError:
-        raise InputError(f'{place}: "kind" is {name!r}; known are {", ".join(AnswerKind)}.') from None
+        raise InputError(f'{place}: "kind" is {name!r}. Choose one of {", ".join(AnswerKind)}.') from None
 
 
 def _text(row: Mapping[str, Any], key: str, place: str) -> str:
     value = row.get(key)
     if not isinstance(value, str):
-        raise InputError(f'{place}: "{key}" is {value!r}; a text is needed.')
+        raise InputError(f'{place}: "{key}" is {value!r}. Give a text.')
     return value
 
 

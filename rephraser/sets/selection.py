@@ -1,4 +1,4 @@
-"""Which candidates become neighbors: what is taken, how many of a question, and which of them."""
+"""Selection of neighbors from candidates: which ones, and how many per question."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -17,17 +17,17 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
     "harder": ("harder", "level", None, "easier"),
     "level": ("level", None, "easier", "harder"),
 }
-"""Which difficulties come first; None is that of candidates without counts."""
+"""Order of difficulties by preference; None is that of candidates without counts."""
 
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only where the question alone yields no gradient, by `needs_neighbors`.
+    """Neighbors only for questions that yield no gradient alone, by `needs_neighbors`.
 
     Attributes:
         g: responses of the group of the question alone.
-        unmixed: from which chance of an unmixed group on a question gets neighbors.
-        pilot: eval run whose responses to the questions count; None: the answers that the verdicts drew.
+        unmixed: minimum probability of an unmixed group for which a question gets neighbors.
+        pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
     """
 
     g: int = 8
@@ -37,26 +37,26 @@ class Adaptive:
     def __post_init__(self) -> None:
         if self.g < 2 or not 0 < self.unmixed < 1:
             raise InputError(
-                f"adaptive takes a group of 2 responses or more and a chance between 0 and 1, not {self.g} "
+                f"adaptive needs a group of at least 2 responses and a chance between 0 and 1, not {self.g} "
                 f"and {self.unmixed}."
             )
 
     def needs(self, rate: tuple[int, int] | None) -> bool:
-        """Say whether a question needs neighbors; `rate` is right and drawn, None where it is not known."""
+        """Say whether a question needs neighbors; `rate` is correct and total answers, None if unknown."""
         return rate is None or needs_neighbors(*rate, self.g, self.unmixed)
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which candidates of the runs become neighbors.
+    """The candidates of the runs that become neighbors.
 
     Attributes:
-        n: at most so many a question; None takes all that fit.
-        include: statuses to take. Where a question has more than n, earlier ones in this tuple come first.
-        strategies, models: names to take; empty takes all.
-        only_with_neighbors: leave out questions without any neighbor (else they stay and train alone).
-        min_distance: leave out what is nearer to its question, or to a neighbor chosen before.
-        prefer: of one status these come first; of one difficulty those that are furthest apart.
+        n: maximum per question; None includes all that qualify.
+        include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
+        strategies, models: names to include; empty includes all.
+        only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
+        min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
+        prefer: within a status these come first; within a difficulty those that are furthest apart.
         adaptive: neighbors for some questions only; None: for all.
     """
 
@@ -71,16 +71,18 @@ class Selection:
 
     def __post_init__(self) -> None:
         if self.n is not None and self.n < 1:
-            raise InputError(f"{self.n} neighbors a question make no set; ask for at least 1.")
+            raise InputError(f"{self.n} neighbors per question are too few. Give at least 1.")
         unknown = [status for status in self.include if status not in STATUSES]
         if unknown or not self.include:
             raise InputError(
-                f"cannot include {', '.join(unknown) or 'nothing'}; known: {', '.join(STATUSES)}."
+                f"cannot include {', '.join(unknown) or 'nothing'}. Choose from {', '.join(STATUSES)}."
             )
         if not 0 <= self.min_distance <= 1:
-            raise InputError(f"a distance lies between 0 and 1, {self.min_distance} does not.")
+            raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
         if self.prefer not in get_args(Preference):
-            raise InputError(f"{self.prefer!r} is no preference; known: {', '.join(get_args(Preference))}.")
+            raise InputError(
+                f"{self.prefer!r} is not a preference. Choose one of {', '.join(get_args(Preference))}."
+            )
 
     def takes(self, status: CandidateStatus) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
@@ -91,24 +93,26 @@ class Selection:
         return not self.models or status.model in self.models
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that stands in a version's spec."""
+        """Return the form stored in a version's spec."""
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
 
 @dataclass(frozen=True)
-class Fitting:
-    """A candidate that may become a neighbor, with what choosing among its siblings takes."""
+class EligibleCandidate:
+    """A candidate that may become a neighbor, with the data needed to choose among its siblings."""
 
     status: CandidateStatus
     text: str
     successes: Successes | None
 
 
-def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> tuple[list[Fitting], int]:
-    """Return up to n candidates in the order in which they train, and how many were too like.
+def choose(
+    question: str, fitting: Sequence[EligibleCandidate], selection: Selection
+) -> tuple[list[EligibleCandidate], int]:
+    """Return up to n candidates in training order, and how many were too similar.
 
-    By status, then by the preferred difficulty, then greedily those furthest from the question and from what
-    is chosen; of equals the one proposed earlier.
+    By status, then by preferred difficulty, then greedily those furthest from the question and from the
+    chosen ones; among equals the one proposed earlier.
     """
     chosen, too_like = choose_apart(
         wording(question),
@@ -120,8 +124,8 @@ def choose(question: str, fitting: Sequence[Fitting], selection: Selection) -> t
     return [fitting[place] for place in chosen], too_like
 
 
-def _rank(candidate: Fitting, selection: Selection) -> tuple[int, ...]:
-    """Return where a candidate stands by status and preferred difficulty, the lowest first."""
+def _rank(candidate: EligibleCandidate, selection: Selection) -> tuple[int, ...]:
+    """Return a candidate's rank by status and preferred difficulty, lowest first."""
     status = selection.include.index(str(candidate.status.status))
     order = _ORDER[selection.prefer]
     if not order:

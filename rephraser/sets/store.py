@@ -1,4 +1,4 @@
-"""Neighbor sets in the database: written once, found by name, version, tag or id, read with their members."""
+"""Neighbor sets in the database: written once, found by name, version, tag or id."""
 
 import dataclasses
 import re
@@ -49,10 +49,10 @@ def write_set(
 ) -> PublishedSet:
     """Write the entries as the next version of `name`, unless its newest version has the same content.
 
-    Content and success counts, that is: the same texts with other counts are another version of the same
+    Content includes success counts: the same texts with other counts are another version with the same
     content hash. Needs a write transaction; questions and candidates must be in the database. The set's own
-    row is written last and seals the members. `counts` is added to what `count_members` and
-    `count_successes` find.
+    row is written last and seals the members. `counts` is added to the results of `count_members` and
+    `count_successes`.
     """
     check_name(name)
     content = set_hash(entries)
@@ -86,10 +86,10 @@ def write_set(
 
 
 def find_set(session: Session, reference: str) -> SetHeader:
-    """Return the header of `NAME` (its newest version), `NAME@VERSION`, `NAME@TAG` or the beginning of an id.
+    """Return the header of `NAME` (its newest version), `NAME@VERSION`, `NAME@TAG` or the start of an id.
 
     Raises:
-        NotFoundError: nothing fits, or an id's beginning fits several; the message lists what there is.
+        NotFoundError: nothing matches, or the start of an id matches several; the message lists the options.
     """
     name, at, version = reference.partition("@")
     versions = _headers(session, NeighborSetRow.name == name)
@@ -97,14 +97,14 @@ def find_set(session: Session, reference: str) -> SetHeader:
         by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
         if len(by_id) > 1:
             ids = ", ".join(header.id for header in by_id)
-            raise NotFoundError(f"several sets have ids that begin with {reference!r}: {ids}.")
+            raise NotFoundError(f"several sets have ids that start with {reference!r}: {ids}.")
         versions = by_id
     if not versions:
         names = session.scalars(select(NeighborSetRow.name).distinct().order_by(NeighborSetRow.name)).all()
         raise NotFoundError(
-            f"there is no neighbor set {name!r}, only: {', '.join(names)}."
+            f"there is no neighbor set {name!r}. Available: {', '.join(names)}."
             if names
-            else f"there is no neighbor set {name!r}; make one with `tagrpo sets publish NAME --run RUN`."
+            else f"there is no neighbor set {name!r}. Create one with `tagrpo sets publish NAME --run RUN`."
         )
     if not at:
         return versions[-1]
@@ -115,7 +115,7 @@ def find_set(session: Session, reference: str) -> SetHeader:
     versions_there = ", ".join(
         "@".join((name, str(key))) for header in versions for key in (header.version, *header.tags)
     )
-    raise NotFoundError(f"set {name!r} has no version or tag {version!r}, only: {versions_there}.")
+    raise NotFoundError(f"set {name!r} has no version or tag {version!r}. Available: {versions_there}.")
 
 
 def list_sets(session: Session, name: str | None = None) -> list[SetHeader]:
@@ -143,27 +143,27 @@ def load_entries(
     if limit is not None:
         query = query.where(place < first + limit)
     questions = [as_question(row) for row in session.execute(query)]
-    # A page asks for its own members; a whole set is one walk along the primary key.
+    # A page reads only its own members; a whole set is one scan of the primary key.
     page = None if limit is None else [question.id for question in questions]
     members = _members(session, header_id, page)
     return [SetEntry(question, tuple(members.get(question.id, ()))) for question in questions]
 
 
 def member_ids(session: Session, header_id: str, question_id: str) -> frozenset[str]:
-    """Return the ids of the candidates that a version holds for a question."""
+    """Return the ids of a version's candidates for a question."""
     row = NeighborSetMemberRow
     query = select(row.candidate_id).where(row.set_id == header_id, row.question_id == question_id)
     return frozenset(session.scalars(query))
 
 
 def neighbor_columns(member: Any) -> tuple[Any, ...]:
-    """Return the columns that `read_neighbor` takes, of a row of members joined with its candidate."""
+    """Return the columns for `read_neighbor`, of a row of members joined with its candidate."""
     own = ("proposer", "strategy", "strategy_hash", "model", "verdict", "posterior", "reviewed", "successes")
     return (member.candidate_id, CandidateRow.text, *(getattr(member, name) for name in own))
 
 
 def read_neighbor(columns: Sequence[Any]) -> Neighbor:
-    """Return the neighbor whose `neighbor_columns` these are."""
+    """Return the neighbor of these `neighbor_columns`."""
     values = (*columns[:-1], from_json(columns[-1]))
     return Neighbor(*values)
 
@@ -185,14 +185,14 @@ def _members(session: Session, header_id: str, question_ids: list[str] | None) -
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
-    """Point `NAME@TAG` to the version `reference` names, wherever it pointed before; return its header.
+    """Point `NAME@TAG` to the version `reference` names, moving it if it exists; return its header.
 
     Raises:
-        InputError: the tag is not a name, or reads like a version number.
+        InputError: the tag is not a name, or looks like a version number.
     """
     check_name(tag_name)
     if _VERSION.fullmatch(tag_name):
-        raise InputError(f"{tag_name!r} reads like a version; choose a tag that is not a number.")
+        raise InputError(f"{tag_name!r} looks like a version. Choose a tag that is not a number.")
     header = find_set(session, reference)
     values = {"set_id": header.id, "updated_at": utc_now()}
     session.execute(

@@ -1,4 +1,4 @@
-"""Values of neighbor sets and their hashes: a neighbor, a question with its own, a header, a whole set."""
+"""Values of neighbor sets and their hashes: a neighbor, a question's entry, a header, a whole set."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ POSTERIOR_DIGITS = 6
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A candidate as a member of a set, with the verdict it was published with.
+    """A candidate as a member of a set, with its verdict at publication.
 
     Attributes:
-        strategy_hash: hash of the instruction; empty where the proposer has none.
+        strategy_hash: hash of the instruction; empty if the proposer has none.
         verdict: accepted, undecided, unverified or rejected.
         posterior: of "same problem", rounded to 6 digits, in earlier sets; None in new ones.
-        reviewed: a human decision stands behind the verdict.
-        successes: of a solver on question and neighbor; None where answers were not compared. No part of
-            the content hash: it covers what is trained on.
+        reviewed: whether the verdict comes from a human decision.
+        successes: of a solver on question and neighbor; None if answers were not compared. Not part of the
+            content hash, which covers only what is trained on.
     """
 
     candidate_id: str
@@ -39,7 +39,7 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class SetEntry:
-    """A question of a set with its neighbors in order; there may be none."""
+    """A question of a set with its neighbors in order, possibly none."""
 
     question: Question
     neighbors: tuple[Neighbor, ...]
@@ -51,8 +51,8 @@ class SetHeader:
 
     Attributes:
         content_hash: SHA-256 over the members, the same wherever the same members are published.
-        parent_id: the version of the same name before this one; None for the first.
-        spec: what made it: runs with their settings and versions, filters, packages; or the import.
+        parent_id: the previous version of the same name; None for the first.
+        spec: its provenance: runs with their settings and versions, filters, packages; or the import.
         counts: see `rephraser.sets.counts`.
         tags: names that point to it now.
     """
@@ -74,8 +74,8 @@ class SetHeader:
 
     @property
     def runs(self) -> list[dict[str, Any]]:
-        """The runs that it was published from, with their settings; none recorded, none listed."""
-        alone = self.spec.get("run")  # as versions before several runs have it
+        """The runs from which it was published, with their settings; empty if none is recorded."""
+        alone = self.spec.get("run")  # key of versions from before several runs were possible
         return list(self.spec.get("runs", [alone] if alone else []))
 
 
@@ -89,12 +89,12 @@ class NeighborSet:
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """What publishing or importing came to.
+    """Result of publishing or importing.
 
     Attributes:
-        header: the version that now holds the content.
-        created: False where the newest version already had this very content.
-        same_as: an older version of the name with this content, where a new one was made all the same.
+        header: the version that now has the content.
+        created: False if the newest version already had exactly this content.
+        same_as: an older version of the name with this content, if a new one was created nevertheless.
     """
 
     header: SetHeader
@@ -103,18 +103,18 @@ class PublishedSet:
 
 
 def canonical_posterior(value: float | None) -> float | None:
-    """Return a posterior as sets hold it: 6 digits, no negative zero."""
+    """Return a posterior as stored in sets: 6 digits, no negative zero."""
     return None if value is None else round(float(value), POSTERIOR_DIGITS) + 0.0
 
 
 def entry_hash(entry: SetEntry) -> str:
     """Return the SHA-256 of a question with its neighbors.
 
-    It covers the question's text, answer, level, subject, kind (unless that is latex) and images (where there
-    are any) and, of every neighbor in order, the text, proposer, strategy and its hash, model, verdict,
-    posterior (6 digits) and whether it was reviewed. Other ids are left out: they follow from these. So are
-    success counts, which grow with every verdict and change nothing that is trained on; the id covers their
-    own hash, which stands in the version's counts.
+    It covers the question's text, answer, level, subject, kind (except latex) and images (if any). For every
+    neighbor in order it covers the text, proposer, strategy and its hash, model, verdict, posterior (6
+    digits) and whether it was reviewed. Other ids are left out, since they follow from these. Success counts
+    are left out too: they grow with every verdict and change nothing that is trained on. The id covers their
+    hash in the version's counts.
     """
     question = entry.question
     value: dict[str, Json] = {
@@ -134,14 +134,14 @@ def entry_hash(entry: SetEntry) -> str:
 def set_hash(entries: Iterable[SetEntry]) -> str:
     """Return the SHA-256 of a set's members: of the sorted hashes of its entries.
 
-    The order of the questions does not matter, the order of a question's neighbors does (who trains with
-    fewer than N takes the first ones).
+    The order of the questions does not matter; the order of a question's neighbors does (a training with
+    fewer than N uses the first ones).
     """
     return content_hash("neighbor-set", sorted(entry_hash(entry) for entry in entries))
 
 
 def set_id(header: SetHeader) -> str:
-    """Return the id that a version must have: it covers all of the header but the time and the tags."""
+    """Return the required id of a version: it covers the header except the time and the tags."""
     return content_id(
         "set",
         {
@@ -164,7 +164,7 @@ def _neighbor(neighbor: Neighbor) -> dict[str, Json]:
         "strategy_hash": neighbor.strategy_hash,
         "model": neighbor.model,
         "verdict": neighbor.verdict,
-        # Spelled out, so that the hash does not hang on how a language prints floats.
+        # Spelled out, so that the hash does not depend on how a language prints floats.
         "posterior": None if posterior is None else f"{posterior:.{POSTERIOR_DIGITS}f}",
         "reviewed": neighbor.reviewed,
     }

@@ -1,4 +1,4 @@
-"""Verifying a published version: everything that can be re-derived is, and compared with what is stored."""
+"""Verification of a published version: recompute everything possible and compare it."""
 
 from dataclasses import dataclass
 
@@ -17,11 +17,11 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What verifying found.
+    """Result of a verification.
 
     Attributes:
-        derived_hash: content hash of the members as they stand in the database now.
-        problems: one sentence each; empty where the version is what was published.
+        derived_hash: content hash of the members currently in the database.
+        problems: one sentence each; empty if the version matches its published content.
     """
 
     header: SetHeader
@@ -30,14 +30,14 @@ class VerifyReport:
 
     @property
     def ok(self) -> bool:
-        """True where nothing differs."""
+        """Whether nothing differs."""
         return not self.problems
 
 
 def verify(session: Session, reference: str) -> VerifyReport:
-    """Re-derive a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
+    """Recompute a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
 
-    Neighbors must have been proposed in the runs that the version names, where these are in the database.
+    Neighbors must have been proposed in the version's runs, if these are in the database.
 
     Raises:
         NotFoundError: no such set.
@@ -48,33 +48,34 @@ def verify(session: Session, reference: str) -> VerifyReport:
     problems: list[str] = []
     if derived != header.content_hash:
         problems.append(
-            f"the members' hash is {derived}, the published one {header.content_hash}: members have changed"
+            f"the hash of the members is {derived}, but the published one is {header.content_hash}: members "
+            "have changed"
         )
     if set_id(header) != header.id:
         problems.append(
-            f"the id derived from name, version, parent, content, spec and counts is {set_id(header)}, "
-            f"not {header.id}: one of them has changed"
+            f"the id computed from name, version, parent, content, spec and counts is {set_id(header)}, not "
+            f"{header.id}: one of them has changed"
         )
     counted = count_members(entries)
     problems += [
-        f"the members give {key} = {value}, the set says {header.counts.get(key)}"
+        f"the members give {key} = {value}, but the set has {header.counts.get(key)}"
         for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
         if header.counts.get(key) != value
     ]
     problems += _wrong_ids(entries)
-    problems += _of_no_run(session, header, entries)
+    problems += _find_unproposed(session, header, entries)
     stored = session.scalar(
         select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
     )
     if stored != counted["neighbors"]:
-        problems.append(f"{stored} neighbors are stored, {counted['neighbors']} belong to its questions")
+        problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
     return VerifyReport(header, derived, tuple(problems))
 
 
-def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
-    """Say which neighbors none of the set's runs proposed, where this database holds these runs."""
+def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
+    """Report neighbors that none of the set's runs proposed, if this database has these runs."""
     runs = [run["id"] for run in header.runs]
     held = session.scalar(select(func.count()).select_from(RunRow).where(RunRow.id.in_(runs)))
     if "import" in header.spec or not runs or held != len(runs):
@@ -82,7 +83,7 @@ def _of_no_run(session: Session, header: SetHeader, entries: list[SetEntry]) -> 
     proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
     return _some(
         [
-            f"neighbor {neighbor.candidate_id} was proposed in none of its runs"
+            f"neighbor {neighbor.candidate_id} was not proposed in any of its runs"
             for entry in entries
             for neighbor in entry.neighbors
             if neighbor.candidate_id not in proposed
@@ -95,9 +96,9 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
     for entry in entries:
         question = entry.question
         if question_id(question.text, question.answer, question.kind, question.images) != question.id:
-            wrong.append(f"the text, answer or images of question {question.id} do not give its id")
+            wrong.append(f"the text, answer or images of question {question.id} do not match its id")
         wrong += [
-            f"the text of neighbor {neighbor.candidate_id} does not give its id"
+            f"the text of neighbor {neighbor.candidate_id} does not match its id"
             for neighbor in entry.neighbors
             if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
         ]

@@ -1,4 +1,4 @@
-"""How the neighbors of a set are worded: lengths, and distances to their questions and among siblings."""
+"""Wording statistics of a set's neighbors: lengths, and distances to questions and siblings."""
 
 import random
 from collections.abc import Sequence
@@ -28,12 +28,12 @@ class Summary:
 
 @dataclass(frozen=True)
 class Wordings:
-    """How a set's neighbors are worded, on `questions` of its questions drawn by `seed` (all if fewer).
+    """Wording of a set's neighbors, on `questions` of its questions drawn with `seed` (all if fewer).
 
     Attributes:
-        length: characters of a neighbor over those of its question.
+        length: characters of a neighbor divided by those of its question.
         from_question: distance of a neighbor's wording from its question's (`rephraser.checks.wording`).
-        among_siblings: the same between two neighbors of a question; None where no question has two.
+        among_siblings: the same between two neighbors of a question; None if no question has two.
         by_strategy: the first two by strategy.
     """
 

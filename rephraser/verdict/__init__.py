@@ -1,4 +1,4 @@
-"""Is a candidate the same problem? Judged from answer counts alone, by pure functions."""
+"""Decide from answer counts alone whether a candidate asks the same problem; pure functions."""
 
 from rephraser.verdict.answer_counts import AnswerCounts, count_answers
 from rephraser.verdict.judge import (

@@ -1,4 +1,4 @@
-"""Answers of a question and of a candidate, counted by answer class."""
+"""Answers to a question and to a candidate, counted by answer class."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
@@ -11,14 +11,14 @@ from service.errors import InputError
 class AnswerCounts:
     """Counts by answer class of the original question and of a candidate.
 
-    A class is a set of mutually equal answers; both tuples list the same classes in the same order, which has
-    no meaning. The class of the gold answer may have no hits; `gold` is None where it is not known which
-    class is the gold's. Answers from which no result could be parsed belong to no class and are counted
-    apart: a solver cut off at its token limit is no evidence about the problem. So are unsettled answers,
-    which may or may not equal others because a comparison stayed unknown: they are neither shared nor new.
+    A class is a set of mutually equal answers. Both tuples list the same classes in the same arbitrary order.
+    The class of the gold answer may have no hits; `gold` is None if the gold's class is unknown. Answers
+    without a parsed result belong to no class and are counted separately: a solver cut off at its token limit
+    is no evidence about the problem. So are unsettled answers, whose comparison stayed unknown: they are
+    neither shared nor new.
 
     Raises:
-        InputError: where the tuples differ in length, a count is negative or `gold` is out of range.
+        InputError: the tuples differ in length, a count is negative or `gold` is out of range.
     """
 
     original: tuple[int, ...]
@@ -32,8 +32,8 @@ class AnswerCounts:
     def __post_init__(self) -> None:
         if len(self.original) != len(self.candidate):
             raise InputError(
-                f"answer counts: {len(self.original)} classes for the original, "
-                f"{len(self.candidate)} for the candidate; give every class on both sides, 0 where unseen"
+                f"answer counts: {len(self.original)} classes for the original, {len(self.candidate)} for "
+                "the candidate. Give every class on both sides, with 0 if it did not occur"
             )
         for name in ("original", "candidate"):
             counts: tuple[int, ...] = getattr(self, name)
@@ -46,8 +46,8 @@ class AnswerCounts:
                 )
         if self.gold is not None and not 0 <= self.gold < len(self.original):
             raise InputError(
-                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes; "
-                "give its index, or None where the gold class is not known"
+                f"answer counts: gold class {self.gold} is not one of {len(self.original)} classes. Give "
+                "its index, or None if the gold class is unknown"
             )
 
     @property
@@ -62,31 +62,31 @@ class AnswerCounts:
 
     @property
     def original_drawn(self) -> int:
-        """All answers drawn for the original, parsed or not."""
+        """All answers to the original, parsed or not."""
         return self.original_total + self.original_unparsed + self.original_unsettled
 
     @property
     def candidate_drawn(self) -> int:
-        """All answers drawn for the candidate, parsed or not."""
+        """All answers to the candidate, parsed or not."""
         return self.candidate_total + self.candidate_unparsed + self.candidate_unsettled
 
     @property
     def unsettled(self) -> int:
-        """Answers of either side whose class is not known for certain."""
+        """Answers of either side whose class is uncertain."""
         return self.original_unsettled + self.candidate_unsettled
 
     @property
     def original_gold(self) -> int:
-        """Answers to the original that are correct; 0 where the gold class is not known."""
+        """Correct answers to the original; 0 if the gold class is unknown."""
         return 0 if self.gold is None else self.original[self.gold]
 
     @property
     def candidate_gold(self) -> int:
-        """Answers to the candidate that are correct; 0 where the gold class is not known."""
+        """Correct answers to the candidate; 0 if the gold class is unknown."""
         return 0 if self.gold is None else self.candidate[self.gold]
 
     def wrong(self) -> list[tuple[int, int]]:
-        """Return (original, candidate) counts of every class but the gold's."""
+        """Return (original, candidate) counts of every class except the gold's."""
         pairs = list(zip(self.original, self.candidate, strict=True))
         return pairs if self.gold is None else pairs[: self.gold] + pairs[self.gold + 1 :]
 
@@ -94,10 +94,10 @@ class AnswerCounts:
 def count_answers(
     original: Sequence[Hashable | None], candidate: Sequence[Hashable | None], gold: Hashable | None
 ) -> AnswerCounts:
-    """Count answers that carry the label of their class; None is an answer that could not be parsed.
+    """Count answers labelled by their class; None is an answer that could not be parsed.
 
-    `gold` is the label of the gold answer's class, seen among the answers or not; None where it is unknown.
-    Classes stand in order of first appearance, the gold's first.
+    `gold` is the label of the gold answer's class, also if no answer has it; None if it is unknown. Classes
+    are in order of first appearance, the gold's first.
     """
     counts_original, counts_candidate = Counter(original), Counter(candidate)
     labels = dict.fromkeys([gold, *original, *candidate])

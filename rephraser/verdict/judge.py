@@ -28,11 +28,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Structure:
-    """What was found to differ between a candidate and its question.
+    """Structural differences between a candidate and its question.
 
     Attributes:
-        groups: groups of findings that speak against the candidate (numbers, formulas, premises, ...).
-        premises_dropped: a premise of the question was found to be dropped.
+        groups: groups of findings against the candidate (numbers, formulas, premises, ...).
+        premises_dropped: whether the premise check found a dropped premise.
     """
 
     groups: frozenset[str] = frozenset()
@@ -40,12 +40,12 @@ class Structure:
 
     @property
     def flagged(self) -> bool:
-        """Whether the verdict asks for more agreement."""
+        """Whether the verdict requires more agreement."""
         return bool(self.groups)
 
     @property
     def named(self) -> str:
-        """The groups in words."""
+        """The groups as text."""
         *others, last = sorted(self.groups)
         return f"{', '.join(others)} and {last}" if others else last
 
@@ -55,12 +55,12 @@ NOTHING_FOUND = Structure()
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with the numbers behind it.
+    """A verdict with its numbers.
 
     Attributes:
         verdict: see `judge`.
-        reason: one sentence with the numbers that decided, or those that were missing.
-        overlap: answers in common (O).
+        reason: one sentence with the decisive numbers, or the missing ones.
+        overlap: shared answers (O).
         new_top: the candidate's largest class that is not gold and not seen on the original (M).
         original_top: the original's largest class (T).
     """
@@ -82,9 +82,9 @@ def judge(
 ) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
-    What the structure says makes the rule ask for more (`rule_for`); it never accepts or rejects by itself.
-    Where a premise was dropped nothing is accepted: a solver that fills it in from memory gives the
-    original's answers.
+    Structural findings make the rule stricter (`rule_for`) and never accept or reject by themselves. If a
+    premise was dropped, nothing is accepted: a solver that fills it in from memory gives the original's
+    answers.
 
     The rule accepts if O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
     original are correct, an answer to the candidate is. It rejects if O = 0, no candidate answer is correct,
@@ -97,8 +97,8 @@ def judge(
     not known, since its new answer may be the correct one, nor where an answer is unsettled, which may be
     shared. Unverified means that no answers were drawn for one of the sides.
 
-    The function is stateless: it judges the counts it is given, and error rates hold only where it is asked
-    at the looks of `rule_for`.
+    The function is stateless: it judges the given counts, and the error rates hold only if it is called at
+    the looks of `rule_for`.
     """
     rule = rule_for(rule, structure)
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
@@ -108,9 +108,9 @@ def judge(
         reason += " But a premise was dropped, which a solver may fill in from memory."
     elif verdict is Verdict.REJECTED and counts.unsettled:
         verdict = Verdict.UNDECIDED
-        reason += f" But {counts.unsettled} more could not be compared: they may be shared."
+        reason += f" But {counts.unsettled} more could not be compared and may be shared."
     elif structure.flagged and verdict is not Verdict.UNVERIFIED:
-        reason += f" Asked for more because of the {structure.named}."
+        reason += f" The thresholds are stricter because of the {structure.named}."
     return Judgement(verdict=verdict, reason=reason, overlap=shared, new_top=new, original_top=top)
 
 
@@ -122,7 +122,9 @@ def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, 
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers were drawn for the {side}, so none were compared."
         if drawn < fewest:
-            return Verdict.UNDECIDED, (f"Only {drawn} answers to the {side}; the first look is at {fewest}.")
+            return Verdict.UNDECIDED, (
+                f"Only {drawn} answers to the {side}; the first verdict is possible after {fewest}."
+            )
         if unparsed + unsettled > rule.max_unparsed_share * drawn:
             what = "parsed or compared" if unsettled else "parsed"
             return Verdict.UNDECIDED, (
@@ -141,7 +143,7 @@ def _by_overlap(
         if shared <= rule.accept_over_new * new:
             return Verdict.UNDECIDED, (
                 f"{sharing}, but a new answer was given {_times(new)}: accepting needs more than "
-                f"{rule.accept_over_new * new} shared ones."
+                f"{rule.accept_over_new * new} shared answers."
             )
         if _lost_the_gold(counts, rule):
             return Verdict.UNDECIDED, (
@@ -154,23 +156,23 @@ def _by_overlap(
         return Verdict.UNDECIDED, f"{sharing}: accepting needs {rule.accept_overlap}, rejecting none."
     if counts.gold is None:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but the gold answer's class is not known: the new answer given "
-            f"{_times(new)} may be the correct one."
+            "No answer is shared, but the gold answer's class is unknown: the new answer given "
+            f"{_times(new)} may be correct."
         )
     if counts.candidate_gold > 0:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct "
-            "where the original was never solved."
+            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct, while the "
+            "original was never solved."
         )
     if top < rule.reject_original_top:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but the original has no stable answer to miss: its most frequent one was "
-            f"given {_times(top)}, rejecting needs {rule.reject_original_top}."
+            "No answer is shared, but the original has no stable answer: its most frequent one was given "
+            f"{_times(top)}, and rejecting needs {rule.reject_original_top}."
         )
     if new < rule.reject_new:
         return Verdict.UNDECIDED, (
             "No answer is shared, but no new answer dominates: the most frequent one was given "
-            f"{_times(new)}, rejecting needs {rule.reject_new}."
+            f"{_times(new)}, and rejecting needs {rule.reject_new}."
         )
     return Verdict.REJECTED, (
         f"None of {size} candidate answers is shared with the original or correct, and a new answer was "
@@ -183,7 +185,7 @@ def _times(count: int) -> str:
 
 
 def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
-    """Whether the candidate's right answer may be one of the original's mistakes."""
+    """Whether the candidate's correct answer may be one of the original's mistakes."""
     expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
     return expected and counts.candidate_gold == 0
 
@@ -198,14 +200,14 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     """Return the rule that `rule_spec` described; fields left out take their defaults.
 
     Raises:
-        InputError: for an unknown rule or field, or values the rule refuses.
+        InputError: an unknown rule or field, or values that the rule refuses.
     """
     if spec.get("rule") != RULE:
-        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule; give {RULE}")
+        raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule. Choose {RULE}")
     names = {field.name for field in fields(OverlapRule)}
     if unknown := sorted(set(spec) - names - {"rule"}):
         raise InputError(
-            f"verdict rule: {RULE} has no {', '.join(unknown)}; it has {', '.join(sorted(names))}"
+            f"verdict rule: {RULE} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
         )
     values: dict[str, Any] = {
         key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"

@@ -1,4 +1,4 @@
-"""The OVERLAP rule: answers in common accept, none in common and a new dominant answer rejects."""
+"""The OVERLAP rule: shared answers accept; no shared and a dominant new answer rejects."""
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -8,7 +8,7 @@ from typing import Self
 from rephraser.verdict.answer_counts import AnswerCounts
 from service.errors import InputError
 
-FEWEST_SHARED = 2  # one answer in common, or one new answer, is an accident and no evidence
+FEWEST_SHARED = 2  # one shared answer, or one new answer, is an accident, not evidence
 THRESHOLDS = (
     "accept_overlap",
     "accept_over_new",
@@ -21,29 +21,28 @@ EXTRAS = ("flagged_overlap", "flagged_over_new")
 
 @dataclass(frozen=True)
 class OverlapRule:
-    """Thresholds of the OVERLAP rule and the sample sizes they were measured for.
+    """Thresholds of the OVERLAP rule and the sample sizes for which they were measured.
 
-    The defaults meet three error rates at once where a candidate's success is a shift of its question's and
-    where it has nothing to do with it; see docs/verdicts.md and `plain`.
+    The defaults meet three error rates at once, both if a candidate's success is a shift of its question's
+    and if it is unrelated to it; see docs/verdicts.md and `plain`.
 
     Attributes:
-        accept_overlap: accept from this many shared answers on.
+        accept_overlap: accept from this many shared answers.
         accept_over_new: accept only with more than this many times as many shared answers as the candidate's
             largest new class has.
-        accept_gold_from: where this many answers to the original are correct, accept only with a correct
-            answer to the candidate; None asks for none.
+        accept_gold_from: if this many answers to the original are correct, accept only with a correct answer
+            to the candidate; None requires none.
         reject_new: reject needs a new class with this many hits on the candidate.
         reject_original_top: reject needs a class with this many hits on the original.
         original_samples: answers drawn once for the original.
-        looks: numbers of candidate answers at which a verdict may fall; looking more often inflates the
-            errors.
-        max_unparsed_share: with a larger share of unparsed answers on either side nothing is decided.
-        flagged_overlap, flagged_over_new: how much `accept_overlap` and `accept_over_new` grow for a
-            candidate whose structure speaks against it.
-        flagged_looks: further looks at it, behind the last of `looks`; smaller numbers count for nothing.
+        looks: numbers of candidate answers after which a verdict is possible; more looks inflate the errors.
+        max_unparsed_share: with a larger share of unparsed answers on either side, the verdict is undecided.
+        flagged_overlap, flagged_over_new: additions to `accept_overlap` and `accept_over_new` for a candidate
+            that structural checks flag.
+        flagged_looks: further looks at such a candidate, after the last of `looks`; smaller ones are ignored.
 
     Raises:
-        InputError: for thresholds that cannot be met or looks that do not increase.
+        InputError: thresholds that cannot be met, or looks that do not increase.
     """
 
     accept_overlap: int = 9
@@ -64,22 +63,22 @@ class OverlapRule:
         for name in THRESHOLDS:
             value: int | None = getattr(self, name)
             if value is not None and value < 1:
-                raise InputError(f"overlap rule: {name} is {value}; give at least 1")
+                raise InputError(f"overlap rule: {name} is {value}. Give at least 1")
         for name in EXTRAS:
             if getattr(self, name) < 0:
-                raise InputError(f"overlap rule: {name} is {getattr(self, name)}; give at least 0")
+                raise InputError(f"overlap rule: {name} is {getattr(self, name)}. Give at least 0")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
                 f"overlap rule: accept_overlap {self.accept_overlap} can never be reached with "
-                f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate; "
-                f"give at most {most}, or draw more"
+                f"{self.original_samples} answers to the original and {self.looks[-1]} to the candidate. "
+                f"Give at most {most}, or draw more"
             )
 
     def for_flagged(self) -> Self:
-        """Return the rule for a candidate whose structure speaks against it.
+        """Return the rule for a flagged candidate.
 
-        It never asks for more shared answers than there can be.
+        It never requires more shared answers than possible.
         """
         looks = self.looks + tuple(look for look in self.flagged_looks if look > self.looks[-1])
         most = min(self.original_samples, looks[-1])
@@ -94,13 +93,12 @@ class OverlapRule:
 
     @classmethod
     def plain(cls) -> Self:
-        """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3 on.
+        """Return the rule with the fewest conditions: accept O >= 10 and O > M, reject from M >= 3.
 
-        Structure plays no part in it.
+        It ignores structural findings.
 
-        It rejects more than twice as many broken candidates as the default, and good ones too where a
-        question that is nearly always solved meets a candidate that hardly ever is. It accepts fewer good
-        candidates.
+        It rejects more than twice as many broken candidates as the default. It also rejects good ones whose
+        question is nearly always solved while the candidate hardly ever is. It accepts fewer good candidates.
         """
         return cls(
             accept_overlap=10,
@@ -114,12 +112,12 @@ class OverlapRule:
 
     @classmethod
     def scaled(cls, original_samples: int, looks: tuple[int, ...]) -> Self:
-        """Return the rule for other sample sizes, each threshold in proportion to the samples it counts.
+        """Return the rule for other sample sizes, each threshold in proportion to its samples.
 
-        Rounded up, and never under 2. The overlap is bounded by the smaller of the two samples and scales
-        with it; the looks of flagged candidates go on behind the last of `looks` in the default's steps;
-        `accept_over_new` and `flagged_over_new` are ratios and stay. The error rates measured for the
-        default sizes do not carry over to small ones.
+        Rounded up, and at least 2. The overlap is bounded by the smaller of the two samples and scales with
+        it. The looks of flagged candidates continue after the last of `looks` in the default's steps.
+        `accept_over_new` and `flagged_over_new` are ratios and stay. The error rates measured for the default
+        sizes do not apply to small ones.
         """
         base = cls()
         _check_sampling(original_samples, looks, base.max_unparsed_share)
@@ -143,17 +141,17 @@ class OverlapRule:
 
 
 def _check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
-    """Raise InputError if sample sizes or looks make no sense."""
+    """Raise InputError if sample sizes or looks are invalid."""
     if original_samples < 1:
-        raise InputError(f"verdict rule: original_samples is {original_samples}; give at least 1")
+        raise InputError(f"verdict rule: original_samples is {original_samples}. Give at least 1")
     if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
         raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
     if not 0 <= max_unparsed_share < 1:
-        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}; give a share in [0, 1)")
+        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give a share in [0, 1)")
 
 
 def overlap(counts: AnswerCounts) -> int:
-    """Return O, the answers in common: the sum over classes, gold included, of the smaller count."""
+    """Return O, the shared answers: the sum over classes, gold included, of the smaller count."""
     return sum(map(min, counts.original, counts.candidate))
 
 

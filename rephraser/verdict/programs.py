@@ -1,8 +1,8 @@
-"""Programs as answers: those that pass the question's tests are equal, those that fail show nothing.
+"""Programs as answers: those that pass the question's tests are equal; failures are no evidence.
 
-What fails may fail in any way, so failing together is no sign of the same task. Of the candidate's, all that
-fail count as one new answer, which is the strictest reading; of the question's, each counts as an answer of
-its own, so that a question that is never solved has no stable answer to miss.
+Programs can fail in any way, so failing together does not indicate the same task. All failures of the
+candidate count as one new answer, the strictest reading. Each failure of the question counts as a separate
+answer, so that a question that is never solved has no stable answer.
 """
 
 from collections.abc import Sequence
@@ -17,10 +17,10 @@ _REJECT_SHARE = 0.75
 
 
 def rule_for_programs(rule: OverlapRule) -> OverlapRule:
-    """Return the rule as it holds for programs: none is rejected where over a quarter of the question's fail.
+    """Return the rule for programs: no rejection if over a quarter of the question's programs fail.
 
-    Without a dominant other answer, that none passes is all there is against a candidate; where the question
-    itself is hard, a harder wording would explain it.
+    Without a dominant other answer, the only evidence against a candidate is that no program passes; if the
+    question itself is hard, a harder wording explains that.
     """
     return replace(rule, reject_original_top=max(1, ceil(_REJECT_SHARE * rule.original_samples)))
 
@@ -28,7 +28,7 @@ def rule_for_programs(rule: OverlapRule) -> OverlapRule:
 def cluster_programs(grades: Sequence[Grade | None], original: int) -> Clustering:
     """Return the classes of programs: first those of the question, `original` of them, then the candidate's.
 
-    None stands for a response without a program; unknown grades are unsettled.
+    None is a response without a program; unknown grades are unsettled.
     """
     classes, assignment, unsettled = [PASSING, FAILING], list[int | None](), list[int]()
     for place, grade in enumerate(grades):

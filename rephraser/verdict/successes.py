@@ -1,4 +1,4 @@
-"""How often a solver was right on a question and on its neighbor: counts that the verdict has paid for."""
+"""A solver's success on a question and on its neighbor, from answers already drawn for the verdict."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -14,13 +14,12 @@ COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn"
 
 @dataclass(frozen=True)
 class Successes:
-    """Right answers of `solver` among those drawn for a question and for its neighbor.
+    """Correct answers of `solver` among those to a question and to its neighbor.
 
-    Several solvers of a run are counted together and named together. Answers in which no result was found
-    count as drawn and not right.
+    Several solvers of a run are counted together and named together. Answers without a result count as wrong.
 
     Raises:
-        InputError: more right than drawn, or none drawn.
+        InputError: more correct than drawn answers, or none drawn.
     """
 
     solver: str
@@ -33,14 +32,14 @@ class Successes:
         for side in ("question", "neighbor"):
             right, drawn = getattr(self, f"{side}_right"), getattr(self, f"{side}_drawn")
             if not 0 <= right <= drawn or drawn == 0:
-                raise InputError(f"{right} right answers of {drawn} to the {side} cannot be.")
+                raise InputError(f"{right} correct answers of {drawn} to the {side} are not possible.")
 
     @property
     def difficulty(self) -> Difficulty:
-        """What the neighbor is beside its question.
+        """The neighbor's difficulty compared with its question's.
 
-        Level where the shrunken rates, (right + 1/2) / (drawn + 1), differ by no more than one standard
-        error of their difference.
+        Level if the shrunken rates, (right + 1/2) / (drawn + 1), differ by no more than one standard error of
+        their difference.
         """
         question, of_question = _posterior(self.question_right, self.question_drawn)
         neighbor, of_neighbor = _posterior(self.neighbor_right, self.neighbor_drawn)
@@ -51,11 +50,11 @@ class Successes:
 
 
 def read_successes(counts: Mapping[str, Any] | None, solvers: Iterable[str]) -> Successes | None:
-    """Return the successes behind a verdict; None where answers were not compared or no class is the gold's.
+    """Return the successes of a verdict; None if answers were not compared or no class is the gold's.
 
     Args:
-        counts: as they stand in the verdict's evidence.
-        solvers: names of those who answered.
+        counts: from the verdict's evidence.
+        solvers: names of the solvers.
     """
     gold = None if counts is None else counts.get("gold")
     if counts is None or gold is None:
@@ -70,26 +69,26 @@ def read_successes(counts: Mapping[str, Any] | None, solvers: Iterable[str]) -> 
 
 
 def solver_name(solver: Mapping[str, Any]) -> str:
-    """Return a solver's model; a checkpoint on this machine by its folder's name and its weights' hash."""
+    """Return a solver's model; for a local checkpoint, its folder's name and its weights' hash."""
     model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
     return f"{Path(model).name} ({weights})" if weights else model
 
 
 def to_json(successes: Successes | None) -> dict[str, Any] | None:
-    """Return the form that is stored."""
+    """Return the stored form."""
     return None if successes is None else dict(vars(successes))
 
 
 def from_json(value: Mapping[str, Any] | None) -> Successes | None:
-    """Return what `to_json` made."""
+    """Return the successes from their stored form."""
     return None if value is None else Successes(**value)
 
 
 def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
-    """Return the counts of a neighbor's columns in an export; None where it has none.
+    """Return the counts in a neighbor's export columns; None if it has none.
 
     Raises:
-        InputError: a number is missing, is none, or cannot be.
+        InputError: a number is missing, not a number, or impossible.
     """
     solver = row.get("solver")
     if solver is None:
@@ -104,7 +103,7 @@ def from_columns(row: Mapping[str, Any], place: str) -> Successes | None:
 
 
 def to_columns(successes: Successes | None) -> dict[str, Any]:
-    """Return the columns of an export; null where there are no counts."""
+    """Return the export columns; null without counts."""
     return to_json(successes) or dict.fromkeys(("solver", *COUNTS))
 
 

@@ -211,7 +211,7 @@ def page_candidates(
         ).one_or_none()
         if place is None:
             raise NotFoundError(
-                f"{after} is no proposal to question {filters.question_id}; go on after one that is."
+                f"{after} is not a candidate of question {filters.question_id}. Continue after one that is."
             )
         query = query.where(tuple_(*order) > tuple(place))
     return [_card(row) for row in session.execute(query)]
@@ -365,7 +365,9 @@ def _proposal_id(session: Session, run: Run, after: str) -> int:
         select(ProposalRow.id).where(ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
     )
     if proposal_id is None:
-        raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}; go on after one that is.")
+        raise InputError(
+            f"{candidate.id} is not a candidate of run {run.name!r}. Continue after one that is."
+        )
     return proposal_id
 
 
@@ -375,7 +377,7 @@ def _check_strategy(session: Session, run: Run, strategy: str) -> None:
     ).all()
     if strategy not in strategies:
         names = ", ".join(sorted(strategies)) or "none, it has no candidates yet"
-        raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}; it has: {names}.")
+        raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. It has: {names}.")
 
 
 def _check_finding(finding: str) -> None:
@@ -383,4 +385,4 @@ def _check_finding(finding: str) -> None:
         from difflib import get_close_matches
 
         near = get_close_matches(finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
-        raise InputError(f"there is no finding {finding!r}; try: {', '.join(near)}.")
+        raise InputError(f"there is no finding {finding!r}. Similar: {', '.join(near)}.")

@@ -51,7 +51,7 @@ class Database:
             DatabaseError: it is one of a server.
         """
         if not isinstance(self.place, Path):
-            raise DatabaseError(f"{self.place}: is a database of a server, and no file.")
+            raise DatabaseError(f"{self.place}: is a database on a server, not a file.")
         return self.place
 
     @classmethod
@@ -135,8 +135,8 @@ class Database:
     def _connection(self, *, write: bool) -> Iterator[Connection]:
         if write and self.read_only:
             raise DatabaseError(
-                f"{self.place}: the database cannot be written (it is opened for reading). Check the "
-                "permissions of the file and of its folder, or name another one with --db."
+                f"{self.place}: the database cannot be written (it was opened read-only). Check the "
+                "permissions of the file and of its folder, or choose another one with --db."
             )
         with self.connections.explained(), self.connections.connection(write=write) as connection:
             yield connection
@@ -148,15 +148,15 @@ class Database:
             return
         if revision is None and not self.connections.may_make_schema(create=create):
             raise DatabaseError(
-                f"{self.place}: the database is empty; `tagrpo questions import` fills one, or name "
-                "another with --db."
+                f"{self.place}: the database is empty. Fill it with `tagrpo questions import`, or choose "
+                "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            copied = "copy it to where you can write; " if self._is_locked_up() else ""
+            copied = "copy it to a place where you can write; " if self._is_locked_up() else ""
             raise DatabaseError(
-                f"{self.place}: the database is of an older tagrpo (schema {revision}, this one "
-                f"{HEAD_REVISION}); {copied}`tagrpo db backup FILE` keeps it as it is, `tagrpo db upgrade` "
-                "brings it up to date."
+                f"{self.place}: the database belongs to an older tagrpo (schema {revision}, this version "
+                f"has {HEAD_REVISION}). {copied}`tagrpo db backup FILE` keeps a copy, `tagrpo db upgrade` "
+                "upgrades it."
             )
         with self._connection(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.
@@ -180,21 +180,22 @@ class Database:
             return None
         if "alembic_version" not in tables:
             raise DatabaseError(
-                f"{self.place}: {self._kind()} database, but not one of tagrpo. Name another with --db."
+                f"{self.place}: {self._kind()} database that does not belong to tagrpo. Choose another one "
+                "with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
         if revision in UNRELEASED:
             export, *imports = OUT_OF_UNRELEASED
             raise DatabaseError(
-                f"{self.place}: written by a tagrpo of before the first release (schema {revision}), which "
-                f"this one does not read. Export its neighbor sets with the version that wrote it (`{export} "
-                f"--db {self.place}`), then bring them into a new database with this one, and the rest from "
-                f"its files: {', '.join(f'`{command}`' for command in imports)}."
+                f"{self.place}: written by a tagrpo from before the first release (schema {revision}), "
+                "which this version cannot read. Export its neighbor sets with the version that wrote it "
+                f"(`{export} --db {self.place}`). Then import them into a new database with this version, "
+                f"along with the other files: {', '.join(f'`{command}`' for command in imports)}."
             )
         if revision not in KNOWN_REVISIONS:
             raise DatabaseError(
-                f"{self.place}: written by a newer tagrpo (schema {revision}, this one {HEAD_REVISION}). "
-                "Upgrade with `pip install -U tagrpo`."
+                f"{self.place}: written by a newer tagrpo (schema {revision}, this version has "
+                f"{HEAD_REVISION}). Upgrade with `pip install -U tagrpo`."
             )
         return revision
 

@@ -14,8 +14,8 @@ NETWORK = frozenset(
 JOURNAL = "TAGRPO_JOURNAL"
 ROLLBACK, WAL = "rollback", "wal"
 WAYS_OUT = (
-    "Put it on a local disk (--db; `tagrpo db backup` makes a copy that may lie anywhere), or set "
-    f"{JOURNAL}={ROLLBACK} to use it here by one process at a time"
+    "Put it on a local disk (--db; `tagrpo db backup` can write a copy to any place), or set "
+    f"{JOURNAL}={ROLLBACK} to use it here with one process at a time"
 )
 
 _OCTAL = re.compile(r"\\([0-7]{3})")
@@ -74,6 +74,6 @@ def check_place(path: Path) -> None:
     kind = network_file_system(path)
     if kind is not None and chosen_journal() == WAL:
         raise DatabaseError(
-            f"{path}: lies on a network file system ({kind}), where SQLite's write-ahead log can lose or "
+            f"{path}: is on a network file system ({kind}), where SQLite's write-ahead log can lose or "
             f"damage data. {WAYS_OUT}."
         )

@@ -57,13 +57,13 @@ def parse_place(text: str | Path | Server) -> Place:
     if scheme == "sqlite":
         return Path(text.removeprefix(f"{match[1]}:///"))
     if scheme not in _SERVERS:
-        raise DatabaseError(f"--db {scheme}://...: give a file, or {EXAMPLE}.")
+        raise DatabaseError(f"--db {scheme}://...: not supported. Give a file, or {EXAMPLE}.")
     try:
         url = make_url(text).set(drivername=_DRIVER)
     except (ArgumentError, ValueError):
-        raise DatabaseError(f"--db {scheme}://...: not a URL of a database; give {EXAMPLE}.") from None
+        raise DatabaseError(f"--db {scheme}://...: not a database URL. Give {EXAMPLE}.") from None
     if not url.database:
-        raise DatabaseError(f"{Server(url)}: names no database; give {EXAMPLE}.")
+        raise DatabaseError(f"{Server(url)}: the URL names no database. Give {EXAMPLE}.")
     return Server(url)
 
 

@@ -49,6 +49,6 @@ class SingleUse:
             return False
         who = "another process" if user is None else user.words
         raise DatabaseError(
-            f"{database}: in use by {who}, and with a rollback journal it is for one process at a time. Wait "
-            f"for it; if it has ended, remove {self._path}."
+            f"{database}: in use by {who}. With a rollback journal, only one process can use it at a time. "
+            f"Wait for it; if it has ended, remove {self._path}."
         )

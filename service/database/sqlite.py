@@ -154,7 +154,7 @@ def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
     if mode != wanted:
         connection.close()
         raise DatabaseError(
-            f"{path}: SQLite keeps no journal of the kind that is wanted here ({mode} in place of {wanted}). "
+            f"{path}: SQLite does not support the required journal here ({mode} instead of {wanted}). "
             f"{WAYS_OUT}."
         )
     connection.execute(f"PRAGMA synchronous = {synchronous}")
@@ -181,42 +181,42 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
         return DatabaseError(f"{path}: SQLite's locks do not work{where} ({text}). {WAYS_OUT}.")
     if "disk I/O error" in text:
         return DatabaseError(
-            f"{path}: {text}; nothing of the last step was written. Free space on its disk or in your quota, "
-            "or see in `dmesg` whether it fails; then run the same command again, it continues where it "
-            "stopped. `tagrpo db check` says whether the file is sound."
+            f"{path}: {text}; the last step was not written. Free space on its disk or in your quota, or "
+            "check in `dmesg` whether the disk fails. Then run the same command again to resume. `tagrpo db "
+            "check` reports whether the file is intact."
         )
     if "disk is full" in text:
         return DatabaseError(
-            f"{path}: {text}; nothing of the last step was written. Free space on its disk and run the same "
-            "command again, it continues where it stopped."
+            f"{path}: {text}; the last step was not written. Free space on its disk and run the same "
+            "command again to resume."
         )
     if "readonly" in text or "read-only" in text:
         return DatabaseError(
             f"{path}: the database cannot be written ({text}). Check the permissions of the file and of its "
-            "folder, or name another one with --db."
+            "folder, or choose another one with --db."
         )
     if "not a database" in text:
-        return DatabaseError(f"{path}: this is not an SQLite database. Name another one with --db.")
+        return DatabaseError(f"{path}: not an SQLite database. Choose another one with --db.")
     if "malformed" in text or "corrupt" in text:
         return DatabaseError(
-            f"{path}: the database is damaged ({text}). Keep a copy of the file and of its -wal, see with "
-            "`tagrpo db check` how far it goes, then go back to a backup or try `sqlite3 FILE .recover`."
+            f"{path}: the database is damaged ({text}). Keep a copy of the file and of its -wal file, and "
+            "check the damage with `tagrpo db check`. Then restore a backup, or try `sqlite3 FILE .recover`."
         )
     if "unable to open" in text and is_open_elsewhere(path) and not can_be_written(path):
         return DatabaseError(
-            f"{path}: its last changes stand in {path.name}-wal, which cannot be read without writing beside "
-            "it; copy the file and its -wal to a folder that you can write."
+            f"{path}: its last changes are in {path.name}-wal, which SQLite cannot read in a read-only "
+            "folder. Copy the file and its -wal file to a writable folder."
         )
     if "unable to open" in text:
-        return DatabaseError(f"{path}: the database cannot be opened ({text}). Does its folder exist?")
+        return DatabaseError(f"{path}: the database cannot be opened ({text}). Check that its folder exists.")
     if "no such module: fts5" in text:
         return DatabaseError(
             f"{path}: the SQLite {sqlite3.sqlite_version} of this Python was built without FTS5, which "
-            "searches need; use a Python of python.org, uv, conda or your system."
+            "searches require. Use a Python from python.org, uv, conda or your system."
         )
     if "locked" in text or "busy" in text:
         return DatabaseError(
-            f"{path}: another process has kept the database locked for {BUSY_TIMEOUT_S} s; try again."
+            f"{path}: another process has locked the database for {BUSY_TIMEOUT_S} s. Try again."
         )
     return None
 
@@ -235,16 +235,16 @@ def is_open_elsewhere(path: Path) -> bool:
 def check_file(path: Path, *, create: bool) -> None:
     """Refuse a path that cannot hold the database, before SQLite makes a file there."""
     if path.is_dir():
-        raise DatabaseError(f"{path}: is a folder; name a file with --db.")
+        raise DatabaseError(f"{path}: is a folder. Give a file with --db.")
     if not path.exists():
         if not create:
             raise DatabaseError(
-                f"{path}: there is no database here. Make one with `tagrpo questions import`, or name "
-                "another with --db or TAGRPO_DB."
+                f"{path}: there is no database here. Create one with `tagrpo questions import`, or choose "
+                "another one with --db or TAGRPO_DB."
             )
         if not path.parent.exists():
-            raise DatabaseError(f"{path}: the folder {path.parent} does not exist; make it first.")
+            raise DatabaseError(f"{path}: the folder {path.parent} does not exist. Create it first.")
         if not os.access(path.parent, os.W_OK):
             raise DatabaseError(
-                f"{path}: the folder {path.parent} cannot be written; name another file with --db."
+                f"{path}: the folder {path.parent} is not writable. Choose another file with --db."
             )

@@ -34,7 +34,7 @@ def back_up(path: Path, target: Path) -> int:
     if target.exists():
         raise FileExistsError(target)
     if not target.parent.is_dir():
-        raise DatabaseError(f"{target}: the folder {target.parent} does not exist; make it first.")
+        raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
         with sqlite.explained(path):
@@ -56,7 +56,7 @@ def _copy(path: Path, part: Path) -> None:
         # Else opening the copy where nothing can be written would need files beside it.
         writing.execute("PRAGMA journal_mode = DELETE")
     if problems != ("ok",):
-        raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. See `tagrpo db check`.")
+        raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. Run `tagrpo db check`.")
     with part.open("rb") as file:
         os.fsync(file.fileno())
 
@@ -86,9 +86,9 @@ def vacuum(place: Place) -> Sizes:
         free = shutil.disk_usage(place.resolve().parent).free
         if free < 2 * before:
             raise DatabaseError(
-                f"{place}: to vacuum {before / 1e6:,.1f} MB takes up to twice as much free space for a "
-                f"while, and there are {free / 1e6:,.1f} MB. Free some space, or `tagrpo db backup` to "
-                "another disk."
+                f"{place}: vacuuming {before / 1000000.0:,.1f} MB temporarily needs up to twice as much "
+                f"free space, but only {free / 1000000.0:,.1f} MB are free. Free some space, or run `tagrpo "
+                "db backup` to another disk."
             )
         database.connections.run_alone("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
         return Sizes(before, database.size())

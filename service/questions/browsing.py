@@ -112,12 +112,12 @@ def find_question(session: Session, prefix: str) -> Question:
     ).all()
     if not rows:
         raise NotFoundError(
-            f'no question has an id that begins with "{prefix}"; see `tagrpo questions list SET`.'
+            f'no question has an id that starts with "{prefix}". See `tagrpo questions list SET`.'
         )
     if len(rows) > 1:
         more = ", ..." if len(rows) > PREFIXES_SHOWN else ""
         some = ", ".join(row.id for row in rows[:PREFIXES_SHOWN])
-        raise InputError(f'several ids begin with "{prefix}": {some}{more}; give more digits.')
+        raise InputError(f'several ids start with "{prefix}": {some}{more}. Give more characters.')
     return as_question(rows[0])
 
 

@@ -106,7 +106,7 @@ def resolve(
     chosen: dict[str, Any] = columns.as_dict()
     for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
         if name.split(".")[0] not in present and name not in present:
-            raise InputError(f'{source}: no column "{name}" (--{part}-column); there are: {there}.')
+            raise InputError(f'{source}: no column "{name}" (--{part}-column). Available: {there}.')
     programs = kind is AnswerKind.CODE
     for part, names in (PROGRAM_CANDIDATES if programs else CANDIDATES).items():
         # A solution column that the user named is to be used, so no answer column is looked for.
@@ -119,24 +119,24 @@ def resolve(
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
-            f"{source}: no column looks like the question; name it with --question-column, of: {there}."
+            f"{source}: no column looks like the question. Name it with --question-column: {there}."
         )
     if programs and "images" in chosen:
-        raise InputError(f"{source}: questions that ask for programs have no images (--images-column).")
+        raise InputError(f"{source}: programming questions cannot have images. Remove --images-column.")
     if programs and columns.further:
-        raise InputError(f"{source}: a question that asks for a program has one --question-column.")
+        raise InputError(f"{source}: programming questions need a single --question-column.")
     if programs and "answer" not in chosen:
-        raise InputError(f"{source}: no column looks like tests; name it with --answer-column, of: {there}.")
+        raise InputError(f"{source}: no column looks like tests. Name it with --answer-column: {there}.")
     if "answer" not in chosen and "solution" not in chosen:
         tests = [name for name in ("test", "tests", "test_list") if name in present]
         if tests:
             raise InputError(
-                f'{source}: no column looks like the answer, but "{tests[0]}" like tests of a program; where '
-                "the questions ask for programs pass --kind code."
+                f'{source}: no column looks like the answer, but "{tests[0]}" looks like a program\'s '
+                "tests. If the questions ask for programs, pass --kind code."
             )
         raise InputError(
-            f"{source}: no column looks like the answer; name it with --answer-column, or with "
-            f"--solution-column where the answer stands in the solution's \\boxed{{}}, of: {there}."
+            f"{source}: no column looks like the answer. Name it with --answer-column, or with "
+            f"--solution-column if the answer is in the solution's \\boxed{{}}: {there}."
         )
     return replace(columns, **chosen)
 
@@ -173,7 +173,7 @@ def read_question(
     except ImageProblem as problem:
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
-        raise RowProblem(f'"{columns.images}" holds {problem}') from problem
+        raise RowProblem(f'"{columns.images}" contains {problem}') from problem
 
 
 def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
@@ -289,7 +289,7 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise RowProblem(f'"{column}" is {_kind(value)}, not text; name another with --{part}-column')
+        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Name another column with --{part}-column')
     return _checked(value, column, limits)
 
 
@@ -309,7 +309,7 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
             return "\n".join(lines)
         return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
     if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object; lead into it by dots: --question-column {column}.NAME')
+        raise RowProblem(f'"{column}" is an object. Select a value: --question-column {column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
 
 
@@ -331,7 +331,7 @@ def _answer(value: Any, column: str, limits: RowLimits) -> str:
         parts = [_answer(part, column, limits) for part in value]
         return ", ".join(part for part in parts if part)
     if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object; lead into it by dots: --answer-column {column}.NAME')
+        raise RowProblem(f'"{column}" is an object. Select a value: --answer-column {column}.NAME')
     return bare_answer(_checked(_scalar(value, column), column, limits))
 
 
@@ -362,15 +362,15 @@ def _scalar(value: Any, column: str) -> str:
             raise RowProblem(f'"{column}" is an infinite number')
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, bytes):
-        raise RowProblem(f'"{column}" holds bytes, not text')
+        raise RowProblem(f'"{column}" contains bytes, not text')
     return str(value)
 
 
 def _checked(text: str, column: str | None, limits: RowLimits) -> str:
     if len(text) > limits.max_characters:
         raise RowProblem(
-            f'"{column}" has {len(text):,} characters, more than {limits.max_characters:,}; '
-            "raise --max-characters if this is meant"
+            f'"{column}" has {len(text):,} characters, more than {limits.max_characters:,}. Raise '
+            "--max-characters if that is intended"
         )
     bad = next((index for index, char in enumerate(text) if _is_control(char)), None)
     if bad is None:
@@ -381,8 +381,8 @@ def _checked(text: str, column: str | None, limits: RowLimits) -> str:
     eaten = _EATEN_BACKSLASH.get(char)
     hint = f' (often a "{eaten}" of LaTeX whose backslash was lost)' if eaten else ""
     raise RowProblem(
-        f'"{column}" holds the control character U+{ord(char):04X} at character {bad + 1}{hint}; '
-        "mend the file, or pass --strip-control to remove such characters"
+        f'"{column}" contains the control character U+{ord(char):04X} at character {bad + 1}{hint}. Fix the '
+        "file, or pass --strip-control to remove such characters"
     )
 
 

@@ -87,13 +87,13 @@ def open_file(path: Path, or_else: str = "") -> Source:
     """
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
-        hint = f"name a file in it: {', '.join(inside[:8])}" if inside else f"name a file ({_suffixes()})"
-        raise InputError(f"{path}: is a folder; {hint}.")
+        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({_suffixes()})"
+        raise InputError(f"{path}: is a folder. {hint}.")
     if not path.exists():
         raise InputError(f"{path}: no such file. Give a file ({_suffixes()}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path}: unknown kind of file; tagrpo reads {_suffixes()}.")
+        raise InputError(f"{path}: unknown file type. tagrpo reads {_suffixes()}.")
     try:
         size = path.stat().st_size
         digest = file_sha256(path)
@@ -119,7 +119,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         for number, line in enumerate(file, 1):
             if number == 1:
                 if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise InputError(f"{path}: is UTF-16; convert it: iconv -f UTF-16 -t UTF-8.")
+                    raise InputError(f"{path}: the encoding is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.")
                 line = line.removeprefix(b"\xef\xbb\xbf")
             yield number, line
 
@@ -154,7 +154,9 @@ def _read_json(path: Path) -> Rows:
 
 
 def _parse_json_line(raw: bytes, row: int, place: str) -> RawRow | BadRow:
-    cut = "" if raw.endswith(b"\n") else "; it is the last line and has no end, so the file may be cut off"
+    cut = (
+        "" if raw.endswith(b"\n") else "; it is the last line and not terminated, so the file may be cut off"
+    )
     try:
         value = _load_json(raw.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -164,7 +166,7 @@ def _parse_json_line(raw: bytes, row: int, place: str) -> RawRow | BadRow:
     except RecursionError:
         return BadRow(row, place, "JSON nested too deeply")
     if not isinstance(value, dict):
-        return BadRow(row, place, 'not a JSON object; each line must be one, like {"question": ...}')
+        return BadRow(row, place, 'not a JSON object. Each line must be an object like {"question": ...}')
     return RawRow(row, place, value)
 
 
@@ -175,7 +177,7 @@ def _read_json_array(path: Path) -> Rows:
         raise InputError(f"{path}: not UTF-8 at byte {error.start + 1} of the file.") from error
     except (json.JSONDecodeError, RecursionError) as error:
         raise InputError(
-            f"{path}: begins like a JSON array, but is not a whole one ({error}); the file may be cut off."
+            f"{path}: starts like a JSON array, but is not a complete one ({error}). The file may be cut off."
         ) from error
     for row, value in enumerate(values):
         place = f"{path.name}: row {row}"
@@ -209,8 +211,8 @@ def _rows_of_object(path: Path) -> Rows | None:
         }
     if len(holders) > 1:
         raise InputError(
-            f"{path}: is one JSON object, and rows may stand in each of {', '.join(holders)}; write those "
-            "that are meant into a file of their own."
+            f"{path}: is one JSON object with possible rows in {', '.join(holders)}. Write the intended "
+            "rows to a separate file."
         )
     if not holders:
         return iter([RawRow(0, f"{path.name}: row 0", whole)])
@@ -263,7 +265,7 @@ def _read_csv(path: Path) -> Rows:
         except StopIteration:
             return
         except csv.Error as error:
-            yield BadRow(row, place, f"not valid CSV ({error}); a quote may be open, or the file cut off")
+            yield BadRow(row, place, f"not valid CSV ({error}). A quote may be unclosed, or the file cut off")
             return
         problems = [broken[number] for number in range(line, reader.line_num + 1) if number in broken]
         line = reader.line_num + 1
@@ -274,12 +276,12 @@ def _read_csv(path: Path) -> Rows:
             if problems:
                 raise InputError(f"{place}: {problems[0]}.")
             if len(set(header)) < len(header):
-                raise InputError(f"{place}: the header names a column twice: {', '.join(header)}.")
+                raise InputError(f"{place}: the header contains a column twice: {', '.join(header)}.")
             continue
         if problems:
             yield BadRow(row, place, problems[0])
         elif len(cells) != len(header):
-            yield BadRow(row, place, f"has {len(cells)} fields, the header {len(header)}")
+            yield BadRow(row, place, f"has {len(cells)} fields, but the header has {len(header)}")
         else:
             yield RawRow(row, place, dict(zip(header, cells, strict=True)))
         row += 1
@@ -290,7 +292,7 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
     from pyarrow import parquet
 
     def damaged(error: Exception) -> InputError:
-        return InputError(f"{path}: not a readable parquet file ({error}); it may be cut off.")
+        return InputError(f"{path}: not a readable parquet file ({error}). It may be cut off.")
 
     def read(wanted: Sequence[str] | None) -> Rows:
         start = 0

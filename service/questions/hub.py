@@ -43,8 +43,8 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
         commit = _cached_commit(parts)
         if revision is not None and (commit is None or not commit.startswith(revision)):
             raise PrerequisiteError(
-                f"{name}: the Hub cannot be reached ({outage}), and what the cache has (commit "
-                f'{commit or "unknown"}) may not be the revision "{revision}".'
+                f"{name}: the Hub cannot be reached ({outage}), and the cached commit {commit or 'unknown'} "
+                f'may differ from the revision "{revision}".'
             )
     return Source(
         name=f"{name}[{split}]",
@@ -84,7 +84,7 @@ def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path
     except Exception as error:
         reason = outage or f"{type(error).__name__}: {_first_line(error)}"
         raise PrerequisiteError(
-            f"{name}: there is no such file, and the Hub's data set cannot be loaded ({reason}). Check the "
+            f"{name}: there is no such file, and the Hub dataset cannot be loaded ({reason}). Check the "
             "network and HF_ENDPOINT, or give a local file."
         ) from error
     return Path(folder)
@@ -99,19 +99,19 @@ def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
         commit = huggingface_hub.HfApi().dataset_info(name, revision=revision, timeout=20).sha
         return commit, ""
     except errors.RevisionNotFoundError as error:
-        raise InputError(f'{name}: the Hub has no revision "{revision}" of this data set.') from error
+        raise InputError(f'{name}: the Hub has no revision "{revision}" of this dataset.') from error
     except errors.GatedRepoError as error:
         raise PrerequisiteError(
-            f"{name}: ask for access at the data set's page on the Hub, then log in with `hf auth login` or "
-            "set HF_TOKEN."
+            f"{name}: request access on the dataset's Hub page, then log in with `hf auth login` or set "
+            "HF_TOKEN."
         ) from error
     except errors.RepositoryNotFoundError as error:
         raise InputError(
-            f"{name}: there is no such file, and no such data set on the Hub (or it is private: log in with "
-            "`hf auth login` or set HF_TOKEN)."
+            f"{name}: there is no such file, and no such dataset on the Hub. If it is private, log in with "
+            "`hf auth login` or set HF_TOKEN."
         ) from error
     except errors.HFValidationError as error:
-        raise InputError(f"{name}: is neither a file nor a data set id of the Hub.") from error
+        raise InputError(f"{name}: is neither a file nor a Hub dataset id.") from error
     except Exception as error:
         # No network, or an outage: the cache may still have the data set.
         return None, f"{type(error).__name__}: {_first_line(error)}"
@@ -139,14 +139,14 @@ def _load(name: str, config: str | None, split: str, revision: str | None, outag
     except Exception as error:
         if outage:
             raise PrerequisiteError(
-                f"{name}: there is no such file, and the Hub cannot be reached ({outage}), nor is the data "
-                "set in the cache. Check the network and HF_ENDPOINT, or give a local file."
+                f"{name}: there is no such file, the Hub cannot be reached ({outage}), and the dataset is "
+                "not in the cache. Check the network and HF_ENDPOINT, or give a local file."
             ) from error
         if isinstance(error, ValueError):
             # Names of configurations and splits: the message of `datasets` lists those there are.
             raise InputError(f"{name}: {_first_line(error)} (see --config and --split)") from error
         raise PrerequisiteError(
-            f"{name}: the Hub's data set cannot be loaded ({type(error).__name__}: {_first_line(error)})."
+            f"{name}: the Hub dataset cannot be loaded ({type(error).__name__}: {_first_line(error)})."
         ) from error
 
 

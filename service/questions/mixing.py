@@ -69,14 +69,14 @@ def chunks_for(times: float, base: int, chunk: int) -> int:
         InputError: `times` is below 1, or not a whole number of chunks within half a percent of the base.
     """
     if not 1 <= times < 1e6:
-        raise InputError(f"--times {times:g}: give a number from 1 (the base alone), such as 1.5.")
+        raise InputError(f"--times {times:g}: give a number of at least 1 (the base alone), such as 1.5.")
     chunks = round((times - 1) * base / chunk)
     if abs(base + chunks * chunk - times * base) > 0.005 * base:
         steps = [1 + count * chunk / base for count in (max(0, chunks - 1), chunks, chunks + 1)]
         near = ", ".join(f"{step:.3g}" for step in dict.fromkeys(steps))
         raise InputError(
-            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} give no such size, but {near}; "
-            "choose one of these, or another --chunk."
+            f"--times {times:g}: {base:,} questions and chunks of {chunk:,} cannot give this size, but "
+            f"{near}. Choose one of these, or another --chunk."
         )
     return chunks
 
@@ -154,7 +154,7 @@ def mix_sets(
         base_set, extra_set = get_set(session, base), get_set(session, extra)
         base_members, extra_members = load_members(session, base), load_members(session, extra)
     if base == extra:
-        raise InputError(f'the base and the extra set are both "{base}"; a set cannot be mixed with itself.')
+        raise InputError(f'the base and the extra set are both "{base}". A set cannot be mixed with itself.')
     own = [member.question for member in base_members if member.held is None]
     offered = [member.question for member in extra_members if member.held is None]
     if not own:
@@ -172,8 +172,8 @@ def mix_sets(
     if len(chosen) < wanted:
         raise InputError(
             f'"{extra}" has only {len(chosen):,} questions that do not overlap with "{base}" or each other '
-            f"({len(offered):,} usable, {overlaps.same_text:,} the same, {overlaps.near:,} nearly the same); "
-            f"{chunks} chunks of {chunk:,} need {wanted:,}. Import more, or ask for fewer."
+            f"({len(offered):,} usable, {overlaps.same_text:,} identical, {overlaps.near:,} "
+            f"near-duplicates). {chunks} chunks of {chunk:,} need {wanted:,}. Import more, or request fewer."
         )
     members = [Member(position, question) for position, question in enumerate([*own, *chosen])]
     spec: dict[str, Any] = {
@@ -199,12 +199,12 @@ def _same_or_none(session: Session, name: str, spec: dict[str, Any]) -> StoredSe
     if stored is None or stored.spec == spec:
         return stored
     if stored.content_hash == spec["content_hash"]:
-        how = "the same questions, but was made in another way"
+        how = "the same questions, but was created with other settings"
     else:
         how = "other questions"
     raise InputError(
-        f'the question set "{name}" ({stored.created_at}) has {how}. A set never changes: give this mix '
-        "another name."
+        f'the question set "{name}" ({stored.created_at}) has {how}. A set never changes, so choose another '
+        "name for this mix."
     )
 
 

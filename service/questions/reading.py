@@ -93,7 +93,7 @@ def read_source(
         if head:
             columns = resolve(columns, tuple(present), opened.name, kind)
     if not head:
-        raise InputError(f"{opened.name}: there are no rows in it.")
+        raise InputError(f"{opened.name}: contains no rows.")
     bad: list[BadRow] = []
     members: list[Member] = []
     rows_by_id: dict[str, int] = {}
@@ -139,7 +139,7 @@ def read_source(
             else f'"{columns.answer}" has no answer in any row'
         )
         raise InputError(
-            f"{opened.name}: {lacking}; name the column of the answers with --answer-column, of: "
+            f"{opened.name}: {lacking}. Name the column of the answers with --answer-column; available: "
             f"{', '.join(sorted(present))}."
         )
     return ReadRows(
@@ -173,8 +173,8 @@ def open_source(source: str, configs: Sequence[str], split: str | None, revision
     if not path.exists() and hub.is_id(source):
         return hub.open_dataset(source, configs=configs, split=split, revision=revision)
     if configs or split or revision:
-        raise InputError(f"{source}: --config, --split and --revision are for data sets of the Hub only.")
-    return open_file(path, " or a Hub data set id like org/name")
+        raise InputError(f"{source}: --config, --split and --revision apply to Hub datasets only.")
+    return open_file(path, " or a Hub dataset id like org/name")
 
 
 def _refuse(bad: Sequence[BadRow], source: str) -> None:
@@ -184,8 +184,8 @@ def _refuse(bad: Sequence[BadRow], source: str) -> None:
     more = f"\n  and {len(bad) - BAD_ROWS_SHOWN} more" if len(bad) > BAD_ROWS_SHOWN else ""
     least = "at least " if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
     raise InputError(
-        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, nothing was imported:\n"
-        f"{first}{more}\nMend them, or pass --skip-bad-rows to leave them out."
+        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, so nothing was imported:\n"
+        f"{first}{more}\nFix them, or pass --skip-bad-rows to leave them out."
     )
 
 

@@ -110,8 +110,8 @@ def check_set_name(name: str) -> None:
     """
     if not _NAME.fullmatch(name):
         raise InputError(
-            f'"{name}" cannot name a question set: give one of letters, digits, "-", "_" and ".", '
-            "which begins with a letter or digit."
+            f'"{name}" is not a valid name of a question set. Use letters, digits, "-", "_" and ".", and '
+            "start with a letter or digit."
         )
 
 
@@ -127,7 +127,7 @@ def store_set(session: Session, name: str, members: Sequence[Member], spec: dict
         InputError: there is already a set of that name.
     """
     if find_set(session, name) is not None:
-        raise InputError(f'there is already a question set "{name}"; give another name with --name.')
+        raise InputError(f'the question set "{name}" already exists. Choose another name with --name.')
     counts = store_questions(session, (member.question for member in members))
     row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
     session.add(row)
@@ -164,7 +164,7 @@ def get_set(session: Session, name: str) -> StoredSet:
     if question_set is not None:
         return question_set
     names = session.scalars(select(QuestionSetRow.name).order_by(QuestionSetRow.name)).all()
-    there = f"there are: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
+    there = f"available: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
     raise NotFoundError(f'no question set "{name}"; {there}.')
 
 
@@ -183,7 +183,7 @@ def check_removable(session: Session, name: str) -> StoredSet:
         if name in {other.spec[part]["set"] for part in ("base", "extra") if part in other.spec}
     ]
     obstacles = [
-        *([f"runs are over it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
+        *([f"runs use it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
         *([f"sets were mixed from it: {', '.join(mixes)}"] if mixes else []),
     ]
     if obstacles:

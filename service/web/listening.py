@@ -66,19 +66,19 @@ def bind(address: Address) -> socket.socket:
         raise _explained(error, address) from error
     except OverflowError as error:
         listening.close()
-        raise InputError(f"--port {address.port}: take one from 0 to {MAX_PORT}.") from error
+        raise InputError(f"--port {address.port}: give a port from 0 to {MAX_PORT}.") from error
     return listening
 
 
 def _explained(error: OSError, address: Address) -> InputError:
     if error.errno == errno.EADDRINUSE:
         return InputError(
-            f"port {address.port} is taken, perhaps by a server that runs already ({address.url}); "
-            "take another one with --port, or --port 0 for any that is free."
+            f"port {address.port} is in use, perhaps by a running server ({address.url}). Choose another "
+            "one with --port, or --port 0 for any free port."
         )
     if error.errno == errno.EACCES:
         return InputError(
-            f"port {address.port} may not be used by this user; take one from 1024 with --port."
+            f"port {address.port} is not allowed for this user. Choose one from 1024 with --port."
         )
     return InputError(f"--host {address.host}: cannot listen there ({error.strerror or error}).")
 

@@ -19,7 +19,7 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
     folder = home / "tagrpo-demo-quick"
     html, markdown = ((folder / "report" / name).read_text() for name in ("report.html", "report.md"))
     for text in (html, markdown):
-        assert "one seed a recipe proves nothing" in text
+        assert "one seed per recipe proves nothing" in text
         assert "ta_grpo-s1" in text
         assert "ta_rescue-s1" in text
     pictures = list((folder / "report" / "pictures").glob("*.svg"))
@@ -35,4 +35,4 @@ def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> Non
 
     again = run_installed(installed, home, "demo", "--quick")
     assert again.returncode == 0
-    assert "steps of the demo in tagrpo-demo-quick are done; nothing was changed" in again.stdout
+    assert "steps of the demo in tagrpo-demo-quick are finished; nothing was changed" in again.stdout

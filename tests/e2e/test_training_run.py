@@ -227,7 +227,7 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         by_place[each["step"], each["question_id"], each["session"]].response: each["id"] for each in headers
     }
     for text, expected in (
-        (NESTED, "[998,009 characters more; --full shows them]"),
+        (NESTED, "[998,009 more characters; --full shows them]"),
         (decoded(BYTES), "␛[2J"),
     ):
         shown = run_beside(place, "rollouts", "show", str(whole[text]))
@@ -253,7 +253,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
 def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
     assert not [one for one in killed.outlived if alive(one)]
-    assert "processes were left of a start that was killed; they were ended" in killed.errors[1]
+    assert "processes of an earlier, killed start were ended" in killed.errors[1]
 
 
 def test_each_start_of_a_killed_run_is_kept(killed: Killed) -> None:
@@ -301,7 +301,7 @@ def test_an_engine_that_never_takes_the_weights_ends_the_run_with_the_reason(pla
     out, errors = process.communicate(timeout=LIMIT_S)
     ended = json.loads(out)
     assert (process.returncode, ended["finished"], ended["stopped_by"]) == (1, False, None), errors
-    reason = "TimeoutError: step 0: the rollout engine did not take the new weights within 1 s"
+    reason = "TimeoutError: step 0: the rollout engine did not accept the new weights within 1 s"
     assert any(line.startswith(reason) for line in ended["errors"]), ended["errors"]
     assert ERROR in (folder / "logs" / "1.log").read_text()
     assert find_processes(mark, ray_folder) == []

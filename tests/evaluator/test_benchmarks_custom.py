@@ -94,7 +94,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         'file = "r.jsonl"\nkind = "tolerance"\ntolerance = 0.5\ncontent_hash = "{}"\n'
         '[columns]\nquestion = "q"\nanswer = "no"'
     )
-    with pytest.raises(ChangedBenchmarkError, match="known by the content hash 123, this source has"):
+    with pytest.raises(ChangedBenchmarkError, match="mine has the content hash 123, but this source has"):
         load_benchmark(toml(tmp_path, text.format("123")))
     changed = load_benchmark(toml(tmp_path, text.format("123")), allow_changed=True)
     assert changed.problems[0].tolerance == "0.5"
@@ -105,35 +105,35 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
     ("text", "message"),
     [
         ("", "is empty"),
-        ('file = "rows.jsonl"\nqestion = "q"', r'mine\.toml:2: unknown key "qestion"; known are name,'),
+        ('file = "rows.jsonl"\nqestion = "q"', r'unknown key "qestion"\. Known keys: name'),
         (
             'file = "rows.jsonl"\n[columns]\nask = "q"',
-            r'mine\.toml:3: unknown key "ask"; known are question,',
+            r'unknown key "ask"\. Known keys: question',
         ),
         ("file = \n", r"not valid TOML \(.*line 1"),
         ('name = "a"', "give either file"),
         ('file = "a.jsonl"\nhub = "org/a"', "give either file"),
-        ('file = "rows.jsonl"\nsplit = "test"', r"mine\.toml:2: split is for data sets of the Hub"),
-        ('hub = "no id"', r'mine\.toml:1: "no id" is no id of a Hub data set'),
+        ('file = "rows.jsonl"\nsplit = "test"', "split applies to Hub"),
+        ('hub = "no id"', '"no id" is not a Hub dataset id'),
         (
             'name = "gsm8k"\nfile = "rows.jsonl"',
             r'mine\.toml:1: the name "gsm8k" is that of a known benchmark',
         ),
-        ('name = "süß"\nfile = "rows.jsonl"', r'mine\.toml:1: "süß" cannot name a benchmark'),
-        ('name = "a b"\nfile = "rows.jsonl"', r'mine\.toml:1: "a b" cannot name a benchmark'),
+        ('name = "süß"\nfile = "rows.jsonl"', r'"süß" is not a valid benchmark name\. Use letters \(a to'),
+        ('name = "a b"\nfile = "rows.jsonl"', r'"a b" is not a valid benchmark name\. Use letters \(a to'),
         (
             'file = "rows.jsonl"\nkind = "words"',
-            r'mine\.toml:2: "words" is no kind .* latex, integer, choice',
+            r'"words" is not a kind of answer\. Kinds: latex, integer, choice',
         ),
         ('file = "rows.jsonl"\ntolerance = "1%"', 'a tolerance needs kind = "tolerance"'),
         ('file = "rows.jsonl"\nkind = "tolerance"\ntolerance = "lots"', r"mine\.toml:3: tolerance 'lots'"),
-        ('file = "rows.jsonl"\nrows = "5"', r"mine\.toml:2: rows is '5'; a whole number"),
+        ('file = "rows.jsonl"\nrows = "5"', "rows is '5', but a whole number"),
         ('file = "rows.jsonl"\nrows = 0', "rows is 0"),
-        ('file = "rows.jsonl"\ngated = "no"', "gated is 'no'; true or false"),
-        ('file = ""', "file is ''; a text in quotes"),
+        ('file = "rows.jsonl"\ngated = "no"', "gated is 'no', but true or false"),
+        ('file = ""', "file is '', but a text in quotes"),
         ('file = "rows.jsonl"\ncolumns = "q"', "columns must be a table"),
-        ('file = "rows.jsonl"\n[columns]\nquestion = 3', "question is 3; the name of a column"),
-        ('file = "rows.jsonl"\n[columns]\noptions = "a"', "options is 'a'; a list of names"),
+        ('file = "rows.jsonl"\n[columns]\nquestion = 3', "question is 3, but the name of a column"),
+        ('file = "rows.jsonl"\n[columns]\noptions = "a"', "options is 'a', but a list of names"),
         ('file = "rows.jsonl"\nkind = "choice"\n[columns]\noptions = ["a", "b"]', "options need a question"),
         (
             'file = "rows.jsonl"\n[columns]\nquestion = "q"\noptions = ["a", "b"]',
@@ -141,11 +141,11 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         ),
         (
             'file = "rows.jsonl"\n[columns]\nquestion = "text"',
-            r"rows\.jsonl: no column 'text'; there are: answer",
+            r"rows\.jsonl: no column 'text'; available: answer",
         ),
-        ('file = "rows.jsonl"\n[columns]\ntolerance = "t"', r'rows\.jsonl: no column "t"; there are'),
+        ('file = "rows.jsonl"\n[columns]\ntolerance = "t"', r'rows\.jsonl: no column "t"; available: answer'),
         ('file = "none.jsonl"', "no such file"),
-        ('file = "rows.jsonl"\nrows = 7', "mine has 7 problems, this source 6"),
+        ('file = "rows.jsonl"\nrows = 7', "mine has 7 problems, but this source has 6"),
     ],
 )
 def test_what_is_wrong_with_a_definition_is_named(
@@ -160,7 +160,7 @@ def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_sil
     told = {"body": "How many are there?", "question": "How many are there?", "answer": "7"}
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(told) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
-    with pytest.raises(InputError, match=r"rows\.jsonl:2: \"body\" holds .*\[\"body\", \"question\"\]"):
+    with pytest.raises(InputError, match=r'rows\.jsonl:2: "body" contains text that'):
         load_benchmark(str(rows))
     both = 'file = "rows.jsonl"\n[columns]\nquestion = ["body", "question"]'
     text = load_benchmark(toml(tmp_path, both)).problems[1].text
@@ -169,7 +169,7 @@ def test_a_question_in_several_columns_is_named_in_order_and_never_halved_in_sil
     assert load_benchmark(toml(tmp_path, alone)).problems[1].text == "How many are there?"
     with pytest.raises(InputError, match="no column 'passage'"):
         load_benchmark(toml(tmp_path, both.replace("body", "passage")))
-    with pytest.raises(InputError, match=r"question is \[\]; the name of a column is needed, or a list"):
+    with pytest.raises(InputError, match=r"question is \[\], but the name of a column is needed, or a list"):
         load_benchmark(toml(tmp_path, 'file = "rows.jsonl"\n[columns]\nquestion = []'))
 
 
@@ -187,16 +187,16 @@ def test_a_definition_that_is_not_utf8_names_the_line(tmp_path: Path) -> None:
     [
         (
             {"question": "1?", "answer": "1", "kind": "number"},
-            r'"number" is no kind of answer \(latex, integer',
+            r'"number" is not a kind of answer \(latex, integer',
         ),
-        ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is none"),
+        ({"question": "1?", "answer": "1", "tolerance": "wide"}, "tolerance 'wide' is not"),
         (
             {"question": "1?", "answer": "1", "kind": "latex", "tolerance": "1%"},
             "has a tolerance, but the kind",
         ),
-        ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is no text'),
+        ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
         ({"question": "", "answer": "1"}, '"question" is empty'),
-        ({"question": 7, "answer": "1"}, '"question" is the number 7, not text$'),
+        ({"question": 7, "answer": "1"}, '"question" is the number 7, not text'),
     ],
 )
 def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
@@ -213,5 +213,5 @@ def test_a_file_named_like_a_known_benchmark_is_not_taken_for_it(tmp_path: Path,
 
 
 def test_a_benchmark_with_rows_of_its_own_takes_no_others(rows: Path) -> None:
-    with pytest.raises(InputError, match="names its own rows"):
+    with pytest.raises(InputError, match="defines its own rows"):
         load_benchmark(str(rows), source=rows)

@@ -44,7 +44,7 @@ def test_one_part_is_refused_and_among_several_it_is_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [(Settings(n=-1), "give 0 or more"), (Settings(shift_sd=0.7), "--assume-shift-sd needs --n N")],
+    [(Settings(n=-1), "Give 0 or more"), (Settings(shift_sd=0.7), "--assume-shift-sd needs --n N")],
 )
 def test_settings_that_cannot_be_are_refused(settings: Settings, message: str) -> None:
     with pytest.raises(InputError, match=message):

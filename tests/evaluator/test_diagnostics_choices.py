@@ -34,7 +34,7 @@ def test_the_chance_of_equal_rewards_is_the_beta_binomials(right: int, drawn: in
 
 
 def test_more_than_drawn_cannot_be_right() -> None:
-    with pytest.raises(ValueError, match="9 right of 8"):
+    with pytest.raises(ValueError, match="9 correct of 8"):
         unmixed_chance(9, 8, 8)
 
 

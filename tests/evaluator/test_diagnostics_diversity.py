@@ -141,7 +141,7 @@ def test_tf_idf_sees_words_and_formulas() -> None:
 def test_tf_idf_is_the_stated_fallback() -> None:
     embedder = make_embedder(None, lambda: ["one", "two"])
     assert embedder.name.startswith("TF-IDF")
-    assert "no --embedding was named" in (embedder.remark or "")
+    assert "without --embedding" in (embedder.remark or "")
 
 
 def test_a_sentence_model_of_a_folder(tmp_path: Path) -> None:

@@ -176,9 +176,9 @@ def test_no_groups_are_an_error() -> None:
 
 
 def test_a_variant_stands_in_a_group_once() -> None:
-    with pytest.raises(ValueError, match="each variant stands there once"):
+    with pytest.raises(ValueError, match="each variant must occur once"):
         QuestionGroup("a", (PromptSample(1, 1, 0), PromptSample(1, 0, 1)))
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="not be negative"):
         PromptSample(0, -1, 0)
     with pytest.raises(ValueError, match="one shape"):
         GroupCounts(np.zeros(1, int), np.zeros((1, 2), int), np.zeros((1, 1), int), np.zeros((1, 2), int))

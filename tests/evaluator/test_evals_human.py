@@ -163,8 +163,8 @@ def test_reports_say_how_many_grades_are_human_and_show_both(database: Database,
             built = build_report(load_methods(session, ["base"], grades=grades), ks=[1])  # type: ignore[arg-type]
         notes[grades] = [note for note in report_document(built).notes if "human grade" in note]
         rows[grades] = records(built)[0]
-    counts = "(base, test: 2, 1 of them unlike the grader's)"
-    counted = f"2 human grades counted in place of the grader's {counts}; --grades grader leaves them out."
+    counts = "(base, test: 2, 1 of them different from the grader's)"
+    counted = f"2 human grades counted instead of the grader's {counts}; --grades grader leaves them out."
     assert notes["human"] == [counted]
     assert notes["grader"] == [f"2 human grades not counted {counts}; --grades human counts them."]
     assert [rows[grades]["value"] for grades in ("human", "grader")] == pytest.approx([4 / 12, 3 / 12])

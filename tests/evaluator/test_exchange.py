@@ -209,7 +209,7 @@ def test_questions_are_found_in_a_benchmark(
     else:
         assert read.numbers == sorted({0, place})
         assert not read.unmatched
-    with pytest.raises(InputError, match="none of its 1 responses is to a problem"):
+    with pytest.raises(InputError, match="none of its 1 responses belongs to a problem"):
         survey(
             open_responses([write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})]).read(),
             InBenchmark("b", BENCHMARK, by),
@@ -240,7 +240,7 @@ def test_a_question_with_two_golds_is_unclear_and_not_absent(by: By, tmp_path: P
     )
     assert (read.unclear, read.unmatched, read.left_out) == ({"1 + 1?": 1}, {"1 + 3?": 1}, 2)
     alone = open_responses([write_rows(tmp_path / "alone.jsonl", rows[0])])
-    with pytest.raises(InputError, match="stands several times in the benchmark, with another answer"):
+    with pytest.raises(InputError, match="occurs several times in the benchmark, with another answer"):
         survey(alone.read(), InBenchmark("b", held, by))
 
 
@@ -258,41 +258,45 @@ def test_dots_lead_into_a_list_of_objects(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "columns", "message"),
     [
-        ('{"a": 1}', {}, r"no column looks like the response; name it with --column response=NAME, of: a"),
+        (
+            '{"a": 1}',
+            {},
+            r"no column looks like the response\. Name it with --column response=NAME; available: a",
+        ),
         ('{"text": "x"}', {}, r"no column looks like the question or its id"),
         (
             '{"text": "x", "q": 1}',
             {"question": "z"},
-            r'no column "z" \(--column question=\.\.\.\); there are: q',
+            r'no column "z" \(--column question=\.\.\.\)\. Available: q',
         ),
-        ('{"text": "x", "q": 1}', {"wish": "q"}, r"--column wish=q: no such part; there are: response, "),
-        ('{"text": "x", "id": 1}', {}, r"r.jsonl:1: it has no question; name the benchmark"),
-        ('{"text": "x", "problem": "q"}', {}, r"r.jsonl:1: it has no answer to grade by"),
+        ('{"text": "x", "q": 1}', {"wish": "q"}, r"--column wish=q: unknown part\. Available: response"),
+        ('{"text": "x", "id": 1}', {}, r"r\.jsonl:1: it has no question\. Name the benchmark"),
+        ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Name the column"),
         (
             '{"text": "x", "problem": "q", "answer": "1"}\n{"problem": "q"}',
             {},
             r'r.jsonl:2: it has no "text"',
         ),
-        ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r.jsonl:1: "text" is no text'),
+        ('{"text": [{}], "problem": "q", "answer": "1"}', {}, r'r\.jsonl:1: "text" is not text'),
         (
             '{"text": [{"draw": 1, "said": "2"}], "problem": "q", "answer": "1"}',
             {},
-            r'"text" is no text, but holds draw, said: name one of them, as --column response=text.draw',
+            r'"text" contains draw, said instead of text\. .* as in --column response=text\.draw',
         ),
         (
             '{"text": "", "problem": "q", "answer": "1", "tokens": -1}',
             {},
-            r'1: "tokens" is -1, which cannot be',
+            r'1 of 1 rows cannot be used:\n  r\.jsonl:1: "tokens" is -1, which is not',
         ),
         (
             '{"text": "", "problem": "q", "answer": "1", "kind": "x"}',
             {},
-            r"1: \"kind\" is 'x'; there are latex",
+            r"1 of 1 rows cannot be used:\n  r\.jsonl:1: .kind. is 'x'\. Kinds: latex",
         ),
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
         ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row has a response"),
         ("", {}, r"the file is empty"),
-        ("\n \n", {}, r"r.jsonl: there are no rows in it"),
+        ("\n \n", {}, r"r\.jsonl: contains no rows"),
         ('{"text"\n1', {}, r"r.jsonl: 2 of 2 rows cannot be used:\n  r.jsonl:1: not valid JSON"),
         ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
         ("[{}]", {}, r"1 of 1 rows cannot be used:\n  r.jsonl: row 0: it has no columns"),

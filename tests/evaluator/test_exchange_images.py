@@ -90,10 +90,10 @@ def test_images_are_left_out_where_that_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("cell", "message"),
     [
-        ("gone.png", r'r.jsonl:1: the cell of its images names "gone.png", and there is no such file'),
-        ("https://example.org/a.png", r"or pass --column images= to import the texts alone; a benchmark"),
-        (7, r"is a number, no image; name another column with --column images=NAME"),
-        ([data_address(RED)] * 2, r"there are 2 images for a text with 1 <image>"),
+        ("gone.png", r'r\.jsonl:1: the cell of its images names "gone\.png", but there is no such file'),
+        ("https://example.org/a.png", "or pass --column images= to import only the texts; a benchmark"),
+        (7, r"is a number, not an image\. Name another column with --column images=NAME"),
+        ([data_address(RED)] * 2, r"r\.jsonl:1: there are 2 images for a text with 1 <image>"),
     ],
 )
 def test_an_image_that_cannot_be_used_says_where_and_the_way_out(

@@ -105,5 +105,5 @@ def test_a_place_that_cannot_be_logged_to_is_refused(tmp_path: Path, rows: list[
     for text in ("wandb", "wandb:", "comet:x", f"tensorboard:{tmp_path / 'file'}"):
         with pytest.raises(InputError, match="--log-to"):
             Tracker.parse(text)
-    with pytest.raises(PrerequisiteError, match="tensorboard did not take the report"):
+    with pytest.raises(PrerequisiteError, match="tensorboard rejected the report"):
         log_report(Tracker("tensorboard", str(tmp_path / "file" / "below")), rows, TEXT)

@@ -165,16 +165,16 @@ def test_the_clients_of_the_page_work_as_they_stand_there(client: httpx.Client) 
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
-        (b"", 422, "the body is no JSON"),
+        (b"", 422, "the body is not JSON"),
         (b'{"cases": []}', 422, "cases: List should have at least 1 item"),
         (b'{"cases": [{"response": "a"}]}', 422, "cases.0.gold: Field required"),
         (b'{"cases": [{"response": "a", "gold": "1", "kind": "k"}]}', 422, "cases.0.kind"),
         (b'{"cases": [{"response": "1", "gold": "1", "kind": "tolerance", "tolerance": "x"}]}', 422,
-         "cases.0: tolerance 'x' is none"),
+         "cases.0: tolerance 'x' is not"),
         (b'{"cases": [{"response": "a", "gold": "1", "golds": "1"}]}', 422, "cases.0.golds: Extra inputs"),
         (b"[" * 10_000, 422, "nested too deeply"),
         (b" " * 17_000_000, 413, "more than 16,000,000 bytes"),
-        (json.dumps(batch(*[("a", "1")] * 301)).encode(), 413, "301 cases are more than the queue holds"),
+        (json.dumps(batch(*[("a", "1")] * 301)).encode(), 413, "301 cases exceed the size of the queue"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_graded_is_refused_in_one_line(
@@ -300,7 +300,7 @@ def test_a_taken_port_and_bad_settings_are_one_line(tmp_path: Path) -> None:
         process, line = start("--port", port)
         _, error = process.communicate(timeout=60)
     assert (process.returncode, line) == (2, "")
-    assert f"port {port} is taken" in error
+    assert f"port {port} is in use" in error
     assert "Traceback" not in error
 
 

@@ -133,7 +133,7 @@ def test_bad_tolerances_are_refused(tolerance: str) -> None:
 
 
 def test_as_many_tolerances_as_numbers() -> None:
-    with pytest.raises(InputError, match="names 2 numbers, the gold has 1"):
+    with pytest.raises(InputError, match="has 2 numbers, but the gold answer has 1"):
         grade(r"\boxed{5}", "6", "tolerance", tolerance="1,2")
 
 

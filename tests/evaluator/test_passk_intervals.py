@@ -18,7 +18,7 @@ from evaluator.passk import (
     pass_at_k,
     same_problems_interval,
 )
-from evaluator.passk.intervals import around, estimate_variances, fit_rates
+from evaluator.passk.intervals import estimate_variances, fit_rates, interval_around
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -77,7 +77,7 @@ def test_a_confidence_that_is_none(confidence: float) -> None:
     with pytest.raises(ValueError, match="confidence"):
         new_problems_interval([0.5, 0.1], confidence=confidence)
     with pytest.raises(ValueError, match="confidence"):
-        around(0.5, 0.1, rerun=False, confidence=confidence)
+        interval_around(0.5, 0.1, rerun=False, confidence=confidence)
 
 
 @pytest.mark.parametrize(("n", "a", "b"), [(32, 3.2, 30.1), (32, 0.05, 33.0), (8, 1.0, 1.0)])
@@ -119,7 +119,7 @@ def test_same_problems_cases_at_the_end() -> None:
 
 
 def test_a_rerun_is_wider_by_the_root_of_two() -> None:
-    once, rerun = (around(0.5, 0.1, rerun=flag, confidence=0.95) for flag in (False, True))
+    once, rerun = (interval_around(0.5, 0.1, rerun=flag, confidence=0.95) for flag in (False, True))
     assert rerun[1] - 0.5 == pytest.approx(sqrt(2) * (once[1] - 0.5), rel=1e-9)
 
 

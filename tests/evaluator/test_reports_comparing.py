@@ -84,13 +84,13 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
         compared(db, "a", "b", ks=[1])
     found = compared(db, "a", "b", ks=[1], common_only=True)
     assert [change.problem_id for change in found.parts[0].changes] == [problems[1].id]
-    assert any("1 problems of A and 1 of B only" in note for note in comparison_document(found).notes)
+    assert any("1 problems of A only and 1 of B only" in note for note in comparison_document(found).notes)
 
 
 def test_methods_without_a_common_benchmark_cannot_be_compared(db: Database) -> None:
     runs(db, "a", one=LOW)
     runs(db, "b", two=LOW)
-    with pytest.raises(InputError, match="no benchmark in common: one there, two here"):
+    with pytest.raises(InputError, match="no benchmark in common: a has one, b has two"):
         compared(db, "a", "b")
 
 
@@ -98,7 +98,7 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
-    assert "Only a has two; nothing to compare there." in notes
+    assert "Only a has two, so there is no comparison." in notes
     assert "one: sampled with different settings: sampling.temperature (0.6 in A (a), 1.0 in B (b))." in notes
 
 
@@ -106,7 +106,7 @@ def test_a_run_on_both_sides_is_said(db: Database) -> None:
     runs(db, "a", one=LOW)
     found = compared(db, "A=a", "B=a", ks=[1])
     (note,) = (note for note in comparison_document(found).notes if "on both sides" in note)
-    assert note.startswith("(!) one: a.one is on both sides;")
+    assert note.startswith("(!) one: a.one is on both sides,")
     runs(db, "b", one=LOW)
     assert not any("on both sides" in note for note in comparison_document(compared(db, "a", "b")).notes)
 
@@ -115,8 +115,8 @@ def test_an_unfinished_run_and_missing_samples_are_noted(db: Database) -> None:
     add_eval_run(db, "a", [(8, 2, 0), (5, 2, 0)], finished=False)
     add_eval_run(db, "b", [(8, 2, 0), (8, 2, 3)])
     notes = comparison_document(compared(db, "a", "b", ks=[1])).notes
-    assert "Run a is not finished; the samples drawn so far count (5 to 8 a problem)." in notes
-    assert any("brackets give the lowest and the highest difference" in note for note in notes)
+    assert "Run a is not finished; the samples drawn so far count (5 to 8 per problem)." in notes
+    assert any("brackets contain the lowest and the highest possible difference" in note for note in notes)
     assert not any("Run b" in note for note in notes)
     level = comparison_document(compared(db, "x=b", "y=b", ks=[1])).notes
     assert not any("not finished" in note for note in level)
@@ -176,4 +176,4 @@ def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out() -> None:
         "**x** is ahead at k = 8; **y** is ahead at k = 1; the interval contains 0 at k = 16 and 32"
     )
     level = intervals({1: (-0.05, 0.01), 8: (-0.02, 0.02)})
-    assert ahead(level) == "the intervals tell no difference at any k"
+    assert ahead(level) == "no significant difference at any k"

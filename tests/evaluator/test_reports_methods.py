@@ -97,7 +97,7 @@ def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:
 def test_different_problems_are_never_pooled(db: Database) -> None:
     add_eval_run(db, "a", TWO)
     add_eval_run(db, "b", TWO, problems=make_problems(2, "else"), seed=1)
-    with pytest.raises(InputError, match="hold different problems"):
+    with pytest.raises(InputError, match="contain different problems"):
         load(db, "a+b", pool_anyway=True)
 
 
@@ -119,9 +119,11 @@ def test_references_that_cannot_be_read(db: Database, reference: str, message: s
 def test_two_runs_of_one_benchmark_need_labels(db: Database) -> None:
     add_eval_run(db, "a.one", TWO)
     add_eval_run(db, "a.two", TWO)
-    with pytest.raises(InputError, match=r"a names several runs of test: a.one, a.two; give them labels"):
+    with pytest.raises(
+        InputError, match=r"a selects several runs of test: a.one, a.two. Give each its own label"
+    ):
         load(db, "a")
-    with pytest.raises(InputError, match="X names several runs of test"):
+    with pytest.raises(InputError, match="X selects several runs of test"):
         load(db, "X=a.one", "X=a.two")
     assert len(load(db, "X=a.one", "Y=a.two")) == 2
 

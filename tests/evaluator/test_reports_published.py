@@ -95,7 +95,8 @@ def test_gains_of_ta_grpo_are_those_over_dynamic_sampling() -> None:
     (words,) = [each.text for each in oddities("Qwen3-1.7B")]
     assert words == (
         "the text calls 4.97 (abstract and appendix C), 5.09 (section 5.3) and 8.58 (section 5.3) gains of "
-        "TA-GRPO over GRPO; by the tables that is over GRPO w/ DS, and over GRPO it is 6.05, 6.24 and 9.61."
+        "TA-GRPO over GRPO; according to the tables that is over GRPO w/ DS, and over GRPO "
+        "it is 6.05, 6.24 and 9.61."
     )
 
 
@@ -142,7 +143,7 @@ def test_ranks_that_the_text_of_a_grae_states_and_its_tables_do_not() -> None:
         "section 5.4",
         "appendix D.5",
     ]
-    assert "second best at pass@1; by the tables not so: AIME25 at k = 1 (number 3)." in texts[1]
+    assert "second best at pass@1, but the tables contradict it: AIME25 at k = 1 (number 3)." in texts[1]
     assert "(W-REINFORCE)" in texts[0]
     assert "GRPO-LEAD)" not in texts[0]
 
@@ -164,7 +165,7 @@ def test_figures_of_a_grae_that_do_not_fit() -> None:
     marks = [each.text for model in (QWEN, R1, VL) for each in oddities(model) if "in bold" in each.text]
     assert len(marks) == 3
     assert "MATH at k = 1, 2, 4, 64, 128, 256;" in marks[0]  # two bold figures at k = 1: 78.3 and 78.6
-    assert marks[2].startswith("the text at hand of Table 3")
+    assert marks[2].startswith("the available text of Table 3")
 
 
 def test_figures_of_other_papers_are_said_to_be_those_that_a_grae_printed() -> None:
@@ -190,11 +191,11 @@ def test_averages_and_gains_of_cw_grpo() -> None:
     assert gains == [3.7, 4.7, 6.4, 2.7, 3.3, 5.3]  # printed: 4.3 for the last
     texts = [each.text for each in oddities(LARGE)]
     assert texts[:2] == [
-        "the text calls 4.3 (Table 2) a gain of CW-GRPO over Base Model; by the tables it is 5.3.",
-        "the text calls 2.4 (section 3.2) a gain of CW-GRPO over GRPO; by the tables it is 2.6.",
+        "the text calls 4.3 (Table 2) a gain of CW-GRPO over Base Model; according to the tables it is 5.3.",
+        "the text calls 2.4 (section 3.2) a gain of CW-GRPO over GRPO; according to the tables it is 2.6.",
     ]
-    assert texts[2].endswith("above GRPO on all benchmarks; by the tables not so: Minerva at k = 1.")
-    assert any(each.text.endswith("not so: AIME24 at k = 1.") for each in oddities(SMALL))
+    assert texts[2].endswith("above GRPO on all benchmarks, but the tables contradict it: Minerva at k = 1.")
+    assert any(each.text.endswith("contradict it: AIME24 at k = 1.") for each in oddities(SMALL))
 
 
 def test_counts_of_cw_grpo_show_one_sample_a_problem() -> None:
@@ -216,15 +217,15 @@ def test_counts_of_cw_grpo_show_one_sample_a_problem() -> None:
 @pytest.mark.parametrize(
     ("key", "printed", "words"),
     [
-        (Key("Qwen3-1.7B", "GRPO", "aime24", 32), "36.37", "not the mean of its columns"),
-        (Key(R1, "GRPO", "aime25", 32), "51.6", "at k = 32 is below that at k = 16"),
-        (Key(R1, "GRPO", "aime25", 64), "66.1", "GRPO on AIME25 at k = 128 does not fit"),
+        (Key("Qwen3-1.7B", "GRPO", "aime24", 32), "36.37", "differs from the mean of its columns"),
+        (Key(R1, "GRPO", "aime25", 32), "51.6", "at k = 32 is below the value at k = 16"),
+        (Key(R1, "GRPO", "aime25", 64), "66.1", "GRPO on AIME25 at k = 128 is inconsistent"),
         (Key(QWEN, "GRPO", "math-test", 256), "95.1", "95.1 in Table 2 and 95.0 in Table 5 and Table 6"),
         (Key(LARGE, "GRPO", "amc23", 1), "55.5", "no whole number of problems"),
         (
             Key(LARGE, "GRPO", "math500", 1),
             "83.0",
-            "above GRPO on all benchmarks; by the tables not so: MATH-500",
+            "above GRPO on all benchmarks, but the tables contradict it: MATH-500",
         ),
         (Key(VL, "Dr.GRPO + A-GRAE", "mathverse", 1), "37.2", "MathVerse at k = 1"),
     ],
@@ -267,7 +268,7 @@ def test_models_are_known_by_the_end_of_their_name(name: str, model: str | None)
 
 
 def test_a_model_that_no_paper_has_is_refused() -> None:
-    with pytest.raises(InputError, match=r"no model .Qwen3-8B.; they have Qwen3-1\.7B"):
+    with pytest.raises(InputError, match=r"no model .Qwen3-8B.\. They have Qwen3-1\.7B"):
         published.find_model("Qwen3-8B")
 
 

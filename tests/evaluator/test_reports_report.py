@@ -113,8 +113,8 @@ def test_no_average_over_different_problems(db: Database) -> None:
             text = f"{name} of {method}" if name == "aime24" else name
             add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
     assert (report := build(db, "a", "b")).averages == ()
-    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows stand on different problems")
-    assert said(report, "aime24: the rows stand on different problems (a 2, b 2)")
+    assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows have different problems")
+    assert said(report, "aime24: the rows have different problems (a 2, b 2)")
 
 
 def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> None:
@@ -145,18 +145,18 @@ def test_published_figures_stand_beside_runs_of_their_model(db: Database) -> Non
     assert (table["a"]["AIME24"], table["a"]["AMC"]) == ("50.00", "-")
     assert table["TA-GRPO (paper)"]["AIME24"] == "57.37"
     assert table["TA-GRPO (paper)"]["avg5"] == "66.73(!)"
-    (unlike,) = said(report, "Unlike there")
-    assert "32 samples a problem (everywhere)" in unlike
+    (unlike,) = said(report, "Different from the paper")
+    assert "32 samples per problem (everywhere)" in unlike
     assert "a chat prompt (everywhere)" in unlike
     assert "2 problems, not 30 (everywhere)" in unlike
-    for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "The paper itself says none of this"):
+    for words in ("66.48", "gains of TA-GRPO over GRPO", '"TA-"', "The paper itself states neither"):
         assert said(report, words)
 
 
 def test_settings_of_the_paper_are_not_remarked_on(db: Database) -> None:
     paper_like = [(128, 16, 0)] * 30
     add_eval_run(db, "a.aime24", paper_like, benchmark="aime24", form="raw", model="Qwen/Qwen3-4B")
-    assert said(build(db, "a"), "Unlike there") == []
+    assert said(build(db, "a"), "Different from the paper") == []
 
 
 @pytest.mark.slow
@@ -202,7 +202,7 @@ def test_figures_of_each_k_stand_beside_that_k(db: Database) -> None:
     assert at_1["GRPO (paper)"]["AMC23"] == "60.2(!)"
     assert at_32["GRPO (paper)"]["AMC23"] == "84.8"
     assert said(report, "W-REINFORCE (arXiv:2506.01347) and GRPO-LEAD (arXiv:2504.09696)")
-    (unlike,) = said(report, "Unlike there")
+    (unlike,) = said(report, "Different from the paper")
     assert "samples a problem" not in unlike  # the paper does not say how many it drew
     assert "2 problems, not 30 (a on aime25)" in unlike
     assert said(report, "all 40 of amc23") == []
@@ -227,7 +227,7 @@ def test_a_paper_brings_its_own_average(db: Database) -> None:
         "Olympiad": "47.8(!)",
         "avg": "-",
     }
-    assert said(report, "32 samples a problem")
+    assert said(report, "32 samples per problem")
 
 
 def test_amc23_is_not_the_amc_of_the_paper(db: Database) -> None:
@@ -260,14 +260,14 @@ def test_the_basis_says_what_stands_beside_the_scores(db: Database) -> None:
             "benchmark",
             "run",
             "problems",
-            "samples each",
+            "samples per problem",
             "truncated %",
             "unknown %",
             "tokens",
             "USD",
         ),
         (("a", "test", "a", "2", "8 to 10", "50.0", "0.00", "300", "unknown"),),
-        title="what they stand on",
+        title="sample details",
         words=3,
     )
     assert said(report, "Run a is not finished")
@@ -287,7 +287,7 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
         ("100.0", "0.0", "0.0", "0.0", "0.0"),
     ]
     assert source_rows(report)[0]["marker"] == 13 / 16
-    [note] = said(report, "Of the correct answers many were found in the last sentence")
+    [note] = said(report, "Many correct answers were found in the last sentence")
     assert "a on one (100%)" in note
     assert "mixed" not in note
     first = records(report)[0]
@@ -306,13 +306,13 @@ def test_where_answers_were_found_stands_beside_the_scores(db: Database) -> None
 def test_a_report_of_boxed_answers_says_so(db: Database) -> None:
     run = add_eval_run(db, "a", [(4, 2, 0)])
     regrade(db, run, [(4, 1, 0)], version_taking("boxed"))
-    assert said(build(db, "a", ks=[1]), "Only answers in a box count") == []
+    assert said(build(db, "a", ks=[1]), "Only boxed answers count") == []
     with db.read() as session:
         methods = load_methods(session, ["a"], answers="boxed")
     boxed = build_report(methods, ks=[1])
     assert boxed.lines[0].at(1).value == 0.25
-    assert said(boxed, "Only answers in a box count")
-    assert said(boxed, "this installation grades by") == []
+    assert said(boxed, "Only boxed answers count")
+    assert said(boxed, "this installation has") == []
     assert {row["answers"] for row in records(boxed)} == {"boxed"}
 
 
@@ -321,7 +321,7 @@ def test_other_graders_and_settings_are_said(db: Database) -> None:
         run = add_eval_run(db, name, HALF, grader_version="old 1", temperature=temperature)
         regrade(db, run, HALF, "old 2")
     report = build(db, "a", "b")
-    assert said(report, "Graded by old 2; this installation grades by")
+    assert said(report, "Graded by old 2; this installation has")
     assert said(report, "test: the rows were sampled with different settings: sampling.temperature (0.6 in a")
 
 
@@ -329,8 +329,8 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
     placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
     for name in ("a", "b"):
         add_eval_run(db, name, HALF, problems=placed)
-    assert said(build(db, "a"), "Run a holds 1 neighbor; only the original questions")
-    assert said(build(db, "a", "b"), "Runs a, b hold 1 neighbor each; only the original questions count")
+    assert said(build(db, "a"), "Run a contains 1 neighbor; only the original questions")
+    assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each; only the original questions count")
 
 
 def test_contamination_is_said(db: Database) -> None:
@@ -350,7 +350,7 @@ def test_contamination_is_said(db: Database) -> None:
     with db.read() as session:
         notes = contamination_notes(session, load_methods(session, ["a"]))
     assert len(notes) == 1
-    assert "test: 1 of its 2 problems also stand in the set math (0 more resemble one)" in notes[0]
+    assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]
 
 
 def test_rows_are_tidy_and_whole(db: Database) -> None:

@@ -109,7 +109,7 @@ def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
     with db.read() as session, pytest.raises(NotFoundError, match="none yet; draw one"):
         get_audit(session, 1)
     audit, _ = open_audit(db, run, size=10, seed=0)
-    with db.read() as session, pytest.raises(NotFoundError, match=rf"only: {audit.id} \(of run\)"):
+    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
         get_audit(session, audit.id + 1)
 
 

@@ -9,7 +9,7 @@ from runs import Proposed, add_run
 from rephraser.reviews.audit import Audit, audit_groups, open_audit
 from rephraser.reviews.queue import audit_queue, read_item
 from rephraser.reviews.rates import group_rate
-from rephraser.reviews.sampling import Drawn, draw_groups
+from rephraser.reviews.sampling import AuditMember, draw_groups
 from rephraser.reviews.sheet import read_sheet, write_sheet
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 from service.database import Database
@@ -108,7 +108,7 @@ def test_the_share_is_over_groups_that_are_reviewed_whole(db: Database, run: Run
 
 def test_the_exact_interval_by_hand() -> None:
     """Two of ten groups: Clopper and Pearson's interval as printed in tables, .0252 to .5561."""
-    members = [Drawn(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(3)]
+    members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(3)]
     questions = {member.candidate_id: member.candidate_id[0] for member in members}
     words: dict[str, DecisionWord] = {"2-1": "rejected", "5-0": "rejected", "5-2": "rejected"}
     reviews = [
@@ -123,7 +123,7 @@ def test_the_exact_interval_by_hand() -> None:
 
 def test_open_groups_bound_the_share() -> None:
     """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
-    members = [Drawn(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
+    members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
     questions = {member.candidate_id: member.candidate_id[0] for member in members}
     made: dict[str, DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
     made |= {"2-1": "rejected", "3-0": "rejected", "4-1": "accepted"}

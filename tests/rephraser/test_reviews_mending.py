@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from scripted import BAD_NUMBER, GOOD, QUESTION, World, make_spec, proposals
 
-from rephraser.reviews.mending import MENDER, Mended, mend_candidate
+from rephraser.reviews.mending import MENDER, EditedCandidate, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.tables import candidate_id
@@ -28,7 +28,7 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> Mended:
+def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> EditedCandidate:
     with world.db.write() as session:
         return mend_candidate(session, of, text, reviewer=by)
 
@@ -78,9 +78,9 @@ def test_what_is_no_mended_text_is_refused_and_nothing_is_stored(world: World) -
     before = statuses(world)
     for text, why in (
         (" ", "is empty"),
-        (BAD_NUMBER, "this very text"),
+        (BAD_NUMBER, "exactly this text"),
         (GOOD[0], f"this text, as {candidate_id(QUESTION.id, GOOD[0])}"),
-        (QUESTION.text, "the question's own"),
+        (QUESTION.text, "the question itself"),
     ):
         with pytest.raises(InputError, match=why):
             mend(world, text)

@@ -4,14 +4,14 @@ import pytest
 
 from rephraser.reviews.agreement import cohens_kappa
 from rephraser.reviews.rates import Rate, error_rates
-from rephraser.reviews.sampling import Drawn, draw
+from rephraser.reviews.sampling import AuditMember, draw
 from rephraser.reviews.store import DecisionWord, Review
 
 WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}
 
 
-def members(status: str, count: int, size: int) -> list[Drawn]:
-    return [Drawn(f"{status}{index}", status, size) for index in range(count)]
+def members(status: str, count: int, size: int) -> list[AuditMember]:
+    return [AuditMember(f"{status}{index}", status, size) for index in range(count)]
 
 
 def decide(status: str, letters: str, reviewer: str = "ada", first_id: int = 0) -> list[Review]:
@@ -134,7 +134,7 @@ def test_kappa(pairs: str, kappa: float | None) -> None:
 
 
 def test_kappa_of_nothing_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no ratings"):
+    with pytest.raises(ValueError, match="without ratings"):
         cohens_kappa([])
 
 

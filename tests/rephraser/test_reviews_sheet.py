@@ -61,7 +61,7 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
 def test_a_sheet_that_is_there_is_not_overwritten(db: Database, audit: Audit, tmp_path: Path) -> None:
     path = tmp_path / "sheet.jsonl"
     path.write_text("mine")
-    with db.read() as session, pytest.raises(InputError, match="exists already"):
+    with db.read() as session, pytest.raises(InputError, match="already exists"):
         write_sheet(session, audit, path)
     assert path.read_text() == "mine"
 
@@ -80,14 +80,14 @@ def test_rows_without_a_decision_are_counted_and_equal_rows_taken_once(
     [
         ("{", "not JSON"),
         ("[1]", "not a JSON object"),
-        ({"candidate": GOOD, "decision": "maybe"}, "'maybe'; write accept or reject"),
+        ({"candidate": GOOD, "decision": "maybe"}, "'maybe'. Write accept or reject"),
         ({"candidate": GOOD, "decision": True}, '"decision" is True, not text'),
-        ({"decision": "accept"}, 'has no "candidate"'),
+        ({"decision": "accept"}, '"candidate"'),
         ({"candidate": "c_zz", "decision": "accept"}, "no candidate has an id"),
         ({"candidate": "c_", "decision": "accept"}, "several candidates"),
         ({"candidate": GOOD, "decision": "reject", "reason": " "}, "needs a reason"),
         ({"candidate": GOOD, "decision": "accept", "audit": "1"}, "not the number of an audit"),
-        ({"candidate": GOOD, "decision": "accept", "audit": 9}, "belongs to audit 9, not to audit 1"),
+        ({"candidate": GOOD, "decision": "accept", "audit": 9}, "belongs to audit 9, not to --audit 1"),
         ({"candidate": BAD, "decision": "reject", "reason": "no"}, "contradicts line 1"),
     ],
 )

@@ -97,7 +97,7 @@ def test_decisions_that_are_none(decision: DecisionWord, reason: str, reviewer: 
 
 
 def test_a_beginning_of_an_id_is_not_enough_to_store(db: Database) -> None:
-    with pytest.raises(NotFoundError, match="only the beginning"):
+    with pytest.raises(NotFoundError, match="only the start"):
         record(db, Decision(GOOD[:10], "accepted", "", "ada"))
 
 
@@ -114,9 +114,9 @@ def test_candidates_are_found_by_id_and_by_a_beginning_that_fits_one(db: Databas
 def test_an_unknown_id_names_those_near_it(db: Database) -> None:
     ids = sorted([GOOD, BAD, UNCLEAR])
     with db.read() as session:
-        with pytest.raises(NotFoundError, match=f"near it: {ids[0]}, {ids[1]}, {ids[2]}"):
+        with pytest.raises(NotFoundError, match=f"similar ids: {ids[0]}, {ids[1]}, {ids[2]}"):
             find_candidate(session, ids[1] + "0")
-        with pytest.raises(NotFoundError, match=f"near it: {ids[1]}, {ids[2]}"):
+        with pytest.raises(NotFoundError, match=f"similar ids: {ids[1]}, {ids[2]}"):
             find_candidate(session, "c_zzz")
         with pytest.raises(NotFoundError):
             find_candidate(session, "c_%")

@@ -211,7 +211,7 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
         assert 0.24 < line["usd"] < 0.4
         done = run_here("resume", "run", "--db", str(db), "--max-usd", "9")
         assert done.code == 0, done.err
-        assert "the cap of run is $9 from now on, and was $0.4" in done.err
+        assert "run: the cap changes from $0.4 to $9" in done.err
 
 
 @pytest.mark.slow
@@ -235,7 +235,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         assert time.monotonic() - began < 100
         direct = run_here(*(word for word in arguments if word != "--batch"))
         assert direct.code == 3, direct.err
-        assert "wait in a batch job" in direct.err
+        assert "waiting in a batch job" in direct.err
         assert run_finished(db) is None
         done = run_here(*arguments)
         assert done.code == 0, done.err

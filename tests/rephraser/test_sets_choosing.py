@@ -31,9 +31,9 @@ def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
     assert header.counts["too_like"] == 1
     assert header.spec["publish"]["min_distance"] == 0.15
     add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
-    with pytest.raises(InputError, match=r"lower --min-distance \(1 were too like\)"):
+    with pytest.raises(InputError, match=r"lower --min-distance \(1 were too similar\)"):
         sets.publish(db, "none", run="near", min_distance=0.15)
-    with pytest.raises(InputError, match="a distance lies between 0 and 1, 15 does not"):
+    with pytest.raises(InputError, match="a distance must be between 0 and 1, but is 15"):
         sets.publish(db, "none", run="near", min_distance=15)
 
 
@@ -105,7 +105,7 @@ def test_verify_finds_neighbors_that_no_run_proposed(db: Database) -> None:
     with db.read() as session:
         problems = sets.verify(session, header.id).problems
     assert len(problems) == 2
-    assert all("was proposed in none of its runs" in one for one in problems)
+    assert all("was not proposed in any of its runs" in one for one in problems)
 
 
 def test_a_version_with_one_run_as_earlier_ones_recorded_it(db: Database) -> None:

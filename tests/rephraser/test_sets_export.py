@@ -236,7 +236,10 @@ def test_other_labels_in_this_database_are_refused(db: Database, header: SetHead
 
     with open_empty(tmp_path / "other.db") as other:
         add_run(other, "run", ASKED[:2], level=None)
-        with pytest.raises(InputError, match=r"level 'Level 3' and subject .*, in this database None"):
+        with pytest.raises(
+            InputError,
+            match=r"level 'Level 3' and subject .*, but None and 'Algebra' in this database",
+        ):
             sets.import_set(other, tmp_path / "a.jsonl", "copy")
 
 
@@ -254,7 +257,11 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
         sets.import_set(db, cut, "copy")
 
     (tmp_path / "folder").mkdir()
-    for foreign, message in (("folder", "no export"), ("absent", "no such file"), ("t.db", r"\.jsonl file")):
+    for foreign, message in (
+        ("folder", r"no tagrpo\.json, so it is not an export"),
+        ("absent", "no such file"),
+        ("t.db", r"\.jsonl file"),
+    ):
         with pytest.raises(InputError, match=message):
             sets.import_set(db, tmp_path / foreign, "copy")
 
@@ -331,7 +338,7 @@ def test_an_export_that_fails_leaves_the_old_one(
 def test_unknown_sets_and_bad_licences(db: Database, header: SetHeader, tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="no version or tag '7'"):
         sets.export_hf(db, "math@7", tmp_path / "out")
-    with pytest.raises(InputError, match="no licence identifier"):
+    with pytest.raises(InputError, match="a license identifier"):
         sets.export_hf(db, "math", tmp_path / "out", license_name="my own\nlicence")
     assert not (tmp_path / "out").exists()
 

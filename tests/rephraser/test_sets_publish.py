@@ -212,7 +212,7 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
         ("math", {"include": ("good",)}, "cannot include good"),
         ("math", {"include": ()}, "cannot include nothing"),
         ("math", {"min_distance": 1.5}, "between 0 and 1"),
-        ("math", {"strategies": ("absent",)}, "no candidate of run 'run' fits"),
+        ("math", {"strategies": ("absent",)}, "no candidate of run 'run' qualifies"),
     ],
 )
 def test_bad_usage_is_refused_and_publishes_nothing(

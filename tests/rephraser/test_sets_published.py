@@ -47,7 +47,7 @@ def test_rows_that_were_changed_and_files_with_a_revision_are_refused(exports: P
     (tmp_path / beside).write_bytes((exports / beside).read_bytes())
     with pytest.raises(InputError, match=r"the rows were changed after the export\. Export again"):
         read_published(str(changed))
-    with pytest.raises(InputError, match="a revision is of a data set on the Hub"):
+    with pytest.raises(InputError, match="a revision applies to Hub"):
         read_published(str(exports / "set"), "v1")
     with pytest.raises(InputError, match="no such file or folder"):
         read_published("nowhere.jsonl")
@@ -63,10 +63,10 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(exports: Path, tm
         )
     assert (newest, tagged) == (ids, ids)
     assert 'the Hub has no revision "v9"' in old["message"]
-    assert "no such data set on the Hub" in other["message"]
+    assert "no such dataset on the Hub" in other["message"]
     assert list(tmp_path.glob(f"hub/datasets--me--apples/snapshots/{COMMIT}/data/*.parquet"))
     assert not list(tmp_path.rglob("README.md"))  # nothing but what is read
     cached, other = in_own_process(SCRIPT, hub.address, tmp_path, [apples, COMMIT], [pears])
     assert cached == ids
     assert other["error"] == "PrerequisiteError"
-    assert other["message"].startswith("me/pears: there is no such file, and the Hub's data set cannot")
+    assert other["message"].startswith("me/pears: there is no such file, and the Hub dataset cannot")

@@ -52,10 +52,10 @@ def test_references(db: Database, published: list[SetHeader]) -> None:
 @pytest.mark.parametrize(
     ("reference", "message"),
     [
-        ("other", "no neighbor set 'other', only: math."),
-        ("math@3", "no version or tag '3', only: math@1, math@2."),
+        ("other", "no neighbor set 'other'. Available: math."),
+        ("math@3", "no version or tag '3'. Available: math@1, math@2."),
         ("math@paper", "no version or tag 'paper'"),
-        ("set_", "several sets have ids that begin with 'set_'"),
+        ("set_", "several sets have ids that start with 'set_'"),
         ("set_zz", "no neighbor set 'set_zz'"),
         ("", "no neighbor set ''"),
     ],
@@ -66,7 +66,7 @@ def test_unknown_references(db: Database, published: list[SetHeader], reference:
 
 
 def test_an_empty_database_says_how_to_publish(db: Database) -> None:
-    with pytest.raises(NotFoundError, match="make one with `tagrpo sets publish"):
+    with pytest.raises(NotFoundError, match="Create one with `tagrpo sets publish"):
         ref_of(db, "math")
 
 
@@ -216,6 +216,6 @@ def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader],
     with past_tagrpo(db) as connection:
         connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
 
-    with pytest.raises(DatabaseError, match="math@2: its members no longer give its hash"):
+    with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
         sets.export_file(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []

@@ -59,7 +59,7 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
         (b" \n\t\n", "own.txt: the instruction is empty"),
         (b"version: 3\n---\n", "own.txt: the instruction is empty"),
         (b"caf\xe9", "own.txt: not UTF-8 at byte 3"),
-        (b"one\ntwo\nth\x00ree", "own.txt:3: holds the control character"),
+        (b"one\ntwo\nth\x00ree", "contains the control character"),
     ],
 )
 def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str) -> None:
@@ -69,7 +69,7 @@ def test_files_that_cannot_be_used(tmp_path: Path, content: bytes, message: str)
 
 def test_neither_a_name_nor_a_file(tmp_path: Path) -> None:
     for reference in ("perspective", str(tmp_path), ""):
-        with pytest.raises(InputError, match="neither a shipped strategy"):
+        with pytest.raises(InputError, match="neither a built-in strategy"):
             load_strategy(reference)
 
 

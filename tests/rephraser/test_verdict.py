@@ -121,7 +121,7 @@ BRANCHES = [
     ("g" * 32, "g" * 15 + "m", "g", "accepted", "the largest new answer was given once"),
     ("g" * 32, "n" * 12, "g", "rejected", "a new answer was given 12 times"),
     ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
-    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, rejecting needs 11"),
+    ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejecting needs 11"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "N" * 12, "g", "rejected", "was given 5 times"),
     (
         "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
@@ -134,7 +134,7 @@ BRANCHES = [
     ("a" * 32, "n" * 11 + "g", "g", "undecided", "1 candidate answers are correct"),
     ("a" * 32, "n" * 11 + "a", "g", "undecided", "1 of 12"),
     ("a" * 32, "n" * 12, "g", "rejected", "None of 12"),
-    ("a" * 32, "n" * 12, None, "undecided", "the new answer given 12 times may be the correct one"),
+    ("a" * 32, "n" * 12, None, "undecided", "the new answer given 12 times may be correct"),
     ("a" * 32, "a" * 12, None, "accepted", "12 of 12"),
 ]
 
@@ -152,7 +152,12 @@ PLAIN_BRANCHES = [
     ("g" * 32, "g" * 10 + "n" * 10, "undecided", "given 10 times: accepting needs more than 10 shared"),
     ("g" * 16 + "a" * 16, "a" * 12, "accepted", "12 of 12"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "n" * 3 + "123456789", "rejected", "was given 5 times"),
-    ("g" * 32, "nn" + "1234567890", "undecided", "most frequent one was given 2 times, rejecting needs 3"),
+    (
+        "g" * 32,
+        "nn" + "1234567890",
+        "undecided",
+        "most frequent one was given 2 times, and rejecting needs 3",
+    ),
 ]
 
 
@@ -179,7 +184,10 @@ def test_nothing_is_decided_before_the_first_look() -> None:
     for answer in "gn":
         early = judge(counts_for("g" * 32, answer * (first - 1)), RULE)
         assert early.verdict is Verdict.UNDECIDED
-        assert f"Only {first - 1} answers to the candidate; the first look is at {first}." == early.reason
+        assert (
+            f"Only {first - 1} answers to the candidate; the first verdict is possible after {first}."
+            == early.reason
+        )
     assert judge(counts_for("g" * 32, "n" * (first - 1) + "?"), RULE).verdict is Verdict.REJECTED
 
 
@@ -223,7 +231,7 @@ def test_a_flagged_candidate_needs_more_agreement(candidate: str, plain: str, fl
     assert judge(counted).verdict == plain
     judgement = judge(counted, RULE, FLAGGED)
     assert judgement.verdict == flagged
-    assert judgement.reason.endswith("Asked for more because of the formulas and numbers.")
+    assert judgement.reason.endswith("The thresholds are stricter because of the formulas and numbers.")
 
 
 def test_a_flagged_candidate_is_looked_at_more_often() -> None:
@@ -250,7 +258,7 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
     assert judge(certain, RULE).verdict == "rejected"
     judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), RULE)  # type: ignore[arg-type]
     assert judgement.verdict == "undecided"
-    assert "1 more could not be compared: they may be shared" in judgement.reason
+    assert "1 more could not be compared and may be shared" in judgement.reason
 
 
 def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:

@@ -20,9 +20,9 @@ def test_a_rule_survives_its_spec_and_json(rule: OverlapRule) -> None:
 def test_a_spec_may_leave_out_what_is_default_and_nothing_else() -> None:
     assert rule_from_spec({"rule": "overlap", "reject_new": 10}) == OverlapRule(reject_new=10)
     for spec, message in (
-        ({"rule": "coin"}, "'coin' is not a rule; give overlap"),
+        ({"rule": "coin"}, r"'coin' is not a rule\. Choose overlap"),
         ({}, "None is not a rule"),
-        ({"rule": "overlap", "prior": 0.5}, "overlap has no prior; it has accept_gold_from"),
+        ({"rule": "overlap", "prior": 0.5}, r"overlap has no prior\. It has accept_gold_from"),
         ({"rule": "overlap", "accept_overlap": "ten"}, "overlap cannot use"),
     ):
         with pytest.raises(InputError, match=message):
@@ -60,7 +60,7 @@ def test_scaled_keeps_the_default_and_shrinks_with_the_samples() -> None:
         ({"looks": (16, 12)}, "increasing"),
         ({"looks": (0, 12)}, "increasing"),
         ({"max_unparsed_share": 1.0}, "max_unparsed_share is 1.0"),
-        ({"flagged_overlap": -1}, "flagged_overlap is -1; give at least 0"),
+        ({"flagged_overlap": -1}, r"flagged_overlap is -1\. Give at least 0"),
         ({"flagged_over_new": -1}, "flagged_over_new is -1"),
         ({"flagged_looks": (20, 20)}, "increasing"),
     ],

@@ -197,7 +197,7 @@ def test_a_question_shows_its_candidates_with_their_evidence(db: Database) -> No
         assert (pending.status, pending.verdict, pending.standing.final) == ("pending", None, False)
         assert pending.evidence == read_evidence({})
         assert [one.status for one in read_cards(session, card.candidate_id)] == ["accepted"]
-        with pytest.raises(NotFoundError, match="no proposal to question"):
+        with pytest.raises(NotFoundError, match="a candidate of question"):
             page_candidates(session, CandidateFilters(question_id=question.id), after=10**6)
 
 

@@ -107,8 +107,8 @@ def test_the_score_in_words(cli: CommandLine) -> None:
     shown = words(cli("sandbox", "score", "checked", "--truth", "t.jsonl").out)
     caught = score(cli)["broken"]["rejected"]["count"]
     assert f"{caught} of 30" in shown
-    assert "of the broken candidates caught" in shown
-    assert "0 of 90 (0.0%, 95% 0.0% to 4.0%) of the good candidates lost" in shown
+    assert "broken candidates rejected: " in shown
+    assert "good candidates rejected: 0 of 90 (0.0%, 95% 0.0% to 4.0%)" in shown
 
 
 def test_nothing_broken_leaves_no_share(cli: CommandLine) -> None:
@@ -117,7 +117,7 @@ def test_nothing_broken_leaves_no_share(cli: CommandLine) -> None:
     assert found["broken"]["rejected"] == {
         "count": 0, "total": 0, "share": None, "low": None, "high": None
     }  # fmt: skip
-    assert "none of 0 of the broken candidates caught" in words(
+    assert "broken candidates rejected: 0 of 0" in words(
         cli("sandbox", "score", "checked", "--truth", "t.jsonl").out
     )
 
@@ -143,7 +143,7 @@ def test_refusals(cli: CommandLine) -> None:
     bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
     assert (bad.code, "bad.jsonl:2: is no row of a truth file" in words(bad.err)) == (2, True)
     same = cli("sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl")
-    assert (same.code, "need two files" in words(same.err)) == (2, True)
+    assert (same.code, "must be two different files" in words(same.err)) == (2, True)
     old = cli("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")
     assert (old.code, "exists" in old.err) == (2, True)
     assert not Path("new.jsonl").exists()

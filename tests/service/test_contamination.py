@@ -124,8 +124,8 @@ def test_a_short_question_is_one_n_gram() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"n": 0}, "n-gram of 0 words"),
-        ({"containment": 0.0}, "--threshold. is 0.0"),
+        ({"n": 0}, "n-gram has 0 words"),
+        ({"containment": 0.0}, r"--threshold is 0\.0"),
         ({"ratio": 30.0}, "ratio is 30.0"),
         ({"common": 0}, "more than 0 texts"),
     ],

@@ -106,7 +106,10 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(
         return made
 
     monkeypatch.setattr(schema, "alembic_config", with_another)
-    with pytest.raises(DatabaseError, match=r"older tagrpo .*`tagrpo db upgrade` brings it up"):
+    with pytest.raises(
+        DatabaseError,
+        match=r"older tagrpo .*`tagrpo db upgrade` upgrades it",
+    ):
         Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
     with Database.upgrade(path) as db, db.read() as session:
@@ -198,7 +201,7 @@ def test_a_newer_schema_and_one_of_before_the_release_are_refused_and_left_alone
 def test_a_foreign_sqlite_file_is_refused(path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE photos (id)")
-    with pytest.raises(DatabaseError, match="not one of tagrpo"):
+    with pytest.raises(DatabaseError, match="does not belong to tagrpo"):
         Database.open(path)
 
 

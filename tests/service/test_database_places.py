@@ -128,7 +128,7 @@ def test_a_journal_that_sqlite_does_not_keep_is_an_error(path: Path, monkeypatch
     monkeypatch.setattr(
         sqlite3, "connect", lambda *given, **named: connect(*given, **named, factory=Stubborn)
     )
-    with pytest.raises(DatabaseError, match="delete in place of wal"):
+    with pytest.raises(DatabaseError, match=r"\(delete instead of wal\)"):
         Database.open(path)
 
 
@@ -136,11 +136,11 @@ def test_a_journal_that_sqlite_does_not_keep_is_an_error(path: Path, monkeypatch
     ("words", "way_out"),
     [
         ("locking protocol", "locks do not work .*local disk"),
-        ("disk I/O error", "quota, or see in `dmesg`"),
+        ("disk I/O error", "quota, or check in `dmesg`"),
         ("database or disk is full", "Free space on its disk"),
         ("attempt to write a readonly database", "Check the permissions"),
         ("database disk image is malformed", "`tagrpo db check`"),
-        ("database is locked", "another process has kept the database locked"),
+        ("database is locked", "another process has locked the database"),
     ],
 )
 def test_errors_of_sqlite_name_a_way_out(path: Path, words: str, way_out: str) -> None:

@@ -81,17 +81,18 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
         assert "\n" not in str(refusal.value)
 
     refused(
-        url.replace("tagrpo@", "tagrpo:secret@") + "_not", r'"t\w+_not" does not exist. Make it: `createdb'
+        url.replace("tagrpo@", "tagrpo:secret@") + "_not",
+        r'"t\w+_not" does not exist\. Create it: `createdb',
     )
-    refused(url.replace("tagrpo@", "nobody_here:secret@"), r"Make it: `createuser nobody_here`")
+    refused(url.replace("tagrpo@", "nobody_here:secret@"), "Create it: `createuser nobody_here`")
     refused(url.replace(str(cluster.port), "1"), "the server cannot be reached")
-    refused("mysql://root@host/name", "give a file, or postgresql")
+    refused("mysql://root@host/name", r"Give a file, or postgresql\+psycopg://USER@HOST/NAME")
     refused("postgresql://tagrpo:secret@host", "names no database")
     bare = cluster.empty(schema=False)
     refused(bare, "the database is empty", create=False)
     refused(bare, "the database is empty", read_only=True)
     for statement, words in (
-        ("CREATE TABLE photos (id int)", "not one of tagrpo"),
+        ("CREATE TABLE photos (id int)", "does not belong to tagrpo"),
         ("CREATE TABLE alembic_version (version_num text)", "newer tagrpo"),
     ):
         with psycopg.connect(bare.replace("+psycopg", "")) as connection:
@@ -128,7 +129,7 @@ def test_a_role_that_may_only_read_reads(cluster: Cluster, url: str) -> None:
             store(db, "b")
     with (
         Database.open(reader, create=False) as db,
-        pytest.raises(DatabaseError, match="reader lacks the right"),
+        pytest.raises(DatabaseError, match="reader lacks the permission"),
     ):
         store(db, "b")
 
@@ -192,7 +193,7 @@ def test_a_connection_cut_in_the_commit_is_asked_after(
         if reached:
             store(db, "a")
         else:
-            with pytest.raises(DatabaseError, match="Nothing of the last step was written"):
+            with pytest.raises(DatabaseError, match="The last step was not written"):
                 store(db, "a")
         monkeypatch.setattr(dialect, "do_commit", commit)
         assert count(db) == reached
@@ -229,7 +230,7 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
             commit(connection)
 
         monkeypatch.setattr(dialect, "do_commit", crash)
-        with pytest.raises(DatabaseError, match="Nothing of the last step was written"):
+        with pytest.raises(DatabaseError, match="The last step was not written"):
             store(db, "mine")
         assert count(db) == 1 + others
 

@@ -84,7 +84,7 @@ def test_a_question_is_found_by_the_beginning_of_its_id(session: Session) -> Non
         ("one", 4, "no answer"),
         ("two", 4, "no answer"),
     ]
-    with pytest.raises(InputError, match=r"several ids begin with \"q_\": q_.*, \.\.\.; give more digits"):
+    with pytest.raises(InputError, match=r'several ids start with "q_": q_.*, \.\.\.\. Give more characters'):
         find_question(session, "q_")
     with pytest.raises(NotFoundError, match="no question has an id"):
         find_question(session, "q_zz")

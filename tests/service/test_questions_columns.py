@@ -54,7 +54,7 @@ def test_images_are_left_out_whatever_the_case_of_their_column(name: str) -> Non
 
 
 def test_wrong_and_missing_columns_name_those_there_are() -> None:
-    with pytest.raises(InputError, match=r'no column "body" \(--question-column\); there are: answer, text'):
+    with pytest.raises(InputError, match=r'no column "body" \(--question-column\)\. Available: answer, text'):
         resolve(Columns(question="body"), ["text", "answer"], "s")
     with pytest.raises(InputError, match="no column looks like the answer"):
         resolve(Columns(), ["question"], "s")
@@ -175,7 +175,7 @@ def test_answers_in_many_forms(value: Any, expected: str) -> None:
         ({"question": True, "answer": "1"}, '"question" is true or false, not text'),
         ({"question": [{"role": "user"}], "answer": "1"}, '"question" is a list, not text'),
         ({"question": "q", "answer": {"value": 1}}, "--answer-column answer.NAME"),
-        ({"question": "q", "answer": b"1"}, "holds bytes"),
+        ({"question": "q", "answer": b"1"}, "contains bytes"),
     ],
 )
 def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:

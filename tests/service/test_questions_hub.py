@@ -36,7 +36,7 @@ def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> No
     assert (found["origin"]["commit"], found["origin"]["split"]) == (COMMIT, "train")
     assert f"/datasets/org/tiny/resolve/{COMMIT}/train.jsonl" in hub.asked
     for result, message in (
-        (nothing, "no such data set on the Hub"),
+        (nothing, "no such dataset on the Hub"),
         (revision, 'the Hub has no revision "v9"'),
         (split, "see --config and --split"),
         (config, "see --config and --split"),

@@ -106,27 +106,27 @@ SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><script>a
     ("data", "reason"),
     [
         (b"", "is empty"),
-        (b"not an image", "is no PNG, JPEG, WebP or GIF"),
-        (b"%PDF-1.7", "is no PNG"),
+        (b"not an image", "is not a PNG, JPEG, WebP or GIF"),
+        (b"%PDF-1.7", "is not a PNG"),
         (SVG, "is an SVG"),
         (SVG.partition(b"\n")[2], "is an SVG"),
-        (png(60_000, 60_000), "60000x60000 pixels; the most are 33.6 million"),
-        (png(1, 2**31 - 1), "a side"),
-        (png(0, 4), "0x4 pixels, which shows nothing"),
+        (png(60_000, 60_000), "60000x60000 pixels, more than the limit of 33.6 million"),
+        (png(1, 2**31 - 1), "per side"),
+        (png(0, 4), "0x4 pixels, too small to"),
         (png(4, 4), "cannot be decoded"),
         (picture()[:60], "cut off or damaged"),
         (picture(kind="JPEG")[:-2], "cut off or damaged"),
         (picture(kind="JPEG")[:300], "cut off or damaged"),
         (picture(kind="WEBP")[:-4], "cut off or damaged"),
         (picture(kind="GIF")[:20], "cannot be decoded"),
-        (picture()[:16] + b"\xff\xff" + picture()[18:], "pixels; the most"),
+        (picture()[:16] + b"\xff\xff" + picture()[18:], "pixels, more than the limit"),
         (b"\x89PNG\r\n\x1a\n" + picture(kind="JPEG"), "cut off or damaged"),
         (b"\xff\xd8\xff" + SVG, "cut off or damaged"),
         (b"RIFF\x10\0\0\0WEBPVP8X\x0a\0\0\0", "cut off or damaged"),
         (animated("GIF"), "is animated"),
         (animated("PNG"), "is animated"),
         (animated("WEBP"), "is animated"),
-        (b"\x89PNG\r\n\x1a\n" + bytes(MOST_BYTES), "20.0 MB, and 20 MB are the most"),
+        (b"\x89PNG\r\n\x1a\n" + bytes(MOST_BYTES), "20.0 MB, more than the limit of 20 MB"),
     ],
 )
 def test_what_cannot_be_used_is_refused_with_the_reason(data: bytes, reason: str) -> None:
@@ -213,4 +213,4 @@ def test_a_check_sees_other_bytes(tmp_path: Path) -> None:
             session.execute(text("DROP TRIGGER images_no_update"))
             session.execute(text("UPDATE images SET data = x'00'"))
         with db.read() as session:
-            assert image_problems(session) == [f"image {red.id}: its bytes do not give its id"]
+            assert image_problems(session) == [f"image {red.id}: its bytes do not match its id"]

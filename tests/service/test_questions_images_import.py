@@ -89,18 +89,21 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("images", "reason"),
     [
-        ("https://example.org/a.png", "is an address (https://example.org/a.png), and tagrpo fetches none"),
+        (
+            "https://example.org/a.png",
+            "is an address (https://example.org/a.png), which tagrpo does not fetch",
+        ),
         ("file:///etc/passwd", "is an address"),
         ("//host/share.png", "is an address"),
-        ("../secret.png", "give a path below the folder"),
-        ("pictures/../../secret.png", "give a path below the folder"),
-        ("..\\secret.png", "give a path below the folder"),
-        ("/etc/hostname", "give a path below the folder"),
-        ("red.png\0.txt", "give a path below the folder"),
-        ("link.png", "a link that leads out"),
+        ("../secret.png", "Give a path below the folder"),
+        ("pictures/../../secret.png", "Give a path below the folder"),
+        ("..\\secret.png", "Give a path below the folder"),
+        ("/etc/hostname", "Give a path below the folder"),
+        ("red.png\0.txt", "Give a path below the folder"),
+        ("link.png", "a link to a place outside"),
         ("missing.png", "there is no such file"),
-        ("loop.png", "which is no path of a file"),
-        ("p" * 5_000, "which is no path of a file"),
+        ("loop.png", "which is not a file path"),
+        ("p" * 5_000, "which is not a file path"),
         ("pictures", "there is no such file"),
         ("pipe.png", "there is no such file"),
         ("huge.png", "has more than 20 MB"),
@@ -108,12 +111,12 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ("drawn.svg", "is an SVG"),
         ("data:image/png;base64,????", "damaged base64"),
         ("data:image/png;base64,é", "damaged base64"),
-        ("data:text/html,<b>", "holds no base64"),
+        ("data:text/html,<b>", "address without base64"),
         (["pictures/red.png", "missing.png"], "image 2 names"),
-        (["pictures/red.png"] * 65, "holds 65 images, and 64 are the most"),
-        ([["pictures/red.png"]], "is a list in a list"),
-        (7, "no image; name another column with --images-column"),
-        ({"url": "https://example.org"}, "is an object, no image"),
+        (["pictures/red.png"] * 65, "contains 65 images, more than the limit of 64"),
+        ([["pictures/red.png"]], "is a nested list"),
+        (7, "not an image. Name another column with --images-column"),
+        ({"url": "https://example.org"}, "is an object, not an image"),
     ],
 )
 def test_what_is_no_image_is_refused(folder: Path, images: Any, reason: str) -> None:
@@ -137,8 +140,8 @@ def test_a_row_that_is_refused_leaves_nothing_behind(folder: Path, tmp_path: Pat
         with db.read() as session:
             assert session.scalar(text("SELECT count(*) FROM images")) == 0
     assert 'rows.jsonl:2: "images": "bomb.png" is 50000x50000 pixels' in str(error.value)
-    assert 'rows.jsonl:3: "images" holds 2 images for a text with 1 <image>' in str(error.value)
-    assert 'rows.jsonl:4: "images": is a number, no image' in str(error.value)
+    assert 'rows.jsonl:3: "images" contains 2 images for a text with 1 <image>' in str(error.value)
+    assert 'rows.jsonl:4: "images": is a number, not an image' in str(error.value)
 
 
 def test_a_column_is_named_or_looked_for(folder: Path, tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
     assert images.take("pictures/red.png") == (RED_ID,)
     assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)
     assert images.take("") == images.take(float("nan")) == images.take(None) == ()
-    with pytest.raises(ImageProblem, match="is no list in JSON"):
+    with pytest.raises(ImageProblem, match="is not a list in JSON"):
         images.take("[pictures/red.png")
 
 
@@ -188,7 +191,7 @@ def test_numbers_in_a_text_name_images() -> None:
         "The ant <image1> goes home <image2>",
         ("a",),
     )
-    with pytest.raises(ImageProblem, match="holds 2 for a text that names image 3"):
+    with pytest.raises(ImageProblem, match="contains 2 for a text that refers to image 3"):
         order_numbered("<image1> <image3>", ["a", "b"])
 
 
@@ -217,9 +220,9 @@ def test_rows_of_the_hub_are_read_without_decoding_them() -> None:
     images = RowImages(None)
     assert images.take(rows[0].values["images"]) == (RED_ID,)
     assert next(images.read([RED_ID])).data == RED
-    with pytest.raises(ImageProblem, match="is no PNG"):
+    with pytest.raises(ImageProblem, match="is not a PNG"):
         images.take(rows[1].values["images"])
-    with pytest.raises(ImageProblem, match="rows of the Hub must hold their images"):
+    with pytest.raises(ImageProblem, match="rows of the Hub must contain their images"):
         images.take(rows[2].values["images"])
     assert images.take(rows[3].values["images"]) == ()
 
@@ -232,8 +235,8 @@ def test_a_parquet_file_of_datasets_is_imported_with_its_bad_rows_left_out(
     monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
     refused = run_here("questions", "import", "geo.parquet")
     assert refused.code == 2
-    assert 'geo.parquet: row 1: "images": is no PNG, JPEG, WebP or GIF' in refused.err
-    assert 'geo.parquet: row 2: "images": names "/etc/hostname"; give a path below' in refused.err
+    assert 'geo.parquet: row 1: "images": is not a PNG, JPEG, WebP or GIF' in refused.err
+    assert 'geo.parquet: row 2: "images": names "/etc/hostname". Give a path below' in refused.err
     done = run_here("questions", "import", "geo.parquet", "--skip-bad-rows")
     assert done.code == 3
     assert "1 image, 1 new in the database" in done.out

@@ -73,7 +73,10 @@ def test_the_same_mix_again_changes_nothing_and_another_needs_a_name(db: Databas
     assert not mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=7).created
     with pytest.raises(InputError, match=r"has other questions.*another name"):
         mix_sets(db, "m", base="base", extra="extra", chunks=1, seed=8)
-    with pytest.raises(InputError, match="the same questions, but was made in another way"):
+    with pytest.raises(
+        InputError,
+        match=r"the same questions, but was created with other settings",
+    ):
         mix_sets(db, "m", base="base", extra="extra", chunks=2, chunk=5, seed=7)
 
 
@@ -93,7 +96,8 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
     assert len(taken & {allowed[3], allowed[4]}) == 1
     assert allowed[5] in taken
     with pytest.raises(
-        InputError, match=r'"dirty" has only 2 questions that do not overlap .*2 the same, 2 nearly'
+        InputError,
+        match=r'"dirty" has only 2 questions that do not overlap .*2 identical, 2 near',
     ):
         mix_sets(db, "m3", base="base", extra="dirty", chunk=3, chunks=1, seed=1)
     assert report.overlaps.same_text <= 2

@@ -44,7 +44,7 @@ def test_a_removed_set_leaves_its_name_and_its_questions(db: Database) -> None:
 
 def test_a_set_that_is_not_there_is_said(db: Database) -> None:
     store(db, "kept", "What is 1?")
-    with pytest.raises(NotFoundError, match='no question set "other"; there are: kept'):
+    with pytest.raises(NotFoundError, match='no question set "other"; available: kept'):
         remove(db, "other")
 
 

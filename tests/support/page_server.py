@@ -17,7 +17,7 @@ def main(script: str, database: str) -> None:
     serving.serve(
         listening,
         address,
-        ready=lambda: print(f"tagrpo is at {address.url}", flush=True),
+        ready=lambda: print(f"tagrpo UI at {address.url}", flush=True),
         script=Path(script),
     )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from ui.charts.theme import PALETTE, altair, themed
+from ui.charts.theme import PALETTE, altair, apply_theme
 from ui.pages.state import links
 from ui.pages.text.differences import LEGEND, compare, show_difference
 from ui.pages.text.markup import escaped, show_math_text, show_text
@@ -26,7 +26,7 @@ with layout.row():
     for grade in layout.GRADES:
         layout.grade_chip(grade)
     layout.chip(texts[0][:60])
-search = st.text_input("Search", **links.bound("q", lambda: links.text("q")))
+search = st.text_input("Search", **links.bind("q", lambda: links.text("q")))
 st.markdown(f"Searched: {escaped(search)}")
 layout.section("Texts")
 for place, text in enumerate(texts):
@@ -65,7 +65,7 @@ chart = (
         color=alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None),
     )
 )
-show_chart(themed(chart), "chart", "chart", rows=values)
+show_chart(apply_theme(chart), "chart", "chart", rows=values)
 panels = alt.concat(*(chart.properties(width=400, title=name) for name in "abc"), columns=3)
-show_chart(themed(panels), "panels", "panels")
+show_chart(apply_theme(panels), "panels", "panels")
 layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))

@@ -29,7 +29,7 @@ def test_dropped_leaves_it_out_and_the_others_weigh_nothing() -> None:
     assert weights is not None
     assert weights.tolist() == [1, 1, 1, 0, 0, 0]
     assert anchor_weights("question", ADVANTAGES, FOREIGN, LOG_RATIO) is None
-    with pytest.raises(ValueError, match="needs the log-probs of sampling"):
+    with pytest.raises(ValueError, match="needs the sampling log-probs, but the"):
         anchor_weights("tapered", ADVANTAGES, FOREIGN, None)
 
 
@@ -102,5 +102,5 @@ def test_max_rl_divides_by_the_mean() -> None:
     torch.testing.assert_close(
         made, torch.tensor([3, -1, -1, -1, 1 / 3, 1 / 3, 1 / 3, -1, 0, 0], dtype=torch.float64)
     )
-    with pytest.raises(ValueError, match="rewards are 0 or more"):
+    with pytest.raises(ValueError, match="rewards must be 0 or more"):
         max_rl_advantages([1, -1], [0, 0])

@@ -138,7 +138,7 @@ def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
     assert overlong_penalty(lengths, 100, 20).dtype == torch.float64
     with pytest.raises(ValueError, match="101 of 100"):
         overlong_penalty(lengths, 100, 101)
-    with pytest.raises(ValueError, match="give 1 to 100"):
+    with pytest.raises(ValueError, match="Give 1 to 100"):
         overlong_penalty(lengths, 100, 0)
 
 
@@ -148,18 +148,18 @@ def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
         (lambda: grpo_advantages([1.0, 0.0], [0]), "for 1 group ids"),
         (lambda: grpo_advantages([float("nan")], [0]), "not finite"),
         (lambda: grpo_advantages([], []), "without responses"),
-        (lambda: Groups.of(torch.zeros(2, 2)), "one id a response"),
+        (lambda: Groups.of(torch.zeros(2, 2)), "one id per response"),
         (lambda: a_grae_advantages([2.0], [0]), r"in \[0, 1\]"),
         (lambda: a_grae_advantages([1.0], [0], alpha=0.0), "alpha is 0.0"),
         (lambda: w_reinforce_advantages([[1.0]]), "one finite reward"),
         (lambda: w_reinforce_advantages([1.0], part="half"), "part is 'half'"),
         (lambda: clipped_surrogate(*[torch.zeros(1, 1)] * 3, clip_low=-1), "clip bounds"),
         (lambda: clipped_surrogate(*[torch.zeros(1, 1)] * 3, dual_clip=1.0), "dual clip is 1.0"),
-        (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "mean"), "no aggregation 'mean'"),
+        (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "mean"), "unknown aggregation 'mean'"),
         (lambda: aggregate(torch.zeros(1, 1), torch.ones(1, 1), "token-mean", ranks=2), "number of tokens"),
-        (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "no KL estimator 'k4'"),
+        (lambda: kl_estimate(torch.zeros(1), torch.zeros(1), "k4"), "unknown KL estimator 'k4'"),
         (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, ratio=0.0), "ratio is 0.0"),
-        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "give old_log_prob_BT"),
+        (lambda: clip_cov_candidates(*[torch.zeros(1, 1)] * 3, formula="repo"), "pass old_log_prob_BT"),
     ],
 )
 def test_what_is_not_defined_is_refused(run: Any, says: str) -> None:

@@ -13,7 +13,7 @@ from service.errors import InputError
 from service.own_code import is_own
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
-from trainer_adapter.methods.registry import FORMULAS, call, find_formula, own_sources
+from trainer_adapter.methods.registry import FORMULAS, call, find_formula, user_sources
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine, compose_run
@@ -87,7 +87,7 @@ def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -
 
 
 def test_they_get_what_they_name_and_nothing_else() -> None:
-    with pytest.raises(InputError, match="advantage my_formulas:centred takes no alpha"):
+    with pytest.raises(InputError, match="advantage my_formulas:centred has no alpha"):
         compose(own(advantage="centred"), {"alpha": 0.5})
     recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
     made = step_advantages(recipe, **STEP, max_length=3)
@@ -101,8 +101,11 @@ def test_they_get_what_they_name_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"advantage": "one_for_all"}, r"advantage my_formulas:one_for_all: gave shape \(\), wanted is .*4"),
-        ({"weights": "infinite"}, "weights my_formulas:infinite: gave a value that is not finite"),
+        (
+            {"advantage": "one_for_all"},
+            r"advantage my_formulas:one_for_all: returned shape \(\), but needs shape",
+        ),
+        ({"weights": "infinite"}, "weights my_formulas:infinite: returned a value that is not finite"),
     ],
 )
 def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
@@ -116,7 +119,10 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ("no_such_module:f", "module no_such_module cannot be imported .*PYTHONPATH"),
         ("my_formulas:absent", "module my_formulas has no absent"),
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
-        ("nothing", r"advantage 'nothing' is no formula; there are: grpo, .*; or name your own as module:"),
+        (
+            "nothing",
+            "advantage 'nothing' is not a formula; available: grpo, .*; or give your own as module:function",
+        ),
     ],
 )
 def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
@@ -128,7 +134,7 @@ def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
 def test_a_recipe_takes_known_names_and_names_of_modules(axis: str) -> None:
     for name in ("grpo_", "my formulas:f", "my_formulas:", ":f"):
         changes = {"loss": {"surrogate": name}} if axis == "loss" else {axis: name}
-        with pytest.raises(InputError, match="is no formula; there are"):
+        with pytest.raises(InputError, match="is not a formula; available: "):
             compose(RECIPES["grpo"], changes)
         assert not is_own(name)
 
@@ -141,11 +147,11 @@ def test_every_formula_of_ours_is_where_its_line_says() -> None:
 
 def test_own_code_is_part_of_a_runs_identity(mine: Path) -> None:
     names = own(advantage="centred").formulas
-    before = own_sources(names)
+    before = user_sources(names)
     assert list(before) == ["my_formulas:centred"]
     mine.write_text(CODE + "\n")
-    assert own_sources(names) != before
-    assert own_sources(RECIPES["cw_grpo"].formulas) == {}
+    assert user_sources(names) != before
+    assert user_sources(RECIPES["cw_grpo"].formulas) == {}
 
 
 def test_a_group_of_one_may_have_an_advantage_of_your_own() -> None:

@@ -71,30 +71,33 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("base = ", "not a TOML file"),
-        ('base = "ppo"', "base 'ppo' is no recipe"),
-        ('base = ["grpo"]', r"base \['grpo'\] is no recipe"),
+        ('base = "ppo"', "base 'ppo' is not a recipe"),
+        ('base = ["grpo"]', r"base \['grpo'\] is not a recipe"),
         ('anchors = "own"', "no axis 'anchors'"),
         ('formula = "repo"', "no axis 'formula'"),
-        ('base = "ta_grpo"\nanchor = "both"', "give one of 'question', 'own', 'corrected'"),
-        ("responses = 8.5", "give a whole number"),
-        ("responses = true", "give a whole number"),
-        ("summary = 3", "give text"),
-        ('alpha = "big"', "give a number"),
-        ("alpha = 0.5", "advantage grpo takes no alpha; leave it out"),
-        ('base = "a_grae"\nadvantage = "rloo"\nalpha = 0.5', "advantage rloo takes no alpha"),
+        ('base = "ta_grpo"\nanchor = "both"', "Choose one of 'question', 'own', 'corrected'"),
+        ("responses = 8.5", "Give a whole number"),
+        ("responses = true", "Give a whole number"),
+        ("summary = 3", "Give text"),
+        ('alpha = "big"', "Give a number"),
+        ("alpha = 0.5", r"advantage grpo has no alpha\. Remove it"),
+        ('base = "a_grae"\nadvantage = "rloo"\nalpha = 0.5', "advantage rloo has no alpha"),
         ('loss = "mean"', "loss is a table"),
         ("[loss]\nclip = 0.2", "no axis 'clip'"),
-        ("[loss]\ndual_clip = 0.5", "dual clip is a number above 1"),
+        ("[loss]\ndual_clip = 0.5", "dual clip must be a number above 1"),
         ("responses = 1", "a group of one response has no advantage"),
-        ('anchor = "own"', "without neighbors there is one prompt only"),
+        ('anchor = "own"', "without neighbors there is only one prompt; use"),
         ('group = "prompt"', "without neighbors the prompt's group"),
-        ('base = "ta_grpo_star"\nfilter = "dynamic"', "take the flat export instead"),
-        ('base = "w_reinforce"\nfilter = "dynamic"', "W-REINFORCE learns from groups"),
+        ('base = "ta_grpo_star"\nfilter = "dynamic"', "use the flat export instead"),
+        (
+            'base = "w_reinforce"\nfilter = "dynamic"',
+            "W-REINFORCE learns from all-right and all-wrong groups",
+        ),
         ('reward = "grpo_lead"', "belong together"),
-        ('base = "a_grae"\nreward = "overlong"', "its reward is binary"),
-        ('base = "max_rl"\nreward = "overlong"', "takes right and wrong alone"),
+        ('base = "a_grae"\nreward = "overlong"', "use a binary reward, or one with format"),
+        ('base = "max_rl"\nreward = "overlong"', "needs a binary reward"),
         ('base = "rloo"\nweights = "clip_cov"', "unit deviation"),
-        ("neighbors = -1", "neighbors are 0 to 64"),
+        ("neighbors = -1", "neighbors must be 0 to 64"),
         ("[loss]\nkl_coef = -1", "KL coefficient"),
     ],
 )
@@ -107,7 +110,7 @@ def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, text: st
 
 
 def test_an_unknown_recipe_names_the_known_ones() -> None:
-    with pytest.raises(InputError, match="no recipe 'tagrpo'; there are: grpo, grpo_matched"):
+    with pytest.raises(InputError, match=r"no recipe 'tagrpo'\. Available: grpo, grpo_matched"):
         find_recipe("tagrpo")
 
 

@@ -15,7 +15,7 @@ from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.steps import replaying as module
-from trainer_adapter.verl.plugin.steps.replaying import Replaying
+from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 
 SIZE, TOKENS = 2, 3
 
@@ -150,7 +150,7 @@ def drawn_step(
 
 
 def replay(
-    replaying: Replaying,
+    replaying: ReplayStep,
     step: int,
     drawn: tuple[KVBatchMeta, StepResponses],
     weights_BT: torch.Tensor | None = None,
@@ -166,8 +166,8 @@ def replay(
     )
 
 
-def new_memory() -> Replaying:
-    return Replaying(steps=5, most=4, threshold=2.0)
+def new_memory() -> ReplayStep:
+    return ReplayStep(steps=5, most=4, threshold=2.0)
 
 
 def test_with_nothing_to_replay_a_step_is_that_of_grpo(queue: Queue) -> None:

@@ -126,11 +126,11 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     assert f"+{key}=true" in boxed.arguments()
     assert f"+{key}=false" in everything.arguments()
     changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
-    assert "plug_in.answers: 'boxed' there, 'all' now" in changed
+    assert "plug_in.answers: 'boxed' in the run, 'all' now" in changed
     mine = "reward.custom_reward_function.path=mine.py"
     assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
     assert composed(mine, f"+{key}=false").value(key) is False
-    with pytest.raises(InputError, match=r"say tagrpo_run\.answers=all or =boxed"):
+    with pytest.raises(InputError, match=r"set tagrpo_run\.answers=all or =boxed"):
         composed(f"+{key}=false")
 
 
@@ -155,7 +155,7 @@ def test_several_nodes_tell_ray_of_the_plug_in() -> None:
     assert composition.value("trainer.nnodes") == 2
     with pytest.raises(InputError, match="need a Ray cluster"):
         Machine(8, 2)
-    with pytest.raises(InputError, match="--cpu is for one machine"):
+    with pytest.raises(InputError, match="--cpu uses one machine"):
         Machine(2, cpu=True)
 
 
@@ -243,10 +243,14 @@ def test_the_template_is_that_of_the_export() -> None:
 @pytest.mark.parametrize(
     ("changes", "texts", "message"),
     [
-        ({"layout": "flat"}, [], "flat layout, but recipe ta_grpo samples the neighbors"),
+        ({"layout": "flat"}, [], "flat, but recipe ta_grpo samples the neighbors"),
         ({"neighbors_per_question": {0: 7498}}, [], "no question of math@1 has a neighbor"),
-        ({}, ["data.train_max_samples=100"], "a batch has 256 questions, the training file 100"),
-        ({"questions": 100}, [], "a batch has 256 questions, the training file 100; pass data.train_batch"),
+        ({}, ["data.train_max_samples=100"], "a batch has 256 questions, but the training file only 100"),
+        (
+            {"questions": 100},
+            [],
+            r"a batch has 256 questions, but the training file only 100\. Pass data\.train_batch_size=100",
+        ),
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
         ({}, ["trainer.test_freq=5"], "no validation file, .* --validation-share"),
         ({}, ["trainer.val_before_train=true"], "no validation file"),
@@ -278,7 +282,7 @@ def test_what_one_should_know_of_the_data_is_said() -> None:
     composition = compose_run(RECIPES["ta_grpo"], Machine(4), model="Qwen/Qwen3-4B", data=data)
     notes = check_fit(composition, data)
     assert notes[0].startswith("98 of 7,498 questions have fewer than 3 neighbors; their 32 responses")
-    assert notes[1].startswith("74 of 7,498 questions fill no batch")  # 7498 = 29 * 256 + 74
+    assert notes[1].startswith("74 of 7,498 questions do not fill a batch")  # 7498 = 29 * 256 + 74
 
 
 def test_rows_are_counted_as_verl_takes_them() -> None:
@@ -286,7 +290,9 @@ def test_rows_are_counted_as_verl_takes_them() -> None:
     flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
     composition = compose_run(RECIPES["grpo"], Machine(4), model="Qwen/Qwen3-4B", data=flat)
     assert composition.count_steps(flat.rows) == 2
-    assert any(note.startswith("144 of 400 questions fill no batch") for note in check_fit(composition, flat))
+    assert any(
+        note.startswith("144 of 400 questions do not fill a batch") for note in check_fit(composition, flat)
+    )
     texts = ["data.train_max_samples=512", "trainer.total_epochs=2", "trainer.total_training_steps=9"]
     overrides = assign(RECIPES["grpo"], texts).overrides
     fewer = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
@@ -313,17 +319,17 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     assert spec(folder="/elsewhere", resume=True) == first
     assert spec("trainer.save_freq=5", "tagrpo_run.poll_interval_s=1.0") == first
     assert differences(first, spec("tagrpo_run.seed=7", "loss.kl_coef=0")) == [
-        "plug_in.seed: 42 there, 7 now",
-        "recipe.loss.kl_coef: 0.001 there, 0.0 now",
-        "recipe.name: 'ta_grpo' there, 'ta_grpo[loss.kl_coef=0]' now",
-        f"recipe.summary: {first['recipe']['summary']!r} there, 'ta_grpo with loss.kl_coef=0' now",
+        "plug_in.seed: 42 in the run, 7 now",
+        "recipe.loss.kl_coef: 0.001 in the run, 0.0 now",
+        "recipe.name: 'ta_grpo' in the run, 'ta_grpo[loss.kl_coef=0]' now",
+        f"recipe.summary: {first['recipe']['summary']!r} in the run, 'ta_grpo with loss.kl_coef=0' now",
     ]
     assert differences(first, spec(content_hash="d" * 64)) == [
-        f"data.content_hash: {'c' * 64!r} there, {'d' * 64!r} now"
+        f"data.content_hash: {'c' * 64!r} in the run, {'d' * 64!r} now"
     ]
     # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
     longer = ["trainer.total_epochs=4"]
-    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 there, 4 now"]
+    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 in the run, 4 now"]
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)

@@ -87,7 +87,7 @@ def test_a_spoiled_export_is_refused(
     done = tagrpo(*WORDS)
     assert done.code == 2
     assert f"{path}: {message}" in done.err
-    assert "; export the set anew." in done.err
+    assert "; export the set again." in done.err
     assert not (place / "runs" / "x" / "logs").exists()
     assert tagrpo("train", "run", *WORDS[2:], "--dry-run").code == 2
 
@@ -112,7 +112,7 @@ def test_the_export_in_a_runs_own_folder_can_be_made_anew(place: Path, tagrpo: C
     cut(data / "train.parquet")
     done = tagrpo(*own)
     assert done.code == 2
-    assert f"remove {data}, and the same command exports math@1 anew" in done.err
+    assert f"remove {data}, and run the same command to export math@1 again" in done.err
     for path in data.iterdir():
         path.unlink()
     data.rmdir()
@@ -133,7 +133,7 @@ def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrp
         done = tagrpo(*WORDS, f"data.val_files=[{good},{spoiled}]")
         assert done.code == 2
         assert f"{spoiled}: {message}" in done.err
-        assert "; name another file in data.val_files." in done.err
+        assert "; give another file with data.val_files." in done.err
     done = tagrpo(*WORDS, f"data.val_files={place / 'nowhere.parquet'}")
     assert (done.code, "there is no such file" in done.err) == (2, True)
     assert tagrpo(*WORDS, f"data.val_files={good}").code == 0

@@ -69,7 +69,7 @@ def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
 
 def test_what_a_penalty_or_a_known_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
     settings = assign(RECIPES["dapo"], ["tagrpo_run.overlong_buffer=4096"]).settings
-    with pytest.raises(InputError, match="overlong_buffer is 4096 of 3072 tokens"):
+    with pytest.raises(InputError, match=r"tagrpo_run\.overlong_buffer is 4096 of the 3072 tokens"):
         checking.check_configuration(composed(recipe="dapo", settings=settings), tmp_path)
     longer = composed("data.max_response_length=4096", model="Qwen/Qwen2.5-Math-7B-Instruct")
     with pytest.raises(InputError, match="max_position_embeddings of the model is 4096"):
@@ -147,7 +147,8 @@ def test_what_plans_count_for_padding_is_enough(log_mean: float, spread: float, 
 
 def test_gpus_that_cannot_share_an_update_evenly_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"128 questions of 32 responses, which 6 GPUs .* multiple of 3 that"
+        InputError,
+        match=r"128 questions with 32 responses each, which 6 GPUs .* multiple of 3 that",
     ):
         checking.check_configuration(composed(machine=Machine(6)), tmp_path)
 
@@ -156,10 +157,14 @@ def test_gpus_that_cannot_share_an_update_evenly_are_refused(tmp_path: Path) -> 
     ("nodes", "parallel", "message"),
     [
         (1, {}, None),
-        (2, {}, "8 questions of 5 responses, which 16 GPUs cannot share .* multiple of 16"),
+        (
+            2,
+            {},
+            r"8 questions with 5 responses each, which 16 GPUs cannot share .* multiple of 16",
+        ),
         (2, {"actor": {"ulysses_sequence_parallel_size": 2}}, None),
         (2, {"actor": {"fsdp_config": {"ulysses_sequence_parallel_size": 2}}}, None),
-        (1, {"rollout": {"tensor_model_parallel_size": 3}}, "3 GPUs make an engine, .* divide 8 GPUs"),
+        (1, {"rollout": {"tensor_model_parallel_size": 3}}, "3 GPUs make an engine, but 8 GPUs"),
         (
             1,
             {"rollout": {"tensor_model_parallel_size": 4, "data_parallel_size": 4}},

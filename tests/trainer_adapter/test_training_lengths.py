@@ -115,7 +115,7 @@ def test_what_the_models_own_tokenizer_counted_is_not_counted_again(
     data = exported(tmp_path / "out", "Sum 2 and 3.", tokenizer=str(model))
     data.train_file.unlink()
     assert checked(data, model) == []
-    with pytest.raises(InputError, match=r"longest prompt of .* export with --max-prompt-tokens 20"):
+    with pytest.raises(InputError, match=r"has 31 tokens\. Export with --max-prompt-tokens 20"):
         checked(data, model, "data.max_prompt_length=20")
     loaded: list[str | None] = []
     monkeypatch.setattr(checking, "prompt_counter", lambda template, **_: loaded.append(template.tokenizer))
@@ -166,7 +166,7 @@ def test_a_tokenizer_that_is_not_there_is_said_and_keeps_a_training_from_startin
 ) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.")
     [note] = checked(data, tmp_path / "nowhere")
-    assert note.startswith("prompts were not counted with the model's tokenizer, and some may be too long: ")
+    assert note.startswith("prompts were not counted with the model's tokenizer, so some may be too long: ")
     assert "nowhere: could not be loaded" in note
     cpu = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), model=str(tmp_path / "nowhere"), data=data)
     with pytest.raises(PrerequisiteError, match="could not be loaded"):

@@ -81,10 +81,10 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
         find_shape(str(tmp_path))
     file = tmp_path / "config.json"
     file.write_text("{")
-    with pytest.raises(InputError, match="no JSON"):
+    with pytest.raises(InputError, match="not valid JSON"):
         find_shape(str(tmp_path))
     file.write_text(json.dumps({"model_type": "mixtral"}))
-    with pytest.raises(InputError, match="model_type is 'mixtral'; sizes are known for llama"):
+    with pytest.raises(InputError, match=r"model_type is 'mixtral'\. Sizes are known for llama"):
         find_shape(str(tmp_path))
     sizes = {"hidden_size": 4, "num_attention_heads": 2, "vocab_size": 10, "num_hidden_layers": 2}
     file.write_text(json.dumps({"model_type": "llama", **sizes}))
@@ -99,7 +99,7 @@ def test_without_the_hub_a_folder_with_the_config_is_asked_for(monkeypatch: pyte
         raise LocalEntryNotFoundError("no connection")
 
     monkeypatch.setattr("huggingface_hub.hf_hub_download", unreachable)
-    with pytest.raises(PrerequisiteError, match=r"a folder that holds its config\.json"):
+    with pytest.raises(PrerequisiteError, match=r"a folder with config\.json"):
         find_shape("Nobody/Model-7B")
 
 
@@ -141,7 +141,9 @@ def test_recipes_are_compared_at_equal_responses() -> None:
     assert [plan.steps for plan in plans] == [122, 488, 488, 488]
     assert [plan.updates for plan in plans] == [2 * plan.steps for plan in plans]
     assert [plan.epochs for plan in plans] == [4.17, 16.66, 16.66, 16.66]
-    with pytest.raises(InputError, match="1,000 responses make no step of ta_grpo, which draws 8,192"):
+    with pytest.raises(
+        InputError, match="1,000 responses do not fill one step of ta_grpo, which draws 8,192"
+    ):
         plan_compute(composition, SMALL, 7498, Speed(), responses=1000)
 
 
@@ -204,9 +206,9 @@ def test_unknown_speed_is_no_time() -> None:
     assert (plan.generation_hours, plan.training_hours, plan.hours) == (None, None, None)
     assert plan.at_most
     assert plan.tokens == plan.responses * 3072 == 2 * 2 * 256 * 8 * 3072
-    with pytest.raises(InputError, match="--training-tflops is 0; give more than 0"):
+    with pytest.raises(InputError, match=r"--training-tflops is 0\. Give more than 0"):
         Speed(training_tflops=0)
-    with pytest.raises(InputError, match="100 questions fill no batch of 256"):
+    with pytest.raises(InputError, match="100 questions do not fill a batch of 256"):
         plan_compute(composed("grpo", Machine(1)), SMALL, 100, Speed())
 
 
@@ -247,10 +249,10 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
     [warning] = warnings(composition, plan)
-    assert warning == "dynamic sampling will draw 4.0 batches for one it keeps, at first"
+    assert warning == "dynamic sampling will draw 4.0 batches per kept batch at first"
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith(
-        "it stops at 5 (tagrpo_run.max_gen_batches), so steps would be made of about 50% of their groups"
+        "it stops at 5 (tagrpo_run.max_gen_batches), so a step would have only about 50% of its groups"
     )
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5
@@ -263,7 +265,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert hours[0].generation_hours == hours[1].generation_hours
     plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
-    assert note.startswith("grpo_ds draws more than the 8,192 responses that it keeps; a --pilot")
+    assert note.startswith("grpo_ds draws more than the 8,192 responses that it keeps; --pilot")
     assert "draw inf batches" in warnings(composition, plan)[0]
 
 
@@ -278,7 +280,7 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
     assert warnings(composition, plan) == ["mixed groups of 5 steps replace the 60% without a gradient"]
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, plan)[0].endswith("; these are but 50% of a step")
+    assert warnings(composition, plan)[0].endswith("; these are only 50% of a step")
 
 
 def test_memory_by_hand() -> None:

@@ -28,7 +28,7 @@ from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
-from trainer_adapter.runs.running import Prepared, Trained, Wanted, dry_run, train
+from trainer_adapter.runs.running import Prepared, Trained, TrainRequest, dry_run, train
 
 SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 LESS_MEMORY = (
@@ -64,13 +64,13 @@ def opened() -> Database:
     return Database.open(Path("tagrpo.db"))
 
 
-def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> Wanted:
+def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> TrainRequest:
     assigned = assign(RECIPES[recipe], [*SMALL, *texts])
     given: dict[str, Any] = {"set_ref": "math", "name": "x", "machine": Machine(cpu=True)} | changes
-    return Wanted(model=str(model), **vars(assigned), **given)
+    return TrainRequest(model=str(model), **vars(assigned), **given)
 
 
-def trained(asked: Wanted, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:
+def trained(asked: TrainRequest, *, echo: Callable[[str], None] = lambda line: None, **more: Any) -> Trained:
     return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
 
 
@@ -116,9 +116,9 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
     held.mkdir()
     (held / "thesis.tex").write_text("years of work")
     for folder, said in (
-        (held, "holds thesis.tex and no training run"),
-        (held / "thesis.tex", "is a file; name a folder"),
-        (held / "thesis.tex" / "below", "is a file; name a folder"),
+        (held, r"contains thesis\.tex but no training run"),
+        (held / "thesis.tex", r"is a file\. Give a folder"),
+        (held / "thesis.tex" / "below", r"is a file\. Give a folder"),
     ):
         for start in (trained, lambda asked: dry_run(asked, opened)):
             with pytest.raises(InputError, match=said):
@@ -143,7 +143,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     assert not failed.finished
     assert failed.attempt.returncode == 1
     assert failed.errors == ("RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",)
-    assert failed.hints[0].startswith("the GPU's memory does not do")
+    assert failed.hints[0].startswith("the GPU's memory is too small")
     with opened() as database, database.read() as session:
         assert find_run(session, "x").finished_at is None
 
@@ -264,7 +264,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
         "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin.registration"
     )
     # three questions are left for training, and a batch takes two
-    assert any("1 of 3 questions fill no batch" in note for note in prepared.notes)
+    assert any("1 of 3 questions do not fill a batch" in note for note in prepared.notes)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +272,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
     [
         ({"set_ref": "none"}, NotFoundError, "none"),
         ({"set_ref": None}, InputError, "--set"),
-        ({"set_ref": None, "data": Path("nowhere")}, InputError, "no export for verl"),
+        ({"set_ref": None, "data": Path("nowhere")}, InputError, "an export for verl"),
         ({"name": "a b"}, InputError, "cannot be a name"),
     ],
 )
@@ -289,7 +289,7 @@ def test_a_batch_larger_than_the_set_is_refused_before_anything_starts(place: Pa
     larger = replace(
         wanted(model), overrides=assign(RECIPES["grpo"], ["data.train_batch_size=256"]).overrides
     )
-    with pytest.raises(InputError, match=r"a batch has 256 questions, the training file 4"):
+    with pytest.raises(InputError, match="a batch has 256 questions, but the training file only 4"):
         trained(larger)
     assert not (place / "runs" / "x" / "config.json").exists()
 
@@ -345,7 +345,7 @@ def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -
     with pytest.raises(PrerequisiteError) as refused:
         checking.check_packages()
     assert "ray is not installed" in str(refused.value)
-    assert "tensordict 0.9.9 is installed, needed is ==0.10.0" in str(refused.value)
+    assert "tensordict 0.9.9 is installed, but ==0.10.0 is required" in str(refused.value)
     assert "pip install 'tagrpo[train]'" in str(refused.value)
 
 

@@ -228,7 +228,7 @@ def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
     source = str(exported / "set.jsonl")
     with pytest.raises(InputError, match=r"no set: say --env\.taskset\.source FILE"):
         load()
-    with pytest.raises(InputError, match="goes with the answer kind tolerance only"):
+    with pytest.raises(InputError, match="only the answer kind tolerance has one"):
         load(source=source, task=GradingConfig(tolerance="1%"))
     with pytest.raises(InputError, match="its answer '4' is no choice"):
         load(source=source, task=GradingConfig(answer_kind="choice"))

@@ -131,9 +131,9 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout)
 
 
 def test_a_tolerance_goes_with_its_kind_and_has_to_be_one() -> None:
-    with pytest.raises(InputError, match="goes with the answer kind tolerance only"):
+    with pytest.raises(InputError, match="1%: only the answer kind tolerance has"):
         AnswerForm(AnswerKind.CHOICE, "1%")
-    with pytest.raises(InputError, match="write 1e-2, 1% or"):
+    with pytest.raises(InputError, match="Write 1e-2, 1% or"):
         AnswerForm(AnswerKind.TOLERANCE, "near")
 
 
@@ -240,7 +240,7 @@ def test_the_same_set_gives_the_same_bytes(tmp_path: Path) -> None:
             {"template": PromptTemplate(max_prompt_tokens=20)},
             r"longer than 20 tokens \(the shortest",
         ),
-        (ENTRIES, {"answers": AnswerForm(AnswerKind.CHOICE)}, "its answer '5' is no choice"),
+        (ENTRIES, {"answers": AnswerForm(AnswerKind.CHOICE)}, "its answer '5' is not a valid choice"),
         (ENTRIES, {"validation_share": 1.0}, "validation share is 1.0"),
         ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
         (ENTRIES, {"layout": "wide"}, 'layout "wide" is unknown'),

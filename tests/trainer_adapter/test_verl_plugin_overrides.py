@@ -67,7 +67,7 @@ def test_hydra_reads_every_recipe_back() -> None:
 
 
 def test_a_configuration_without_a_recipe_is_refused() -> None:
-    with pytest.raises(InputError, match="has no tagrpo_recipe; start with"):
+    with pytest.raises(InputError, match=r"has no tagrpo_recipe\. Start with"):
         recipe_of({"trainer": {}})
     with pytest.raises(InputError, match="tagrpo_recipe has no 'colour'"):
         recipe_of({"tagrpo_recipe": {"name": "grpo", "colour": "red"}})
@@ -81,7 +81,7 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
     [
         ({"seed": -1}, "seed is -1"),
         ({"max_gen_batches": 0}, "max_gen_batches is 0"),
-        ({"answers": "some"}, "answers is 'some'; give boxed or all"),
+        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'\. Give boxed or all"),
         ({"kl_on": "some"}, "kl_on is 'some'"),
         ({"correction": "word"}, "correction is 'word'"),
         ({"correction_threshold": 0.0}, "correction_threshold is 0.0"),

@@ -73,24 +73,24 @@ ACTOR, ROLLOUT, CORRECTION = (
 @pytest.mark.parametrize(
     ("name", "key", "value", "message"),
     [
-        ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode takes the sampling log-probs"),
-        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "say tagrpo_run.engine_correction=token"),
-        ("grpo", f"{CORRECTION}.rollout_is", "sequence", "say tagrpo_run.engine_correction=sequence"),
-        ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs drops responses of neighbors"),
-        ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "takes one prompt of a question"),
+        ("ta_grpo", f"{CORRECTION}.bypass_mode", True, "bypass_mode uses the sampling log-probs"),
+        ("ta_grpo", f"{CORRECTION}.rollout_is", "token", "set tagrpo_run.engine_correction=token"),
+        ("grpo", f"{CORRECTION}.rollout_is", "sequence", "set tagrpo_run.engine_correction=sequence"),
+        ("ta_grpo", f"{CORRECTION}.rollout_rs", "token_k1", "rollout_rs drops responses to neighbors"),
+        ("ta_grpo", f"{ACTOR}.use_prefix_grouper", True, "uses one prompt of a question"),
         ("ta_grpo", f"{ROLLOUT}.enable_rollout_routing_replay", True, "router replay routes tokens"),
         ("ta_grpo", f"{ACTOR}.megatron.router_replay.mode", "R3", "router replay routes tokens"),
-        ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
-        ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true where"),
+        ("ta_grpo", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true, but"),
+        ("ta_grpo_corrected", f"{ROLLOUT}.calculate_log_probs", True, "calculate_log_probs is true, but"),
         ("ta_grpo", f"{ACTOR}.shuffle", True, "shuffle scatters the responses to a question"),
-        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup leaves out the first updates"),
-        ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8 where the recipe has 32"),
-        ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false where the recipe has true"),
-        ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true where"),
-        ("ta_grpo", "algorithm.adv_estimator", "grpo", "adv_estimator is grpo where the recipe has tagrpo"),
+        ("ta_grpo", "trainer.critic_warmup", 5, "critic_warmup skips the first updates"),
+        ("ta_grpo", f"{ROLLOUT}.n", 8, "rollout.n is 8, but the recipe has 32"),
+        ("ta_grpo", f"{ACTOR}.use_kl_loss", False, "use_kl_loss is false, but the recipe has true"),
+        ("ta_grpo", "algorithm.use_kl_in_reward", True, "use_kl_in_reward is true, but"),
+        ("ta_grpo", "algorithm.adv_estimator", "grpo", "adv_estimator is grpo, but the recipe has tagrpo"),
         ("ta_grpo", f"{ACTOR}.policy_loss.loss_mode", "gspo", "loss_mode is gspo"),
         ("grpo_ds", "algorithm.filter_groups.enable", False, "filter_groups.enable is false"),
-        ("grpo_ds", "algorithm.filter_groups.metric", "reward", "metric is reward where the recipe has acc"),
+        ("grpo_ds", "algorithm.filter_groups.metric", "reward", "metric is reward, but the recipe has acc"),
     ],
 )
 def test_what_would_train_something_else_is_refused(name: str, key: str, value: Any, message: str) -> None:
@@ -290,7 +290,7 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
         name.removeprefix("tagrpo/filter/"): value for name, value in metrics.items() if "tagrpo" in name
     }
     assert counted == {"questions_drawn": 12, "all_right": 3, "all_wrong": 8, "surplus": 0, "missing": 3}
-    assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 whose answers" in caplog.text
+    assert "step 1: dynamic sampling drew 12 questions and found 1 of 4 mixed groups" in caplog.text
     assert {key for key in queue.partition if "_" in key} == set(sampled.keys)  # the rest is gone
     assert len(buffer.dead) == 11  # those that filled the step for a moment too
 
@@ -306,9 +306,9 @@ def test_a_step_without_any_gradient_is_a_step_all_the_same(monkeypatch: pytest.
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
     import verl.trainer.ppo.v1.replay_buffer  # noqa: F401  (before the plug-in, which it loads)
 
-    from trainer_adapter.verl.plugin.steps.skipping import Skipping
+    from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 
-    skipping = Skipping(0.5, 1)
+    skipping = SkipPolicy(0.5, 1)
     for number in range(40):
         skipping.draw(f"1-{number:02d}", "dead")
     skipping.draw("1-40", "alive")
@@ -326,7 +326,7 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert skipping.skipped == 2
     skipping.save(tmp_path / "global_step_1")
     assert (skipping.skips("alive", 2), skipping.skipped) == (False, 0)
-    later = Skipping(0.5, 1)
+    later = SkipPolicy(0.5, 1)
     later.load(tmp_path / "global_step_0")  # saved without
     assert not later.skips("dead", 1)
     later.load(tmp_path / "global_step_1")
@@ -344,7 +344,10 @@ def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:
 
     check_columns(["prompt", "neighbors"], RECIPES["ta_grpo"])
     check_columns(["prompt"], RECIPES["grpo"])
-    with pytest.raises(InputError, match=r"ta_grpo asks 3 neighbors .* export the set with the layout"):
+    with pytest.raises(
+        InputError,
+        match=r"ta_grpo needs 3 neighbors per question, but .* no column neighbors\.",
+    ):
         check_columns(["prompt"], RECIPES["ta_grpo"])
     with pytest.raises(InputError, match="has a column agent_name"):
         check_columns(["prompt", "agent_name"], RECIPES["grpo"])

@@ -47,7 +47,7 @@ def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.Mon
     torch.testing.assert_close(found, plain_cw(log_probs, advantages, mask, ids))
     whole = cw_weights(log_probs, advantages, mask)
     torch.testing.assert_close(whole, plain_cw(log_probs, advantages, mask, [0] * len(mask)))
-    with pytest.raises(ValueError, match="one a response"):
+    with pytest.raises(ValueError, match="one per response"):
         cw_weights(log_probs, advantages.unsqueeze(-1).expand_as(mask), mask, groups=ids)
 
 

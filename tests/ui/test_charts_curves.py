@@ -190,12 +190,12 @@ def test_all_data_is_in_the_chart_and_the_table_is_not_changed() -> None:
     [
         ({"value": 1.2}, "row 2: value is 1.2, outside 0 to 1"),
         ({"value": float("nan")}, "row 2: value is missing"),
-        ({"k": 0}, "row 2: k is 0.0; give whole numbers from 1"),
-        ({"k": "many"}, "row 2: k is 'many', no number"),
-        ({"interval": "rerun"}, "one kind of interval, not new problems and rerun"),
-        ({"run": "other"}, r"several runs are labelled 'A' \(A, other\)"),
-        ({"k": 2}, "several runs are labelled 'A'"),
-        ({"problems": 29}, "points of 'A' stand on 29 to 30 problems"),
+        ({"k": 0}, "row 2: k is 0.0. Give whole numbers from 1"),
+        ({"k": "many"}, "row 2: k is 'many', which is not a number"),
+        ({"interval": "rerun"}, "one kind of interval, but the rows have new problems and rerun"),
+        ({"run": "other"}, r"several runs have the label 'A' \(A, other\)"),
+        ({"k": 2}, "several runs have the label 'A'"),
+        ({"problems": 29}, "points of 'A' have 29 to 30 problems"),
     ],
 )
 def test_rows_that_cannot_be_drawn_are_refused(change: dict[str, Any], message: str) -> None:
@@ -206,11 +206,11 @@ def test_rows_that_cannot_be_drawn_are_refused(change: dict[str, Any], message: 
 
 
 def test_tables_that_cannot_be_drawn_are_refused() -> None:
-    with pytest.raises(InputError, match="no column low, high; it needs run, label"):
+    with pytest.raises(InputError, match=r"no column low, high\. It needs run, label"):
         curve_chart([{name: row[name] for name in row if name not in ("low", "high")} for row in line("A")])
     with pytest.raises(InputError, match="no rows"):
         curve_chart([])
-    with pytest.raises(InputError, match="9 lines are more than can be told apart"):
+    with pytest.raises(InputError, match="9 lines are too many to distinguish"):
         curve_chart([row for n in range(9) for row in line(str(n))])
 
 

@@ -41,7 +41,7 @@ def test_difficulty_shows_equal_places_as_one_larger_circle() -> None:
         "1 flagged too hard",
     ]
     assert spec["title"]["subtitle"] == [
-        "4 neighbors of 2 questions; areas count neighbors at one place",
+        "4 neighbors of 2 questions; a circle's area is its number of neighbors",
         "Mean difference +12.5 points",
     ]
 
@@ -56,9 +56,9 @@ def test_difficulty_without_flags_names_the_sides_only() -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (neighbor(9, 1), "q_1: correct is 9 of 8; that is no rate"),
+        (neighbor(9, 1), "q_1: correct is 9 of 8, which is not a valid rate"),
         (neighbor(0, 0, original_known=0), "original_correct is 0 of 0"),
-        (neighbor(1, 1, "odd"), "'odd' is no flag; they are too easy and too hard"),
+        (neighbor(1, 1, "odd"), "'odd' is not a valid flag. Use too easy or too hard"),
     ],
 )
 def test_rates_that_are_none_are_refused(row: dict[str, Any], message: str) -> None:

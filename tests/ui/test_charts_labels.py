@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from service.errors import InputError
 from ui.charts.drawing.axes import percent_format, power_ticks, share_ticks, shared_ticks
-from ui.charts.drawing.labels import ELLIPSIS, spread, wrap_label, wrap_labels
-from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, in_dark, page_theme
+from ui.charts.drawing.labels import ELLIPSIS, spread_labels, wrap_label, wrap_labels
+from ui.charts.theme import CONFIG, DARK_PALETTE, DARK_PAPER, PALETTE, colours, darken, page_theme
 
 places = st.lists(st.floats(-50, 150), min_size=1, max_size=12)
 
@@ -24,7 +24,7 @@ def labels(draw: st.DrawFn) -> tuple[list[float], list[float]]:
 @given(labels())
 def test_labels_never_overlap_and_keep_their_order(given_labels: tuple[list[float], list[float]]) -> None:
     wanted, heights = given_labels
-    found = spread(wanted, heights, 0, 100)
+    found = spread_labels(wanted, heights, 0, 100)
     order = sorted(range(len(wanted)), key=lambda one: (found[one], wanted[one], one))
     for before, after in pairwise(sorted(range(len(wanted)), key=lambda one: wanted[one])):
         assert found[after] - found[before] >= (heights[before] + heights[after]) / 2 - 1e-9
@@ -34,7 +34,7 @@ def test_labels_never_overlap_and_keep_their_order(given_labels: tuple[list[floa
 @given(labels())
 def test_labels_stay_in_their_room_where_they_fit(given_labels: tuple[list[float], list[float]]) -> None:
     wanted, heights = given_labels
-    found = spread(wanted, heights, 0, 100)
+    found = spread_labels(wanted, heights, 0, 100)
     lowest = min(place - height / 2 for place, height in zip(found, heights, strict=True))
     highest = max(place + height / 2 for place, height in zip(found, heights, strict=True))
     if sum(heights) <= 100:
@@ -48,14 +48,14 @@ def test_labels_stay_in_their_room_where_they_fit(given_labels: tuple[list[float
 @given(labels())
 def test_labels_that_stand_well_are_not_moved(given_labels: tuple[list[float], list[float]]) -> None:
     wanted, heights = given_labels
-    apart = spread(wanted, heights, -1e6, 1e6)
-    assert spread(apart, heights, -1e6, 1e6) == pytest.approx(apart, abs=1e-6)
+    apart = spread_labels(wanted, heights, -1e6, 1e6)
+    assert spread_labels(apart, heights, -1e6, 1e6) == pytest.approx(apart, abs=1e-6)
 
 
 @given(labels())
 def test_labels_move_as_little_as_possible(given_labels: tuple[list[float], list[float]]) -> None:
     wanted, heights = given_labels
-    found = spread(wanted, heights, -1e6, 1e6)
+    found = spread_labels(wanted, heights, -1e6, 1e6)
 
     def moved(places: list[float]) -> float:
         return sum((place - want) ** 2 for place, want in zip(places, wanted, strict=True))
@@ -72,13 +72,13 @@ def test_labels_move_as_little_as_possible(given_labels: tuple[list[float], list
 
 
 def test_two_labels_at_one_place_part_evenly() -> None:
-    assert spread([50, 50], [10, 10], 0, 100) == [45, 55]
-    assert spread([99, 98], [10, 4], 0, 100) == [95, 88]
-    assert spread([], [], 0, 1) == []
+    assert spread_labels([50, 50], [10, 10], 0, 100) == [45, 55]
+    assert spread_labels([99, 98], [10, 4], 0, 100) == [95, 88]
+    assert spread_labels([], [], 0, 1) == []
     with pytest.raises(ValueError, match="2 labels with 1 heights"):
-        spread([1, 2], [1], 0, 1)
-    with pytest.raises(ValueError, match="cannot stand between 1 and 0"):
-        spread([1], [1], 1, 0)
+        spread_labels([1, 2], [1], 0, 1)
+    with pytest.raises(ValueError, match="cannot be placed between 1 and 0"):
+        spread_labels([1], [1], 1, 0)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_chart_in_the_dark_has_other_colours_and_the_same_data() -> None:
         "scale": {"range": list(PALETTE)},
         "own": "#123456",
     }
-    dark = in_dark(spec)
+    dark = darken(spec)
     assert dark["config"]["background"] == DARK_PAPER
     assert dark["layer"][0]["mark"]["color"] == DARK_PALETTE[1]
     assert dark["scale"]["range"] == list(DARK_PALETTE)
@@ -230,12 +230,12 @@ def test_every_colour_of_the_theme_has_a_partner_in_the_dark() -> None:
 
     used = colours_in(CONFIG)
     assert len(used) >= 5
-    assert not used & colours_in(in_dark(CONFIG))
+    assert not used & colours_in(darken(CONFIG))
 
 
 def test_more_names_than_colours_are_refused() -> None:
     assert list(colours(["a", "b"])) == ["a", "b"]
-    with pytest.raises(InputError, match="9 lines are more than can be told apart; draw at most 8"):
+    with pytest.raises(InputError, match=r"9 lines are too many to distinguish\. Draw at most 8"):
         colours([str(number) for number in range(9)])
 
 

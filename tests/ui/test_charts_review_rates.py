@@ -22,5 +22,5 @@ def test_the_last_point_of_each_number_is_drawn_and_all_are_downloaded():
 
 
 def test_nothing_reviewed_is_no_chart():
-    with pytest.raises(InputError, match="nothing was reviewed"):
+    with pytest.raises(InputError, match="no candidate has been reviewed"):
         false_accept_chart([])

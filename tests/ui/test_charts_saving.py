@@ -82,7 +82,7 @@ def test_an_old_picture_is_replaced_at_one_stroke(chart: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize("name", ["c.pdf", "c", "png"])
 def test_other_suffixes_are_refused(chart: Any, tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match=r"charts are written as \.png, \.svg, \.html, \.json"):
+    with pytest.raises(InputError, match=r"not a chart format. End the name in \.png, \.svg, \.html, \.json"):
         save_chart(chart, tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
@@ -105,10 +105,10 @@ def test_missing_packages_say_how_to_install_them(
         return found(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    how = r"install it with `pip install 'tagrpo\[ui\]'`"
-    with pytest.raises(PrerequisiteError, match=f"pictures of charts need vl-convert; {how}"):
+    how = r"Install it with `pip install 'tagrpo\[ui\]'`"
+    with pytest.raises(PrerequisiteError, match=rf"pictures of charts need vl-convert\. {how}"):
         save_chart(chart, tmp_path / "c.png")
     save_chart(chart, tmp_path / "c.json")  # needs no converter
     absent.add("altair")
-    with pytest.raises(PrerequisiteError, match=f"charts need altair; {how}"):
+    with pytest.raises(PrerequisiteError, match=rf"charts need altair\. {how}"):
         curve_chart(rows("A", 0.4))

@@ -5,7 +5,7 @@ import pytest
 from service.errors import InputError
 from ui.charts.rollout_groups import KIND_COLOURS, group_kinds_chart
 from ui.charts.theme import PALETTE
-from ui.charts.training_steps import POINT, averaged, method_colours, most_steps, step_chart, window_for
+from ui.charts.training_steps import POINT, method_colours, most_steps, step_chart, window_for, window_means
 
 
 def lines(*labels, values=(0.5, 0.25, 0.75)):
@@ -21,12 +21,12 @@ def layers(spec, mark):
 
 
 def test_points_are_means_of_a_window_at_its_last_step():
-    found = averaged([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
+    found = window_means([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
     assert found == [(2, 2.0), (4, 5.0), (5, None)]
-    assert averaged([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
-    assert averaged([], [], 3) == []
+    assert window_means([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
+    assert window_means([], [], 3) == []
     with pytest.raises(ValueError, match="a window of 0"):
-        averaged([1], [1.0], 0)
+        window_means([1], [1.0], 0)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_colours_are_of_methods_and_stay_when_runs_are_left_out():
     many = [f"m{number}" for number in range(12)]
     found = method_colours({"x": "m0", "y": "m8"}, many)  # both would be the first colour
     assert found == {"x": PALETTE[0], "y": PALETTE[1]}
-    with pytest.raises(InputError, match="9 methods are more than can be told apart"):
+    with pytest.raises(InputError, match="9 methods are too many to distinguish"):
         method_colours({name: name for name in many[:9]}, many)
 
 
@@ -114,7 +114,7 @@ def test_a_log_scale_leaves_out_what_has_no_logarithm():
     spec = step_chart(lines("a", values=(0.0, 0.1, 10.0)), title="t", y_title="v", scale="log").to_dict()
     (line,) = layers(spec, "line")
     assert [row["value"] for row in line["data"]["values"]] == [0.1, 10.0]
-    with pytest.raises(InputError, match="t: there is no value to draw"):
+    with pytest.raises(InputError, match="t: there are no values to draw"):
         step_chart(lines("a", values=(0.0, -1.0)), title="t", y_title="v", scale="log")
 
 
@@ -145,11 +145,11 @@ def test_bars_stack_the_kinds_of_groups_to_one():
     assert [row["above"] for row in rows] == pytest.approx([0.6, 0.7, 1.0, 1.0])
     assert [row["below"] for row in rows] == pytest.approx([0.0, 0.6, 0.7, 0.0])
     assert [row["stands_out"] for row in rows] == [False, False, False, True]
-    assert spec["title"]["subtitle"].endswith("a bar stands for 2 steps")
+    assert spec["title"]["subtitle"].endswith("one bar per 2 steps")
 
 
 def test_kinds_that_are_none_and_empty_steps_are_refused():
-    with pytest.raises(InputError, match="'odd' is no kind of group"):
+    with pytest.raises(InputError, match="'odd' is not a kind of group"):
         group_kinds_chart([{"step": 1, "last": 1, "kind": "odd", "questions": 1}], title="t")
     with pytest.raises(InputError, match="no step has a group"):
         group_kinds_chart(kinds(1, 1, 0, 0, 0, 0), title="t")

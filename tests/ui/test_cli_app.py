@@ -43,7 +43,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_numbers_that_no_machine_holds_are_an_error_in_one_line(cli: CommandLine, demo: Path) -> None:
     done = cli("neighbors", "list", "--run", "rules", "--limit", "9" * 30, "--db", demo / "tagrpo.db")
     assert (done.code, "Traceback" in done.err) == (2, False), done.err
-    assert f"{'9' * 30}: the number is larger than can be used" in done.err
+    assert f"{'9' * 30}: the number is too large" in done.err
     assert cli("sandbox", "pretrain", "p", "--seed", "9" * 30).code == 2
 
 
@@ -85,7 +85,7 @@ def test_a_bug_says_where_it_is_and_how_to_report_it(
     complaint = cli("sets", "list").err
     assert "ZeroDivisionError: of nothing (" in complaint
     assert f"{__file__}:" in complaint
-    assert "Please report it with the command and its traceback; -v prints the traceback." in complaint
+    assert "Please report it with the command and its traceback (-v prints it)." in complaint
 
 
 def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli: CommandLine) -> None:
@@ -117,8 +117,8 @@ def test_what_cannot_be_gone_on_with_does_not_say_so(
     monkeypatch.setattr(policy, "pretrain_policy", stopped)
     done = cli("sandbox", "pretrain", "p")
     assert done.code == 130
-    assert "the same command begins anew" in done.err
-    assert "go on where it stopped" not in done.err
+    assert "starts from the beginning" in done.err
+    assert "run the same command again to resume" not in done.err
 
 
 def test_candidates_and_their_truth_are_written_both_or_none(
@@ -234,19 +234,19 @@ BAD = {
         "'llm', 'rules', 'file'",
     ),
     "missing file": (["questions", "import", "absent.jsonl", "--name", "x"], "absent.jsonl: no such file"),
-    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" cannot name'),
+    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" is not a valid name'),
     "bad name of a run": (
         ["neighbors", "propose", "demo", "--name", "a/b", "--proposer", "rules", "--db", "{db}"],
         "'a/b' cannot be a name",
     ),
-    "missing set": (["questions", "list", "nope", "--db", "{db}"], "there are: demo"),
+    "missing set": (["questions", "list", "nope", "--db", "{db}"], '"nope"; available: demo'),
     "missing set to propose for": (
         ["neighbors", "propose", "nope", "--name", "r", "--proposer", "rules", "--db", "{db}"],
-        "there are: demo",
+        '"nope"; available: demo',
     ),
     "missing run": (["runs", "show", "nope", "--db", "{db}"], "only: rules"),
     "missing run to resume": (["resume", "nope", "--db", "{db}"], "only: rules"),
-    "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "only: demo"),
+    "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "Available: demo"),
     "missing version": (["sets", "show", "demo@7", "--db", "{db}"], "demo"),
     "missing question": (["questions", "show", "q_zz", "--db", "{db}"], "q_zz"),
     "missing candidate": (["neighbors", "show", "c_zz", "--db", "{db}"], "tagrpo neighbors list"),
@@ -257,7 +257,7 @@ BAD = {
     ),
     "database is a folder": (["runs", "list", "--db", "."], "is a folder"),
     "database is text": (["runs", "list", "--db", "{odd}"], "not an SQLite database"),
-    "database of others": (["runs", "list", "--db", "{other}"], "not one of tagrpo"),
+    "database of others": (["runs", "list", "--db", "{other}"], "does not belong to tagrpo"),
 }
 
 
@@ -291,7 +291,7 @@ def test_the_database_can_be_named_by_the_environment(
     assert "rules" in cli("runs", "list").out
     assert cli("runs", "list", "--db", "absent.db").code == 2  # the option wins
     monkeypatch.setenv("TAGRPO_DB", str(demo))
-    assert "is a folder; name a file" in cli("runs", "list").err
+    assert "is a folder. Give a file" in cli("runs", "list").err
 
 
 # JSON

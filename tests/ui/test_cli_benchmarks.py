@@ -47,7 +47,7 @@ def test_a_benchmark_that_is_fine_exits_with_0(cli: CommandLine) -> None:
     code, out, err = cli("check", write("mine.jsonl", "0", "2", "4"))
     assert (code, out) == (
         0,
-        "mine: 3 problems from mine.jsonl, content not checked, all golds correct\n",
+        "mine: 3 problems from mine.jsonl, content not checked, all gold answers grade as correct\n",
     )
     assert "attention" not in err
 
@@ -55,16 +55,16 @@ def test_a_benchmark_that_is_fine_exits_with_0(cli: CommandLine) -> None:
 def test_a_gold_that_fails_exits_with_1(cli: CommandLine) -> None:
     code, out, err = cli("check", write("mine.jsonl", "0", ""), write("fine.jsonl", "0"))
     assert code == 3
-    assert "1 golds fail\n  row 1, gold '': unknown (no answer)" in out
+    assert "1 gold answers fail\n  row 1, gold '': unknown (no answer)" in out
     assert "fine: 1 problems" in out
-    assert "not as they should be: mine.jsonl" in err
+    assert "failed checks: mine.jsonl" in err
 
 
 def test_other_rows_than_expected_exit_with_1(cli: CommandLine) -> None:
     write("a.jsonl", "0", "2")
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl")
     assert code == 3
-    assert "AIME 2024 has 30 problems, this source 2" in out
+    assert "AIME 2024 has 30 problems, but this source has 2" in out
     code, out, _ = cli("check", "aime24", "--from", "a.jsonl", "--allow-changed")
     assert code == 0
     assert "content changed" in out
@@ -89,7 +89,7 @@ def test_json_holds_source_hash_and_failures(cli: CommandLine, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["check", "aime2024"], 'did you mean "aime24"'),
+        (["check", "aime2024"], 'Did you mean "aime24"?'),
         (["check", "aime24", "--from", "none.jsonl"], "no such file"),
         (["check", "--from", "none.jsonl"], "1 --from for "),
         (["check", "aime24", "aime25", "--from", "a.jsonl"], "1 --from for 2 benchmarks"),
@@ -111,4 +111,4 @@ def test_rows_of_gpqa_are_not_printed(cli: CommandLine) -> None:
     assert code == 0
     assert "GPQA" not in err
     assert secret not in out + err
-    assert "gpqa-diamond: 198 problems from gpqa_diamond.csv, content not checked, all golds correct" in out
+    assert "gpqa-diamond: 198 problems from gpqa_diamond.csv, content not checked, all gold answers" in out

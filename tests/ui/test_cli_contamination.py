@@ -42,7 +42,7 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--out", "pairs.jsonl"
     )
     assert code == 3
-    assert "attention: 2 problems of benchmarks repeated" in err
+    assert "warning: 2 benchmark problems repeated" in err
     assert "farmer" not in out
     assert [line.split() for line in out.splitlines()[:2]] == [
         ["set", "texts", "benchmark", "problems", "exact", "fuzzy", "n-gram", "variant"],
@@ -112,13 +112,13 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
         (["mine", "--benchmark", "aime2024"], 'no benchmark "aime2024"'),
         (
             ["mine", "--benchmark", "aime24", "--from", "mine.jsonl"],
-            "AIME 2024 has 30 problems, this source 2",
+            "AIME 2024 has 30 problems, but this source has 2",
         ),
         (
             ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
             "1 --from for 2 benchmarks",
         ),
-        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "n-gram of 0 words"),
+        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "n-gram has 0 words"),
         (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
         (
             ["mine", "--benchmark", "mine.jsonl", "--out", "mine.jsonl"],

@@ -29,7 +29,7 @@ def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
     done = cli("db", "check", "--db", db)
     assert (done.code, done.out) == (
         0,
-        f"t.db: sound, schema {HEAD_REVISION}, 0 published sets as published\n",
+        f"t.db: no problems found; schema {HEAD_REVISION}, 0 published sets verified\n",
     )
 
 
@@ -40,7 +40,7 @@ def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
     problems = json.loads(done.out)["problems"]
     assert (done.code, len(problems)) == (3, 2)
     assert all(problem.startswith("run_questions row") for problem in problems)
-    assert "go back to a backup" in done.err
+    assert "restore a backup" in done.err
 
 
 def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
@@ -52,7 +52,7 @@ def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
     pages[(root - 1) * size : root * size] = os.urandom(size)
     db.write_bytes(pages)
     done = cli("db", "check", "--db", db)
-    assert (done.code, "go back to a backup" in done.err) == (3, True), done.err
+    assert (done.code, "restore a backup" in done.err) == (3, True), done.err
 
 
 def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
@@ -68,9 +68,9 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
         assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1
     again = cli("db", "backup", folder / "copy.db", "--db", db)
-    assert (again.code, "is there already" in again.err) == (2, True)
+    assert (again.code, "the file exists" in again.err) == (2, True)
     lost = cli("db", "backup", tmp_path / "no" / "copy.db", "--db", db)
-    assert (lost.code, "does not exist; make it first" in lost.err) == (2, True)
+    assert (lost.code, "does not exist. Create it first" in lost.err) == (2, True)
 
 
 def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:

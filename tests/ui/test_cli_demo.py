@@ -72,7 +72,7 @@ def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_p
 
     again = cli("demo", "--folder", "here")
     assert again.code == 0
-    assert "All 2 steps of the demo in here are done; nothing was changed." in again.out
+    assert "All 2 steps of the demo in here are finished; nothing was changed." in again.out
     assert "$ tagrpo questions" not in again.out
     assert len(REPORTS) == 1
 
@@ -81,7 +81,7 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
     stopped = cli("demo", "--folder", "here")
     assert stopped.code == 2
     assert "here.jsonl" in stopped.err
-    assert "the demo stopped at step 1 of 2; the same command goes on there" in stopped.err
+    assert "the demo stopped at step 1 of 2; run the same command again to resume" in stopped.err
     assert REPORTS == []
     put_questions(tmp_path / "here")
     assert cli("demo", "--folder", "here").code == 0
@@ -131,7 +131,7 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", tolerant)
     done = cli("demo", "--folder", "here")
     assert done.code == 0, done.err
-    assert "(This exit code 3 is expected here: one row is bad.)" in done.out
+    assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 
 def test_quick_has_a_folder_of_its_own(cli: CommandLine, tmp_path: Path) -> None:
@@ -156,7 +156,7 @@ def test_what_is_not_installed_is_named_with_the_command(
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
     refused = cli("demo")
     assert (refused.code, refused.out) == (2, "")
-    assert "no_such_verl, no_such_torch are not installed here" in refused.err
+    assert "no_such_verl, no_such_torch are not installed" in refused.err
     assert "pip install 'tagrpo[train,local,ui]'" in refused.err
     assert list(tmp_path.iterdir()) == []
 
@@ -233,7 +233,7 @@ def test_the_next_training_runs_beside_the_one_in_hand(
     assert code == 0
     places = [out.index(title) for title in ("Train first", "Between", "Train second")]
     assert places == sorted(places)
-    assert out.count("It began beside the training before.") == 1
+    assert out.count("This step started earlier, in parallel with the training.") == 1
     assert out.count("$ tagrpo recipes show") == 3
     assert '"name": "ta_grpo"' in err  # what it said, once its turn has come
     assert len(json.loads((tmp_path / "tagrpo-demo" / "demo.json").read_text())["done"]) == 3

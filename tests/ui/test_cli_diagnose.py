@@ -104,7 +104,7 @@ def test_zero_gradient_by_checkpoint(tagrpo: CommandLine, db: Path) -> None:
     text = words(done.out)
     assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
-    assert "By how much is the share lower with neighbors?" in text
+    assert "How much lower is the share with neighbors?" in text
     assert "Qwen3-1.7B base 77.0% 58.4% -18.6 points" in text
     assert "needs 24 responses to an original" in words(done.out)
 
@@ -153,7 +153,7 @@ def test_unknown_grades_are_bounded(tagrpo: CommandLine, db: Path) -> None:
     assert row["share"] == pytest.approx(2 / 3)
     assert row["bound_low"] == pytest.approx((1 / 9 + 1 + 0 + 0) / 4)
     assert row["bound_high"] == pytest.approx((1 + 1 + 1 + 0) / 4)
-    assert "share if they are known" in tagrpo("diagnose", "zero-gradient", "unsure").out
+    assert "share if all grades are known" in tagrpo("diagnose", "zero-gradient", "unsure").out
 
 
 @pytest.mark.slow
@@ -165,7 +165,7 @@ def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     assert rows["neighbors, N*G"]["share"] < rows["one neighbor, G"]["share"]
     assert result["forecast_models"][0]["shift_assumed"] is False
     text = tagrpo("diagnose", "forecast", "base")
-    assert "And for other N and G?" in text.out
+    assert "Other values of N and G" in text.out
     assert "G=24 is beyond the 8 responses of the pilot" in words(text.out)
 
 
@@ -177,7 +177,7 @@ def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) ->
     assert "neighbors (assumed)" in done.out
     assert tagrpo("diagnose", "forecast", "plain", "--assume-shift-sd", 0.7).code == 2
     some = tagrpo("diagnose", "forecast", "base", "--n", 3, "--assume-shift-sd", 0.7)
-    assert "this one has some" in words(some.err)
+    assert "this one has neighbors" in words(some.err)
 
 
 @pytest.mark.slow
@@ -246,7 +246,7 @@ def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
                     file.write(json.dumps({"question_id": q, "neighbor_id": id, "reward": reward}) + "\n")
     done = tagrpo("diagnose", "difficulty", "--rollouts", path, "--review-sheet", tmp_path / "s.jsonl")
     assert done.code == 2
-    assert "none of the 1 flagged neighbors is a candidate of this database" in words(done.err)
+    assert "none of the 1 flagged neighbors is a candidate in this database" in words(done.err)
     assert tagrpo("diagnose", "difficulty", "--rollouts", path).code == 3
 
 
@@ -259,8 +259,8 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path, tmp_path: Path) -> Non
     means = {(row["series"], row["minus"]): row for row in result["diversity_means"]}
     assert means["neighbors, N*G", "original, G"]["low"] > 0  # other questions' words
     text = tagrpo("diagnose", "diversity", "base", "--g", 4)
-    assert "How far apart are responses?" in text.out
-    assert "no --embedding was named" in text.out
+    assert "How diverse are responses?" in text.out
+    assert "without --embedding" in text.out
 
 
 @pytest.mark.slow
@@ -289,7 +289,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     for question in (
         "What share",
         "forecast from step 1",
-        "What does each number of neighbors yield",
+        "What is the yield of each number of neighbors",
         "Do rephrasings",
         "How far apart",
         "What does a group",
@@ -315,10 +315,10 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         (("base", "--g", "9"), "no question has G=9"),
         (("base", "--n", "5"), "5 neighbors"),
         (("base", "--n", "-1"), "0 or more"),
-        (("base", "--correct-above", "1"), "belongs to --rollouts"),
+        (("base", "--correct-above", "1"), "requires --rollouts"),
         (("base", "--grader", "older"), "nothing was graded by version 'older'"),
         (("--rollouts", "none.jsonl"), "no such file"),
-        (("--rollouts", "none.jsonl", "--grader", "older"), "belongs to eval runs"),
+        (("--rollouts", "none.jsonl", "--grader", "older"), "applies to eval runs only"),
     ],
 )
 def test_what_cannot_be_used_is_refused(

@@ -54,13 +54,13 @@ def test_a_sound_database_is_named_with_its_size(cli: CommandLine, tmp_path: Pat
     found = checks(cli("doctor", "--json").out)
     assert found["database"]["state"] == "ok"
     assert "tagrpo.db" in found["database"]["detail"]
-    assert "sound" in found["database"]["detail"]
+    assert "no problems found" in found["database"]["detail"]
 
 
 def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "text.db").write_text("hello")
     done = cli("doctor", "--db", "text.db", "--json")
-    assert (done.code, "attention: database: see above" in done.err) == (3, True)
+    assert (done.code, "warning: database: see above" in done.err) == (3, True)
     assert checks(done.out)["database"]["state"] == "problem"
     done = cli("doctor", "--db", "absent/t.db", "--json")
     assert (done.code, checks(done.out)["disk"]["state"]) == (3, "problem")
@@ -96,7 +96,7 @@ def test_keys_are_named_and_never_shown(cli: CommandLine, monkeypatch: pytest.Mo
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     out = cli("doctor", "--json").out
-    assert "OPENAI_API_KEY" in checks(out)["keys of providers"]["detail"]
+    assert "OPENAI_API_KEY" in checks(out)["API keys"]["detail"]
     assert checks(out)["Hugging Face token"]["state"] == "ok"
     assert "secret" not in out
 

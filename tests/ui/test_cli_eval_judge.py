@@ -148,7 +148,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
     for words, message in [
         (("hosted_vllm/other",), "does not list the model"),
         ((MODEL, "--max-usd", "1"), "price"),
-        ((MODEL, "--retry-final"), "keeps its grade"),
+        ((MODEL, "--retry-final"), "leave the grade unchanged"),
         ((MODEL, "--grader", "doubting:grade", "--answers", "boxed"), "--answers boxed"),
         ((MODEL, "--max-tokens", "0"), "--max-tokens"),
     ]:

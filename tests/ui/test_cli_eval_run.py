@@ -18,8 +18,8 @@ pytestmark = pytest.mark.usefixtures("six_sums")
 def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
     done = cli(*evaluate(server))
     assert done.code == 0, done.err
-    assert "test-model.sums: 6 problems, 8 samples each" in done.out
-    assert "95% new problems" in done.out
+    assert "test-model.sums: 6 problems, 8 samples per problem" in done.out
+    assert "95%, new problems" in done.out
     assert "truncated 0.0%, refused 0.0%" in done.out
     drawn = rows("tagrpo.db", SAMPLES)
     assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
@@ -70,7 +70,7 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert "continuing run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
-    assert "test-model.sums: 6 problems, 32 samples each" in fewer.out
+    assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
     other = cli(*evaluate(server, "--temperature", "1", n=32))
     assert other.code == 2
     assert "sampling.temperature (0.6 there, 1.0 now)" in words(other.err)
@@ -84,7 +84,7 @@ def test_fewer_samples_than_a_run_has_or_has_begun_are_noted(cli: CommandLine, s
     assert cli(*evaluate(server, "--max-requests", 11, n=12)).code == 3  # of 12: 8 and 4 samples a problem
     fewer = cli(*evaluate(server, n=8))
     noted = words(fewer.err)
-    assert "run test-model.sums has up to 12 samples a problem; those beyond --n 8 count too" in noted
+    assert "run test-model.sums has up to 12 samples per problem; those beyond --n 8 count too" in noted
     assert fewer.code == 0
     assert "not finished" not in words(cli("eval", "report", "test-model.sums").out)
 
@@ -97,7 +97,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0]
         assert 5 < lost < 25
         assert f"test-model.sums: {lost} samples missing for good" in " ".join(done.err.split())
-        assert f"{lost} samples missing: pass@k with them wrong to right" in " ".join(done.out.split())
+        assert f"{lost} missing samples: pass@k is given as a range" in " ".join(done.out.split())
         before = stats(server)["requests"]
         again = cli("resume", "test-model.sums", "--json")
         assert (again.code, stats(server)["requests"]) == (3, before)
@@ -109,7 +109,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
         assert run["finished_at"] is not None
         assert cli("runs", "show", "test-model.sums").code == 3
         report = cli("eval", "report", "test-model.sums", "--k", 1)
-        assert "a sample that was asked for is missing" in " ".join(report.out.split())
+        assert "requested samples are missing" in " ".join(report.out.split())
         set_faults(server, {})
         mended = cli("resume", "test-model.sums", "--retry-final")
         assert (mended.code, stats(server)["requests"]) == (0, before + lost)
@@ -151,7 +151,7 @@ def test_what_a_server_says_of_failed_requests_is_shown(
 def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server: str) -> None:
     assert cli(*evaluate(server, "--max-requests", "4")).code == 3
     shown = cli("runs", "show")
-    assert (shown.code, "2 requests are open; go on with" in shown.err) == (3, True)
+    assert (shown.code, "2 requests are open; resume with" in shown.err) == (3, True)
 
 
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: st
     assert (refused.code, "--allow-changed" in words(refused.err)) == (2, True)
     done = cli(*evaluate(server, "--from", f"aime24={short}", "--allow-changed", benchmark="aime24", n=2))
     assert done.code == 0, done.err
-    assert "not the content it is known by" in words(done.err)
+    assert "the content differs from the known one" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
@@ -206,7 +206,7 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     assert (refused.code, "--allow-bad-golds" in words(refused.err)) == (2, True)
     assert stats(server)["requests"] == before
     allowed = cli(*evaluate(server, "--allow-bad-golds", benchmark="bad.jsonl", n=1))
-    assert "golds are not correct" in words(allowed.err)
+    assert "gold answers do not grade as correct" in words(allowed.err)
 
 
 @pytest.mark.slow
@@ -239,8 +239,8 @@ def test_presets_and_prompts_are_in_the_key(cli: CommandLine, server: str, tmp_p
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["eval", "run", "--model", "m"], "name benchmarks, or a neighbor set"),
-        (["eval", "run", "sums.jsonl", "--neighbors", "x", "--model", "m"], "and not both"),
+        (["eval", "run", "--model", "m"], "name either benchmarks, or a neighbor set"),
+        (["eval", "run", "sums.jsonl", "--neighbors", "x", "--model", "m"], "name either benchmarks"),
         (["eval", "run", "sums.jsonl", "--model", "m", "--preset", "mine"], "there is no preset 'mine'"),
         (["eval", "run", "nothing", "--model", "m"], 'no benchmark "nothing"'),
         (["eval", "run", "sums.jsonl", "--model", "noprovider-model"], "litellm knows no provider"),
@@ -302,7 +302,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
     done = cli("eval", "run", "--neighbors", "math", "--model", MODEL, "--api-base", server, "--n", "4")
     assert done.code == 0, done.err
     assert "test-model.math-1: 3 problems" in done.out
-    assert "pass@k of the originals; 1 neighbor beside them" in done.out
+    assert "pass@k of the originals; 1 neighbor also evaluated" in done.out
     placed = rows(
         "tagrpo.db", "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
     )
@@ -354,7 +354,7 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
     drawn = json.loads(cli(*evaluate(server, *run, n=4)).out)["runs"][0]
     sent = stats(server)["requests"]
     capped = cli(*evaluate(server, *dry[:-1], "--max-usd", "0.00001", n=4))
-    assert "--max-usd 1e-05 stops it before its end" in words(capped.out)
+    assert "--max-usd 1e-05 stops the run before it is complete" in words(capped.out)
     after = estimate(n=4)
     assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
     assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing

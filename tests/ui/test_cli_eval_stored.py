@@ -67,7 +67,7 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
 
 def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
     done = cli("eval", "run", "--neighbors", "x", "--from", "y.jsonl", "--model", "m")
-    assert (done.code, "--from is for benchmarks" in words(done.err)) == (2, True)
+    assert (done.code, "--from applies to benchmarks" in words(done.err)) == (2, True)
 
 
 def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
@@ -76,7 +76,7 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     done = cli("sets", "publish", "x", "--run", "base.sums")
     assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
     done = cli("resume", "base.sums")
-    assert (done.code, "repeat the command that made it" in words(done.err)) == (2, True)
+    assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
     assert "there is no run yet" in words(cli("neighbors", "list").err)
 
 
@@ -88,12 +88,12 @@ def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) ->
     )
     assert graded.code == 0, graded.err
     assert "correct by ada; the grader says wrong" in graded.out
-    assert "1 human grade counted, 1 unlike the grader's" in graded.out
+    assert "1 human grade counted, 1 different from the grader's" in graded.out
     again = json.loads(
         cli("eval", "human-grade", "base.test", "1", "2", "--correct", "--reviewer", "ada", "--json").out
     )
     assert again["pass_at_k"][0] == {"k": 1, "grader": 0.125, "human": 0.25}
-    assert "1 human grade counted, 1 unlike the grader's" in cli("runs", "show", "base.test").out
+    assert "1 human grade counted, 1 different from the grader's" in cli("runs", "show", "base.test").out
     values = {}
     for grades in ("human", "grader"):
         report = json.loads(cli("eval", "report", "base", "--k", "1", "--grades", grades, "--json").out)
@@ -108,7 +108,7 @@ def test_a_persons_grade_counts_is_said_and_can_be_left_out(cli: CommandLine) ->
     refused = cli("eval", "human-grades", "base.test", "--out", "grades.csv")
     assert (refused.code, "--overwrite" in refused.err) == (2, True)
     taken = cli("eval", "human-grade", "base.test", "1", "2", "--withdraw", "--reviewer", "ada")
-    assert "is withdrawn" in taken.out
+    assert "by ada withdrawn" in taken.out
     missing = cli("eval", "human-grade", "base.test", "1", "9", "--wrong")
     assert (missing.code, "has no response 9" in missing.err) == (2, True)
 
@@ -131,4 +131,4 @@ def test_samples_are_searched_but_those_of_gated_benchmarks(cli: CommandLine) ->
     page = json.loads(cli("eval", "samples", "open", "0", "--text", "BOXED{-2}", "--json").out)
     assert [sample["ordinal"] for sample in page["samples"]] == [1]
     refused = cli("eval", "samples", "gated", "0", "--text", "boxed")
-    assert (refused.code, "not searched" in refused.err) == (2, True)
+    assert (refused.code, "cannot be searched" in refused.err) == (2, True)

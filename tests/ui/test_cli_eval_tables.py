@@ -103,7 +103,7 @@ def test_report_prints_the_table_of_the_paper(cli: CommandLine) -> None:
     assert first[3].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert first[5].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out
-    assert "- Unlike there: 32 samples a problem (all rows)" in done.out
+    assert "- Different from the paper: 32 samples per problem (all rows)" in done.out
 
 
 def test_report_without_a_paper_has_the_users_columns_only(cli: CommandLine) -> None:
@@ -130,7 +130,9 @@ def test_report_writes_files_by_their_endings(cli: CommandLine) -> None:
         assert Path(name).read_text(encoding="utf-8").startswith(begins)
     unknown = cli("eval", "report", "base", "--out", "t.pdf")
     assert unknown.code == 2
-    assert "t.pdf: which format? End it in .md, .tex, .html, .csv, .json, .txt, or" in unknown.err
+    assert (
+        "t.pdf: the format is unknown. End the name in .md, .tex, .html, .csv, .json, .txt, or" in unknown.err
+    )
     again = cli("eval", "report", "base", "--out", "t.md")
     assert again.code == 2
     assert "--overwrite" in again.err
@@ -179,16 +181,16 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
         (["report", "base", "--k", "two"], "give whole numbers"),
         (["report", "base", "--k", "0"], "k must be at least 1"),
         (["compare", "tuned", "base", "--seed", "-1"], "greater than or equal to 0"),
-        (["report", "base", "--chart", "c.gif"], "a chart's name ends in .png"),
+        (["report", "base", "--chart", "c.gif"], "not a chart format. End the name in .png"),
         (
             ["report", "base", "--metric", "maj@k", "--interval", "same-problems"],
-            "take --interval new-problems",
+            "Use --interval new-problems",
         ),
         (["report", "base", "--paper", "gpt"], "the papers have no model 'gpt'"),
-        (["report", "base", "--json", "--format", "csv"], "exclude each other"),
-        (["compare", "base", "base"], "names several runs of aime24"),
+        (["report", "base", "--json", "--format", "csv"], "cannot be combined"),
+        (["compare", "base", "base"], "selects several runs of aime24"),
         (["compare", "base.own", "tuned.aime24"], "no benchmark in common"),
-        (["compare", "X=base.own", "X=tuned.aime24"], "write LABEL=RUN for one of them"),
+        (["compare", "X=base.own", "X=tuned.aime24"], "Write LABEL=RUN for one of them"),
     ],
 )
 def test_what_cannot_be_done_says_why(cli: CommandLine, arguments: list[str], message: str) -> None:

@@ -30,11 +30,11 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     arguments = ("import", "rows.jsonl", "--model", "a/b", "--benchmark", "sums.jsonl", "--by", "inside")
     done = cli(*arguments)
     assert done.code == 3
-    assert "1 response to 1 question that sums does not hold were left out: 'Say: 3+3?' (1)" in done.err
+    assert "left out: 1 response to 1 question not in sums: 'Say: 3+3?' (1)" in done.err
     assert "1 request of the other tool got no response" in done.err
     assert "1 response imported (rows)" in done.out
-    assert "b.sums: 1 problem, 1 samples each" in done.out
-    assert "price not known" in done.out
+    assert "b.sums: 1 problem, 1 samples per problem" in done.out
+    assert "price unknown" in done.out
     again = json.loads(cli(*arguments, "--json").out)
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
     assert again["unmatched"]["listed"] == [{"question": "Say: 3+3?", "responses": 1}]
@@ -53,12 +53,12 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert cli("agreement", "b.sums", "--json").code == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
-    assert "b.sums: 1 sample without a response, as the tool that drew them got none" in summary.err
-    assert "1 sample missing: pass@k with them wrong to right" in summary.out
-    assert "truncated not told, refused not told" in summary.out
+    assert "b.sums: 1 sample without a response, since the tool that drew them got none" in summary.err
+    assert "1 missing sample: pass@k is given as a range" in summary.out
+    assert "truncated not recorded, refused not recorded" in summary.out
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
     assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
-    basis = cli("report", "b.sums").out.partition("what they stand on")[2]
+    basis = cli("report", "b.sums").out.partition("sample details")[2]
     assert "unknown" in basis.splitlines()[3]
 
 
@@ -66,7 +66,7 @@ def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
     """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
     write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
     told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
-    assert "no score of the other tool is right or wrong; if they are points" in told.out
+    assert "none of the other tool's scores means right or wrong; if they are points" in told.out
     alone = cli("import", "points.jsonl", "--model", "m", "--name", "alone", "--column", "score=", "--json")
     assert json.loads(alone.out)["agreement"] is None
 
@@ -76,24 +76,24 @@ def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
     done = cli("import", "uneven.jsonl", "--model", "a/b", "--name", "uneven")
-    assert (done.code, "1 to 3 samples each" in done.out, "missing" in done.out) == (0, True, False)
+    assert (done.code, "1 to 3 samples per problem" in done.out, "missing" in done.out) == (0, True, False)
 
 
 def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLine) -> None:
     for arguments, message in [
-        (("import", "rows.jsonl"), "does not say which model drew it; name it with --model"),
+        (("import", "rows.jsonl"), "does not state its model. Give it with --model"),
         (("import", "none.jsonl", "--model", "m"), "none.jsonl: no such file"),
         (("import", "rows.jsonl", "--model", "m", "--column", "response"), "give PART=NAME"),
         (("import", "rows.jsonl", "--model", "m", "--benchmark", "sums.jsonl"), "--by inside"),
-        (("import", "rows.jsonl", "--model", "m", "--from", "sums.jsonl"), "--from goes with --benchmark"),
+        (("import", "rows.jsonl", "--model", "m", "--from", "sums.jsonl"), "--from requires --benchmark"),
     ]:
         done = cli(*arguments)
         assert (done.code, message in done.err) == (2, True), done.err
     assert not Path("tagrpo.db").exists()
     Database.open("tagrpo.db").close()
     assert "there is no eval run 'x'" in cli("agreement", "x").err
-    assert "--push and --public go with --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
-    assert "which format?" in cli("export", "x", "--out", "o.txt").err
+    assert "--push and --public require --format hf" in cli("export", "x", "--out", "o.jsonl", "--public").err
+    assert "the format is unknown" in cli("export", "x", "--out", "o.txt").err
 
 
 @pytest.mark.slow

@@ -92,7 +92,7 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
     for words in (["sets", "show", HOSTILE], ["questions", "list", "--limit", HOSTILE], [HOSTILE]):
         done = cli(*words)
         assert done.code == 2
-        assert "holds control characters" in done.err
+        assert "contains control characters" in done.err
         assert COMMANDS_A_TERMINAL.findall(done.out + done.err) == []
     Path("odd.jsonl").write_text(json.dumps({"question": QUESTION, "answer": "4"}))
     refused = cli("questions", "import", "odd.jsonl", "--name", "x")

@@ -143,7 +143,9 @@ def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: P
     asking = ["--model", "hosted_vllm/other", "--price", "hosted_vllm/other=1,1", "--n", 2]
     done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--dry-run")
     assert done.code == 0, done.err
-    assert "8 images: each model counts their tokens in its own way; taken as 64 to 16,384 each" in done.out
+    assert (
+        "8 images: each model counts image tokens differently; assumed 64 to 16,384 tokens each" in done.out
+    )
 
 
 def test_a_model_without_eyes_says_so(place: Path) -> None:

@@ -55,9 +55,9 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
         (["--accept", "9.5"], "--accept 9.5: the overlap rule counts answers; give a whole number"),
         (["--accept", "nan"], "--accept nan: the overlap rule counts answers; give a whole number"),
         (["--accept", "40"], "accept_overlap 40 can never be reached"),
-        (["--looks", "12;16"], "--looks 12;16: give numbers with commas between them, as in 12,16"),
+        (["--looks", "12;16"], "--looks 12;16: give numbers separated by commas, as in 12,16"),
         (["--looks", "16,12"], "increasing"),
-        (["--rule", "bayes", "--flagged-more", "3"], "--flagged-more belongs to --rule overlap"),
+        (["--rule", "bayes", "--flagged-more", "3"], "--flagged-more requires --rule overlap"),
         (["--rule", "bayes", "--accept", "9"], "accept 9.0"),
         (["--premises", "openai/test-model"], "name a solver"),
         (["--premises-api-base", "http://127.0.0.1:9/v1"], "this run asks none"),
@@ -105,4 +105,4 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     accepted = rows(
         db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
     )
-    assert "premises, as openai/test-model sees them: 2 kept" in cli("neighbors", "show", accepted[0][0]).out
+    assert "premises according to openai/test-model: 2 kept" in cli("neighbors", "show", accepted[0][0]).out

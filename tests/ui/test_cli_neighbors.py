@@ -61,10 +61,10 @@ def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
 
     code, out, _ = cli("list", "--run", "run", "--limit", "2")
     assert code == 0
-    assert f"5 in all; go on with --after {every[1]}" in out
+    assert f"5 in all; see more with --after {every[1]}" in out
     assert listed(cli, "--limit", "2", "--after", every[1]) == every[2:4]
     assert listed(cli, "--after", every[3][:14]) == every[4:]
-    assert "no more candidate of run matches" in cli("list", "--after", every[4])[1]
+    assert "no more candidates of run match" in cli("list", "--after", every[4])[1]
 
 
 def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
@@ -83,10 +83,10 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     assert cli("list", "--strategy", "format", "--status", "accepted")[1] == "no candidate of run matches\n"
 
     for arguments, said in (
-        (("--finding", "number_ded"), "try: number_added"),
-        (("--strategy", "rename"), "it has: format, perspectives"),
+        (("--finding", "number_ded"), "Similar: number_added"),
+        (("--strategy", "rename"), "It has: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz"), "near it"),
+        (("--after", "c_zz"), "similar ids"),
     ):
         code, _, err = cli("list", *arguments)
         assert (code, said in err) == (2, True), err
@@ -154,12 +154,12 @@ def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: 
     out = cli("show", ADD, "--raw")[1]
 
     assert "cost of proposing: 2 requests, 120 + 30 tokens, $0.2500, for 2 candidates" in out
-    assert "1 requests, 40 + 400 tokens, $0.0000 and 1 without a known price" in out
+    assert "1 requests, 40 + 400 tokens, $0.0000, plus 1 requests without a known price" in out
     assert "--- prompt, system ---\nSay it in other words." in out
     assert "<problem>\nWhat is 2+3?\n</problem>" in out
     assert "--- answer ---\n<b>Add 2 and 3.</b>" in out
-    assert f"--- answer as sent ---\n{body}" in out
+    assert f"--- raw answer ---\n{body}" in out
     exchange = json.loads(cli("show", ADD, "--raw", "--json")[1])["runs"][0]["exchange"]
     assert (exchange["text"], exchange["body"]) == ("<b>Add 2 and 3.</b>", body)
     assert "exchange" not in json.loads(cli("show", ADD, "--json")[1])["runs"][0]
-    assert "no request to a model stands behind it" in cli("show", HALVED, "--raw")[1]
+    assert "no model request produced this candidate" in cli("show", HALVED, "--raw")[1]

@@ -23,12 +23,14 @@ pytestmark = pytest.mark.usefixtures("world_set")
 
 def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
     refused(cli, propose(), "an llm proposer needs --model")
+    refused(cli, propose("--proposer", "rules", "--strategy", "rename"), "require --proposer llm, not rules")
+    refused(cli, propose("--proposer", "rules", "--model", "gpt-4-turbo"), "require --proposer llm")
     refused(
-        cli, propose("--proposer", "rules", "--strategy", "rename"), "belong to --proposer llm, not rules"
+        cli,
+        propose("--proposer", "rules", "--candidates", "f.jsonl"),
+        "--candidates and --proposer file need each other",
     )
-    refused(cli, propose("--proposer", "rules", "--model", "gpt-4-turbo"), "belong to --proposer llm")
-    refused(cli, propose("--proposer", "rules", "--candidates", "f.jsonl"), "belongs to --proposer file")
-    refused(cli, propose("--proposer", "file"), "belongs to --proposer file, which needs it")
+    refused(cli, propose("--proposer", "file"), "--candidates and --proposer file need each other")
 
 
 @pytest.mark.slow
@@ -53,7 +55,7 @@ def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], mes
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
         (b"Say it \xff anew.", "own.txt: not UTF-8 at byte 7"),
-        (b"Say it\nanew\x00.", "own.txt:2: holds the control character '\\x00'"),
+        (b"Say it\nanew\x00.", "own.txt:2: contains the control character '\\x00'"),
     ],
 )
 def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:
@@ -63,7 +65,7 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
 
 def test_strategies_that_do_not_go_together(cli: CommandLine) -> None:
     nowhere = "http://127.0.0.1:9/v1"
-    refused(cli, llm(nowhere, "--strategy", "nope"), "neither a shipped strategy (perspectives, paraphrase")
+    refused(cli, llm(nowhere, "--strategy", "nope"), "neither a built-in strategy (perspectives, paraphrase")
     refused(cli, llm(nowhere, "--strategy", "rename", "--strategy", "rename"), "a strategy is named twice")
     refused(
         cli, llm(nowhere, "--n", "1", "--strategy", "rename", "--strategy", "format"), "2 strategies for 1"
@@ -328,14 +330,18 @@ def test_without_a_rate_the_next_wave_begins_while_slots_are_free(cli: CommandLi
 
 
 def test_a_rate_needs_waves(cli: CommandLine) -> None:
-    refused(cli, propose("--proposer", "rules", "--stop-below", "0.3"), "give its size too, as --wave 200")
+    refused(
+        cli,
+        propose("--proposer", "rules", "--stop-below", "0.3"),
+        "Also give the wave size, as in --wave 200",
+    )
 
 
 @pytest.mark.slow
 def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLine) -> None:
     for done in (cli(*propose("--proposer", "rules", "--n", "20")), cli("runs", "show", "r")):
         assert "with fewer than 20 neighbors" in done.out
-        assert "nothing left to ask" in done.out
+        assert "This run is complete" in done.out
         assert "--tops-up r" in done.out
 
 

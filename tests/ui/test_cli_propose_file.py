@@ -52,8 +52,8 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     ]
     source = write_rows(Path("c.jsonl"), *lists)
     columns = ["--question-column", "key", "--candidate-column", "mine"]
-    refused(cli, from_file(source), "name another with --question-column")
-    refused(cli, from_file(source, *columns[:2]), "name it with --candidate-column, of: key, mine")
+    refused(cli, from_file(source), "Name another column with --question-column")
+    refused(cli, from_file(source, *columns[:2]), "Name it with --candidate-column; available: key, mine")
     refused(cli, from_file(source, "--question-column", "foo"), "no column 'foo' (--question-column)")
     done = cli(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert done.code == 0
@@ -77,7 +77,7 @@ def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str)
 
 def test_empty_candidates_are_named_by_row(cli: CommandLine) -> None:
     write_rows(Path("c.jsonl"), *({"question": question, "candidate": " "} for question in originals()))
-    refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" holds no text')
+    refused(cli, from_file("c.jsonl"), 'c.jsonl:1: "candidate" contains no text')
 
 
 def test_candidates_for_a_run_of_rules_are_refused_on_resume(cli: CommandLine) -> None:

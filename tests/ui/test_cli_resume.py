@@ -37,9 +37,9 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
     assert done["usd"] > 0  # so the price was kept
     assert command_line("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db").code == 0
     renamed = command_line("resume", "other", "--db", tmp_path / "tagrpo.db")
-    assert (renamed.code, "was renamed since" in renamed.err) == (2, True)
+    assert (renamed.code, "was renamed" in renamed.err) == (2, True)
     unnamed = command_line("resume", "--n", 3, "--db", tmp_path / "tagrpo.db")
-    assert (unnamed.code, "name the run first" in " ".join(unnamed.err.split())) == (2, True)
+    assert (unnamed.code, "give the run's name first" in " ".join(unnamed.err.split())) == (2, True)
 
 
 def test_a_run_goes_on_whose_settings_file_had_an_empty_list(command_line: CommandLine, server: str) -> None:
@@ -55,7 +55,7 @@ def test_a_run_made_by_other_means_says_so(command_line: CommandLine, tmp_path: 
     with open_empty(tmp_path / "t.db") as database:
         add_eval_run(database, "base.sums", [(4, 3, 0)])
     done = command_line("resume", "base", "--db", "t.db")
-    assert (done.code, "repeat the command that made it" in done.err) == (2, True)
+    assert (done.code, "Repeat the command that started it" in done.err) == (2, True)
 
 
 def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: str) -> None:
@@ -70,5 +70,5 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
 
 
 def test_a_run_whose_settings_fit_no_request_is_not_to_be_resumed() -> None:
-    assert "another one with other settings and another --name" in _way_on("settings", "r")
+    assert "another run with other settings and another --name" in _way_on("settings", "r")
     assert _way_on("quota", "r") == "continue with `tagrpo resume r`"

@@ -14,7 +14,7 @@ from runs import add_run
 from rephraser.reviews.store import record_changes
 from service.database import Database
 from service.runs.store import Run
-from ui.pages.review.keys import DECIDING, Event, Queue
+from ui.pages.review.keys import REVIEW_KEYS, Event, Queue
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     code, out, _ = cli("review", ODD[:14], "--reject", "--reason", "garbled")
     assert (code, out) == (0, f"{ODD}: rejected by ada\n")
     assert status(cli, ODD) == ("rejected", "garbled", True)
-    assert "this was recorded before" in cli("review", ODD, "--reject", "--reason", "garbled")[1]
+    assert "this was already recorded" in cli("review", ODD, "--reject", "--reason", "garbled")[1]
 
     out = cli("review", ODD, "--accept", "--reviewer", "bob", "--json")[1]
     assert json.loads(out)["recorded"] == 1
@@ -43,7 +43,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     assert "accepted (review)" in cli("list", "--question", SUM.id)[1]
 
     out = cli("review", ODD, "--withdraw", "--reviewer", "bob")[1]
-    assert out == f"{ODD}: accepted by bob is withdrawn\n"
+    assert out == f"{ODD}: accepted by bob withdrawn\n"
     assert status(cli, ODD) == ("rejected", "garbled", True)
     assert re.search(r"accepted by bob \(withdrawn 2\S+Z\)", cli("show", ODD)[1])
     code, _, err = cli("review", ODD, "--withdraw", "--reviewer", "bob")
@@ -61,12 +61,12 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ((ADD,), "give one of --accept, --reject and --withdraw"),
         ((ADD, "--accept", "--reject"), "give one of --accept, --reject and --withdraw"),
         ((ADD, "--reject"), "needs a reason"),
-        ((ADD, "--accept", "--run", "run"), "belong to --interactive"),
+        ((ADD, "--accept", "--run", "run"), "require --interactive"),
         ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
         ((ADD, "--accept", "--reviewer", " "), "name is empty"),
         (("c_zz", "--accept"), "near it"),
-        (("--interactive", "--accept"), "belong to one named candidate"),
-        (("--interactive", "--audit", "1", "--run", "run"), "an audit names its candidates"),
+        (("--interactive", "--accept"), "require a candidate"),
+        (("--interactive", "--audit", "1", "--run", "run"), "an audit has its own candidates"),
         (("--sheet", "nowhere.jsonl"), "cannot be read"),
     ],
 )
@@ -96,7 +96,7 @@ def test_reviews_from_a_file_are_all_or_nothing(cli: CommandLine, run: Run, tmp_
     code, out, _ = cli("review", "--sheet", str(path))
     assert (code, out) == (0, "2 decisions recorded\n1 rows have no decision yet\n")
     assert status(cli, ADD) == ("rejected", "no", True)
-    assert "0 decisions recorded, 2 were recorded before" in cli("review", "--sheet", str(path))[1]
+    assert "0 decisions recorded, 2 already recorded" in cli("review", "--sheet", str(path))[1]
 
 
 def test_interactive_reviewing_shows_what_the_verdict_says(cli: CommandLine, run: Run) -> None:
@@ -105,7 +105,7 @@ def test_interactive_reviewing_shows_what_the_verdict_says(cli: CommandLine, run
     assert "1 to review as ada" in out
     assert "undecided; test/proposer, strategy perspectives" in out
     assert "undecided by the test" in out
-    assert "rejecting needs a reason" in out
+    assert "a rejection needs a reason" in out
     assert "0 accepted, 1 rejected, 0 skipped, 0 left to review" in out
     assert status(cli, ODD) == ("rejected", "not the same", True)
     assert "0 to review" in cli("review", "--run", "run", "--interactive")[1]
@@ -155,7 +155,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
     code, out, err = cli("audit", "run", "--sample", "50", "--seed", "7")
     assert code == 3
     assert "audit 1 of run run, sample 50, seed 7: drawn" in out
-    assert "the run had only 4 candidates with a final verdict" in out
+    assert "the run has only 4 candidates with a final verdict" in out
     assert "tagrpo neighbors review --audit 1 --interactive" in out
     assert "audit 1 has 4 of 4 candidates without a decision" in err
     open_ = json.loads(cli("audit", "--seed", "7", "--json")[1])
@@ -175,7 +175,7 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
     assert "provisional: 2 of 4" in out
 
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\n" * 2)[1]
-    assert "what the audit shows: tagrpo neighbors audit run --sample 50 --seed 7" in out
+    assert "result of the audit: tagrpo neighbors audit run --sample 50 --seed 7" in out
     code, out, err = cli("audit", "run", "--seed", "7")
     assert (code, err) == (0, "")
     done = json.loads(cli("audit", "--seed", "7", "--json")[1])
@@ -194,7 +194,7 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     code, out, err = cli("audit", "run", "--groups", "--out", str(tmp_path / "sheet.jsonl"))
     assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (3, True)
     assert "audit 1 of run run, 50 questions with all their accepted neighbors, seed 0: drawn" in out
-    assert "2 neighbors, 0 reviewed; of 2 groups 0 reviewed whole" in out
+    assert "2 neighbors, 0 reviewed; 0 of 2 groups fully reviewed" in out
     assert "0 have a broken neighbor so far and 2 are open: 0.0% to 100.0% are broken" in out
     rows = [json.loads(line) for line in (tmp_path / "sheet.jsonl").read_text().splitlines()]
     assert {row["candidate"] for row in rows} == {ADD, HALVED}
@@ -208,8 +208,8 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     assert not {"strata", "broken", "false_accept", "false_reject"} & set(half)
     cli("review", rows[0]["candidate"], "--withdraw", "--audit", "1")
     out = cli("review", "--audit", "1", "--interactive", typed="a\n\nr\nno\n")[1]
-    assert "audit 1 of run run, neighbors of a question together: 2 to review as ada" in out
-    assert "what the audit shows: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
+    assert "audit 1 of run run, grouped by question: 2 to review as ada" in out
+    assert "result of the audit: tagrpo neighbors audit run --groups --sample 50 --seed 0" in out
     code, out, err = cli("audit", "run", "--groups")
     assert (code, err) == (0, "")
     done = json.loads(cli("audit", "run", "--groups", "--json")[1])
@@ -255,8 +255,8 @@ def test_a_candidate_is_mended_and_its_origin_shown(cli: CommandLine, run: Run) 
     code, out, err = cli("mend", WRONG[:14], "--text", "Add 2 to 3.")
     assert code == 0, err
     identity = out.split(":")[0]
-    assert out.splitlines()[0] == f"{identity}: mended from {WRONG} by ada"
-    assert f"mended from {WRONG} by ada" in cli("show", identity)[1]
+    assert out.splitlines()[0] == f"{identity}: edited from {WRONG} by ada"
+    assert f"edited from {WRONG} by ada" in cli("show", identity)[1]
     standing = json.loads(cli("show", identity, "--json")[1])["runs"][0]
     assert (standing["proposer"], standing["mended_from"], standing["strategy"]) == ("human", WRONG, "format")
     assert status(cli, WRONG)[0] == "rejected"
@@ -276,9 +276,11 @@ def test_a_comment_on_accepting_is_exported_with_the_reviews(
     row = {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"}
     sheet.write_text(json.dumps(row) + "\n")
     cli("review", "--sheet", sheet)
-    page = Queue([WRONG], "ada", None, DECIDING)
+    page = Queue([WRONG], "ada", None, REVIEW_KEYS)
     with Database.open(db) as database, database.write() as session:
-        page.hear("tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new))
+        page.handle_keys(
+            "tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new)
+        )
     comments = {
         ADD: "by command",
         ODD: "answered when asked",

@@ -42,7 +42,7 @@ def listed() -> list[dict[str, Any]]:
 
 def test_import_says_what_it_did_and_does_it_once() -> None:
     assert run("import", "ta").out == "ta: 2 new steps, 32 rollouts; metrics of 2 steps\n"
-    assert run("import", "ta").out == "ta: 0 new steps, 0 rollouts; 2 steps were there\n"
+    assert run("import", "ta").out == "ta: 0 new steps, 0 rollouts; 2 steps already imported\n"
     assert read("import", "ta", "--name", "again")["new"] == 2
     assert sorted(one["run"] for one in listed()) == ["again", "ta"]
 
@@ -54,7 +54,7 @@ def test_a_run_shows_its_alarms() -> None:
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
     run("import", "odd")
     text = run_here("runs", "show", "odd").out
-    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is right" in text
+    assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct" in text
     assert text.count("alarm at") == 1
     as_json = run_here("runs", "show", "odd", "--json").out
     [alarm] = json.loads(as_json)["alarms"]
@@ -86,7 +86,7 @@ def test_runs_and_steps() -> None:
     }
     assert read("steps", "--metric", "tagrpo/*")["steps"][0]["metrics"] == {"tagrpo/reward/mean": 0.1}
     assert "actor/lr" in run("steps", "ta", "--metric", "actor/lr").out
-    assert "no metric 'actor/lrr'; near it: actor/lr" in refused("steps", "--metric", "actor/lrr")
+    assert "no metric 'actor/lrr'. Similar: actor/lr" in refused("steps", "--metric", "actor/lrr")
 
 
 def test_list_filters_and_pages() -> None:
@@ -117,9 +117,9 @@ def test_show_prints_prompt_and_text_without_control_characters() -> None:
     shown = run("show", number).out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
-    assert "1,008 characters more; --full" in shown
+    assert "1,008 more characters; --full" in shown
     assert "sampling -, reference -" in shown
-    assert "more; --full" not in run("show", number, "--full").out
+    assert "more characters; --full" not in run("show", number, "--full").out
     assert read("show", number)["response"].endswith("xxx")
     assert "no rollout 999" in refused("show", "999")
 
@@ -128,7 +128,7 @@ def test_watch_ends_when_idle_and_names_what_it_cannot_use() -> None:
     assert "2 new steps" in run("watch", "ta", "--until-idle", "0").out
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
     done = run("watch", "ta", "--until-idle", "0", code=3)
-    assert "attention: ta/step-00000002.parquet: no whole parquet file" in done.err
+    assert "warning: ta/step-00000002.parquet: no whole parquet file" in done.err
     assert len(read("list", "--limit", "99")["rollouts"]) == 32
 
 
@@ -138,7 +138,7 @@ def test_watch_ends_with_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
         yield
 
     monkeypatch.setattr(importing, "watch_rollouts", interrupted)
-    assert "start again any time" in run("watch", "ta").err
+    assert "run the command again at any time" in run("watch", "ta").err
 
 
 def test_without_a_run_it_says_how_to_get_one() -> None:
@@ -201,12 +201,12 @@ def test_a_response_whose_file_is_gone_is_a_line_and_a_copy_needs_no_file() -> N
 
 def test_prune_says_what_goes_and_asks_first() -> None:
     run("import", "ta")
-    there = "ta: 16 rollouts of 1 step, 1 file of 0.0 MiB would go"
+    there = "ta: 16 rollouts of 1 step, 1 file with 0.0 MiB would be removed"
     assert there in run("prune", "ta", "--keep-every", "2", "--keep-last", "0", "--dry-run").out
     assert Path("ta/step-00000001.parquet").exists()
-    assert "no step would go" in run("prune", "ta", "--keep-every", "2").out  # the last ten stay
+    assert "no step would be removed" in run("prune", "ta", "--keep-every", "2").out  # the last ten stay
     asked = ("prune", "ta", "--keep-every", "2", "--keep-last", "0")
-    assert "give --yes to do it unasked" in refused(*asked)
+    assert "Give --yes to confirm" in refused(*asked)
     assert read(*asked, "--yes")["steps"] == [1]
     assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
     assert [each["rollouts"] for each in read("steps")["steps"]] == [0, 16]

@@ -53,7 +53,7 @@ def test_without_runs(cli: CommandLine) -> None:
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert json.loads(cli("list", "--json")[1]) == {"runs": []}
     code, _, err = cli("show")
-    assert (code, "there is no run yet" in err) == (2, True)
+    assert (code, "there are no runs yet" in err) == (2, True)
 
 
 def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: Path) -> None:
@@ -121,7 +121,7 @@ def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db:
     assert code == 3
     assert "1 request is open and 2 requests failed" in err
     assert "tagrpo resume math-run" in err
-    assert "1 request failed for good, and its question went on without" in " ".join(err.split())
+    assert "1 request failed for good, and its question continued without" in " ".join(err.split())
     assert "tagrpo resume math-run --retry-final" in " ".join(err.split())
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)
@@ -154,4 +154,4 @@ def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: 
     assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
     assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"
     code, _, err = cli("show")
-    assert (code, "there are: base.sums, math-run, ta" in err) == (2, True)
+    assert (code, "Available: base.sums, math-run, ta" in err) == (2, True)

@@ -63,7 +63,7 @@ def test_publishing_the_same_again_says_so(cli: Cli) -> None:
     first = cli.json("publish", "math", "--run", "run")
     assert (first["created"], first["set"]) == (True, "math@1")
 
-    assert "nothing new: math@1 has this very content" in cli("publish", "math", "--run", "run").out
+    assert "unchanged: math@1 already has this content" in cli("publish", "math", "--run", "run").out
     again = cli.json("publish", "math", "--run", "run")
     assert (again["created"], again["id"]) == (False, first["id"])
 
@@ -75,7 +75,7 @@ def test_publishing_unverified_ones_is_explicit(cli: Cli) -> None:
     result = cli.json("publish", "rules", "--run", "rules", "--include", "unverified")
     assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
     assert result["accept_rates"][0]["rate"] is None
-    assert "accept rate   all: not measured" in cli("show", "rules").out
+    assert "acceptance    all: not measured" in cli("show", "rules").out
 
 
 def test_an_unfinished_run_needs_attention(cli: Cli) -> None:
@@ -103,20 +103,20 @@ def counted(cli: Cli) -> Cli:
 def test_several_runs_and_a_preference(counted: Cli) -> None:
     text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
     assert "success       47.9% on 4 neighbors, 36.7% on their questions, by test/solver" in text
-    assert "beside the question: 2 easier, 2 level, 0 harder" in text
+    assert "compared with the question: 2 easier, 2 level, 0 harder" in text
 
     shown = counted("show", "both", "--limit", "2").out
     assert shown.count("\nrun           ") == 2
     assert "distance at least 0.15, easier ones first" in shown
-    assert "right 2/12, question 0/32, easier" in shown
+    assert "correct 2/12, question 0/32, easier" in shown
     assert "name each run once" in counted.error("publish", "both", "--run", "run", "--run", "run")
 
 
 def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
     text = counted("publish", "some", "--run", "counted", "--per-question", "adaptive").out
     assert "questions     3: 1 with 0, 1 with 1, 1 with 2 neighbors" in text
-    assert "2 probably yield no gradient alone, 0 are of unknown rate; 1 are left without neighbors" in text
-    assert "none where the chance of equal rewards is below 0.5 with 8 responses" in (
+    assert "2 probably yield no gradient alone, 0 have an unknown rate; 1 have no neighbors" in text
+    assert "no neighbors if the chance of equal rewards is below 0.5 with 8 responses" in (
         counted("show", "some").out
     )
     capped = counted.json("publish", "some", "--run", "counted", "--per-question", "adaptive", "--n", "1")
@@ -128,9 +128,9 @@ def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--per-question", "few"), "give adaptive, or a number from 1 on"),
-        (("--per-question", "2", "--n", "3"), "say two numbers"),
-        (("--pilot", "p"), "--pilot belongs to --per-question adaptive"),
+        (("--per-question", "few"), "give adaptive, or a whole number of at least 1"),
+        (("--per-question", "2", "--n", "3"), "contradict each other"),
+        (("--pilot", "p"), "--pilot requires --per-question adaptive"),
         (("--prefer", "hard"), "easier"),
         (("--min-distance", "15"), "--min-distance"),
     ],
@@ -144,7 +144,7 @@ def test_what_publish_refuses(counted: Cli, options: tuple[str, ...], message: s
 def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
     text = counted("publish", "dry", "--run", "counted", "--dry-run").out
     assert "would be published:" in text
-    assert "What does each number of neighbors yield? 3 questions, G=8" in text
+    assert "What is the yield of each number of neighbors? 3 questions, G=8" in text
     assert "adaptive" in text
 
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--per-question", "adaptive")
@@ -194,7 +194,7 @@ def test_show(cli: Cli) -> None:
     text = cli("show", "math@1", "--limit", "1", "--first", "1").out
     assert "solvers       test/solver" in text
     assert "rule          overlap, accept_overlap " in text
-    assert "selection     all that fit, accepted" in text
+    assert "selection     all that qualify, accepted" in text
     assert "Half of [bold]8[/bold]?" in text
     assert "[accepted 0.8]" in text
     assert "2+3" not in text
@@ -221,14 +221,14 @@ def test_verify(cli: Cli) -> None:
     assert "no neighbor sets to verify" in cli("verify").out
     cli("publish", "math", "--run", "run")
     cli("publish", "other", "--run", "run", "--n", "1")
-    assert cli("verify").out.count("as published") == 2
+    assert cli("verify").out.count("matches its published content") == 2
 
     with past_tagrpo(cli.db) as connection:
         connection.execute(text("UPDATE neighbor_set_members SET posterior = 0.1 WHERE posterior = 0.8"))
 
     result = cli("verify", code=3)
     assert "math@1: CHANGED" in result.out
-    assert "math@1: not what was published" in result.err
+    assert "math@1: differs from its published content" in result.err
     report = cli.json("verify", "math", "other@1", code=3)
     assert [item["ok"] for item in report["sets"]] == [False, True]
     assert report["sets"][0]["derived_hash"] != report["sets"][0]["content_hash"]
@@ -288,7 +288,7 @@ def test_options_of_another_format_are_refused(
 
     result = cli("export", "math", "--format", to, "--out", str(tmp_path / "out"), option, value, code=2)
 
-    assert f"does not go with --format {to}" in " ".join(result.err.split())
+    assert f"cannot be combined with --format {to}" in " ".join(result.err.split())
     assert not (tmp_path / "out").exists()
 
 

@@ -127,10 +127,10 @@ def test_a_file_gives_options_and_the_command_line_wins(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("max_usd = 1", "ask has no option 'max_usd'; did you mean 'max-usd'?"),
-        ("zzz = 1", "there are: batch, json, max-usd, name, price, question, quiet, timeout, verbose"),
+        ("max_usd = 1", "ask has no option 'max_usd'. Did you mean 'max-usd'?"),
+        ("zzz = 1", "Available: batch, json, max-usd, name, price, question, quiet, timeout, verbose"),
         ("config = 'other.toml'", "no option 'config'"),
-        ("max-usd", "not TOML"),
+        ("max-usd", "not valid TOML"),
     ],
 )
 def test_a_file_with_other_keys_is_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -143,7 +143,7 @@ def test_a_file_with_other_keys_is_refused(tmp_path: Path, text: str, message: s
 def test_a_file_is_checked_like_the_command_line(tmp_path: Path) -> None:
     low = settings_file(tmp_path, "max-usd = -1")
     assert "--max-usd" in refused("why?", "--name", "a", "--config", low)
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read the settings"):
         asked("why?", "--name", "a", "--config", tmp_path / "absent.toml")
 
 
@@ -176,17 +176,17 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
     command_line(*asked, "--config", "more.toml")
     assert seen["base"] == ("http://a/v1", "http://b/v1")
     unknown = command_line(*asked[:-1], "other")
-    assert (unknown.code, "there is no [endpoint.other]; there are: lab." in unknown.err) == (2, True)
+    assert (unknown.code, "[endpoint.other] does not exist. Available: lab." in unknown.err) == (2, True)
     (tmp_path / "team" / "tagrpo.toml").write_text("[endpoint]\nlab = 1\n")
     refused = command_line(*asked)
-    assert (refused.code, "endpoint.lab is no table" in refused.err) == (2, True)
+    assert (refused.code, "endpoint.lab is not a table" in refused.err) == (2, True)
     assert "[endpoint.NAME]" in command_line("eval", "run", "--help").out
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.run]\nmax_usd = 5.0\n")
     refused = command_line(*asked)
     assert (refused.code, "tagrpo.toml: eval run has no option 'max_usd'" in refused.err) == (2, True)
     (tmp_path / "team" / "tagrpo.toml").write_text("[eval.runs]\nmax-usd = 5.0\n")
     refused = command_line("sets", "list", "--db", "team/tagrpo.db")
-    assert (refused.code, "[eval.runs] is no table of a command" in refused.err) == (2, True)
+    assert (refused.code, "[eval.runs] is not the name of a command" in refused.err) == (2, True)
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     done = tagrpo("recipes", "show", "ta_grpo", "--model", "Qwen/Qwen3-1.7B", "--gpus", 4, "anchor=own")
     assert done.code == 0
     assert "ta_grpo[anchor=own]: ta_grpo with anchor=own" in done.out
-    assert "N=3, G=8: 32 responses a question" in done.out
+    assert "N=3, G=8: 32 responses per question" in done.out
     assert re.search(r"^advantage +grpo *$", done.out, re.M)
     assert re.search(r"^actor_rollout_ref\.actor\.optim\.lr +1e-06 +Table 2", done.out, re.M)
     assert re.search(r"^\+data\.apply_chat_template_kwargs\.enable_thinking +false +model", done.out, re.M)
@@ -96,8 +96,8 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
     [
         (["recipes", "show", "a_grae", "--preset", "cw"], "--preset cw sets responses=12 reward="),
         (["recipes", "show", "grpo", "--preset", "dapo"], "'ta', 'a_grae',"),
-        (["train", "run", "grpo", "--model", "m", "--data", "b", "--prompt-file", "w"], "go with --set"),
-        (["train", "run", "grpo", "--model", "m", "--data", "b", "--answer-kind", "choice"], "go with --set"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "--prompt-file", "w"], "require --set"),
+        (["train", "run", "grpo", "--model", "m", "--data", "b", "--answer-kind", "choice"], "require --set"),
         (
             ["train", "run", "grpo", "--model", "m", "--set", "a", "--tolerance", "1%"],
             "answer kind tolerance",
@@ -110,7 +110,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
         (
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 10],
-            "10 questions fill no batch of 256",
+            "10 questions do not fill a batch of 256",
         ),
         (
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1],
@@ -133,12 +133,12 @@ def test_a_plan_sets_the_recipe_beside_grpo(tagrpo: CommandLine) -> None:
     words = ["train", "plan", "ta_grpo", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
     done = tagrpo(*words)
     assert done.code == 0
-    assert "Qwen/Qwen3-4B (4.02B parameters), 4 GPUs of 80 GiB" in done.out
+    assert "Qwen/Qwen3-4B (4.02B parameters), 4 GPUs with 80 GiB each" in done.out
     assert re.search(r"^ta_grpo +32 +2 +58 +116 +475,136 ", done.out, re.M)
     assert re.search(r"^grpo, equal epochs +8 +2 +58 +116 +118,784 ", done.out, re.M)
     assert re.search(r"^grpo, equal responses +8 +8 +232 +464 +475,136 ", done.out, re.M)
-    assert "tokens at most" in done.out
-    assert "time is not known in full: give --tokens-per-second" in done.out
+    assert "max tokens" in done.out
+    assert "time is not fully known: give --tokens-per-second" in done.out
     assert "8 T V" in done.out
     known = json.loads(
         tagrpo(
@@ -298,8 +298,8 @@ class TestRuns:
         config = json.loads((place / "runs" / "x" / "config.json").read_text(encoding="utf-8"))
         assert (config["preset"], config["spec"]["preset"]) == ("ta", "ta")
         for changed, way_out in (
-            (["--prompt-file", words_of_paper], "repeat the --preset and --prompt-file"),
-            (["--answer-kind", "integer"], "repeat the --answer-kind and --tolerance"),
+            (["--prompt-file", words_of_paper], "Repeat the run's original --preset and --prompt-file"),
+            (["--answer-kind", "integer"], "Repeat the run's original --answer-kind and --tolerance"),
         ):
             refused = tagrpo(*words, *changed)
             assert (refused.code, way_out in refused.err) == (2, True)
@@ -354,9 +354,9 @@ class TestRuns:
         monkeypatch.setenv("FAKE_VERL", "fail")
         done = tagrpo(*words)
         assert done.code == 1
-        assert "verl ended with exit code 1; the last errors of" in done.err
+        assert "verl ended with exit code 1; the last errors in" in done.err
         assert "RuntimeError: CUDA out of memory" in done.err
-        assert "the GPU's memory does not do" in done.err
+        assert "the GPU's memory is too small" in done.err
 
     @pytest.mark.slow
     def test_a_stopped_run_says_how_to_go_on(

@@ -17,7 +17,7 @@ from service.errors import InputError, PrerequisiteError
 from service.web.listening import Address, bind
 from ui.cli.ui import demo_database, has_display, read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import Lock, check_options, opening_page
+from ui.pages.server.serving import Lock, check_options, redirect_file
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_a_mistyped_database_is_named_on_the_terminal(tmp_path):
     line = process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=20)
-    assert "the pages have nothing to show yet" in line
+    assert "the UI has nothing to show yet" in line
     assert "nope.db: there is no database here" in line
 
 
@@ -68,18 +68,18 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
         taken.listen()
         port = taken.getsockname()[1]
         message = refused(database, "--port", port, "--no-token")
-    assert f"port {port} is taken" in message
+    assert f"port {port} is in use" in message
     assert "--port 0" in message
 
 
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--password", "--password-file", "x"], "give one of"),
+        (["--password", "--password-file", "x"], "give only one of"),
         (["--host", "203.0.113.7"], "cannot listen there"),
-        (["--demo"], "leave out --db"),
+        (["--demo"], "remove --db"),
         (["--port", "99999"], "from 0 to 65535"),
-        (["--password-file", "/nonexistent"], "cannot be read"),
+        (["--password-file", "/nonexistent"], "cannot read the password"),
     ],
 )
 def test_bad_usage_is_code_2_and_one_message(database, options, said):
@@ -159,7 +159,7 @@ def test_what_the_server_is_bound_to_says_who_can_reach_it(host, names, private)
 
 
 def test_an_option_that_streamlit_does_not_take_is_an_error():
-    with pytest.raises(PrerequisiteError, match=r"does not take the option server\.noSuchThing"):
+    with pytest.raises(PrerequisiteError, match=r"does not support the option server\.noSuchThing"):
         check_options({"server.noSuchThing": True})
     with pytest.raises(PrerequisiteError, match=r"server\.enableCORS"):
         check_options({"server.enableCORS": "sideways"})
@@ -199,7 +199,7 @@ def test_no_browser_is_opened_where_none_could_be_seen(monkeypatch):
 
 
 def test_a_browser_is_called_with_no_token_that_others_could_read():
-    with opening_page("http://127.0.0.1:1/?token=abc") as url:
+    with redirect_file("http://127.0.0.1:1/?token=abc") as url:
         page = Path(url.removeprefix("file://"))
         assert "abc" not in url
         assert "url=http://127.0.0.1:1/?token=abc" in page.read_text()

@@ -11,7 +11,7 @@ from evaluator.signal.forecast import ForecastRow, GroupShape
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
 from sandbox.demo.plan import DemoPlan
 from ui.demo_report.findings import Trained
-from ui.demo_report.first_steps import blocks, seen
+from ui.demo_report.first_steps import blocks, compare_first_steps
 
 SHARE = "tagrpo/zero/group/share"
 PLAN = DemoPlan(Path("demo"), recipes=("grpo_matched", "ta_grpo", "ta_grpo_star", "grpo_ds"), seeds=2)
@@ -32,7 +32,7 @@ def found(shares):
 
 
 def test_only_groups_that_were_foreseen_are_compared():
-    rows = seen(PLAN, found([0.25, 0.5, 0.25, 0.0, 0.25, 1.0, 1.0]))
+    rows = compare_first_steps(PLAN, found([0.25, 0.5, 0.25, 0.0, 0.25, 1.0, 1.0]))
     assert [(row.run, row.foreseen.shape.name) for row in rows] == [
         ("grpo_matched-s1", MATCHED_GROUP),
         ("ta_grpo-s1", JOINT_GROUP),
@@ -43,7 +43,7 @@ def test_only_groups_that_were_foreseen_are_compared():
 
 
 def test_it_missed_where_the_intervals_have_nothing_in_common():
-    first, second = seen(PLAN, found([0.25] * 5))
+    first, second = compare_first_steps(PLAN, found([0.25] * 5))
     assert first.missed  # [.16, .36] beside [.05, .15]
     assert second.missed
     assert not replace(first, low=0.14).missed
@@ -54,4 +54,4 @@ def test_it_missed_where_the_intervals_have_nothing_in_common():
 
 
 def test_a_training_without_metrics_is_left_out():
-    assert seen(PLAN, found([])) == []
+    assert compare_first_steps(PLAN, found([])) == []

@@ -8,7 +8,7 @@ import pytest
 from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
 from evaluator.reports.documents.html import STYLE, render_html
 from ui.charts.saving import draw
-from ui.charts.theme import DARK_PAPER, FONT, GRID, INK, MUTED, PAPER, in_dark
+from ui.charts.theme import DARK_PAPER, FONT, GRID, INK, MUTED, PAPER, darken
 from ui.demo_report.findings import Trained
 from ui.demo_report.pictures import share_chart, training_chart
 
@@ -35,7 +35,7 @@ DOCUMENT = Document(
 
 
 def test_html_loads_nothing_and_holds_each_picture_twice() -> None:
-    light, dark = {"shares": draw(CHART, ".svg").decode()}, {"shares": draw(in_dark(CHART), ".svg").decode()}
+    light, dark = {"shares": draw(CHART, ".svg").decode()}, {"shares": draw(darken(CHART), ".svg").decode()}
     text = render_html(DOCUMENT, light, dark)
     assert "<h1>A &lt;title&gt;</h1>" in text
     assert "<p>It is <strong>so</strong> &amp; <code>x&lt;y</code>.</p>" in text

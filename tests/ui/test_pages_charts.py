@@ -15,9 +15,9 @@ def test_a_chart_is_built_once_for_its_rows_and_options(monkeypatch):
         built.append(len(data))
         return stacked_bars(data, **options)
 
-    first = charts.kept_chart(make, ROWS, **OPTIONS)
-    assert first == charts.kept_chart(make, ROWS, **OPTIONS) == stacked_bars(ROWS, **OPTIONS).to_dict()
+    first = charts.cached_chart(make, ROWS, **OPTIONS)
+    assert first == charts.cached_chart(make, ROWS, **OPTIONS) == stacked_bars(ROWS, **OPTIONS).to_dict()
     assert built == [1]
-    assert charts.kept_chart(make, [*ROWS, {**ROWS[0], "name": "rename"}], **OPTIONS) != first
-    assert charts.kept_chart(make, ROWS, **{**OPTIONS, "unit": "neighbors"}) != first
+    assert charts.cached_chart(make, [*ROWS, {**ROWS[0], "name": "rename"}], **OPTIONS) != first
+    assert charts.cached_chart(make, ROWS, **{**OPTIONS, "unit": "neighbors"}) != first
     assert built == [1, 2, 1]

@@ -13,9 +13,9 @@ from evaluator.grading.versions import other_tool
 from service.database import Database
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours
-from ui.pages.curves.choosing import usual_methods
-from ui.pages.curves.cost import Drawn, cost_rows, drawn_for
-from ui.pages.curves.data import Reported
+from ui.pages.curves.choosing import default_methods
+from ui.pages.curves.cost import TrainingCost, cost_rows, training_costs
+from ui.pages.curves.data import PageReport
 from ui.pages.curves.panels import picked
 from ui.pages.state import settings
 from ui.pages.widgets.methods import colours_of, evaluated_methods
@@ -62,7 +62,7 @@ def test_another_tools_grades_are_named_with_the_command_that_lists_where_they_d
     run = add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     regrade(db, run, [(4, 2, 0)], other_tool("accuracy"))
     said = words(shown())
-    assert "accuracy of the tool that drew says of 3 of 4 responses what the grader says here" in said
+    assert "for 3 of 4 responses, accuracy of the other tool agrees with the grader here" in said
     assert "tagrpo eval agreement base.aime24" in said
 
 
@@ -87,7 +87,7 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     table = tables(app)[-1]
     assert list(table["problem"]) == ["1"]
     assert list(table["tuned: pass@4, %"]) == ["100.0%"]
-    assert list(table["base: right"]) == ["0 of 8"]
+    assert list(table["base: correct"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
     assert list(tables(both)[-1]["problem"]) == ["2"]  # 4 of 8: some of 4 draws is right nearly always
 
@@ -116,7 +116,7 @@ def test_where_answers_were_found_stands_below_the_curves_and_on_each_response(d
     table = next(one for one in tables(app) if "last sentence" in one)
     assert list(table["last sentence"]) == ["50.0", "0.0"]
     assert list(table["correct from last sentence"]) == ["100.0", "0.0"]
-    assert "Of the correct answers many were found in the last sentence" in words(app)
+    assert "Many correct answers were found in the last sentence" in words(app)
     assert "--answers boxed" in words(app)
     behind = shown(point="aime24", of="tuned", against="base", k="1", which="all")
     behind.query_params["problem"] = tables(behind)[-1]["id"][0]
@@ -128,7 +128,7 @@ def test_a_k_that_a_run_has_no_samples_for_is_said(db):
     pair(db)
     app = shown(point="aime24", of="tuned", against="base", k="64")
     assert "k = 64" in words(app)
-    assert "has 8 graded samples of a problem here" in words(app)
+    assert "has at most 8 graded samples per problem here" in words(app)
     assert app.selectbox[-1].value == 8
 
 
@@ -222,14 +222,14 @@ def test_the_table_stands_at_the_k_that_is_chosen(db):
     table = tables(app)[0]
     assert "DAPO + A-GRAE (paper)" in list(table["method"])
     assert "13.3" in list(table["AIME25"])
-    assert "those that A-GRAE printed for them" in words(app)
+    assert "figures from the A-GRAE paper" in words(app)
     assert "13.3" in list(tables(shown(view="table", k=1))[0]["AIME25"])
     assert "no table at k \\= 64 here" in shown(view="table", k=64).warning[0].value
 
 
 def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
     score = {"run": "r", "benchmark": "b", "k": 4, "value": 0.5, "low": 0.4, "high": 0.6, "source": "runs"}
-    found = Reported(
+    found = PageReport(
         k=4,
         records=(
             {**score, "label": "tuned", "model": "m/1"},
@@ -237,7 +237,7 @@ def test_scores_stand_over_the_responses_drawn_for_their_checkpoints():
             {**score, "label": "base", "model": "m/0"},
         ),
     )
-    rows = cost_rows(found, {"m/1": Drawn("train", 6, 960, 96_000)})
+    rows = cost_rows(found, {"m/1": TrainingCost("train", 6, 960, 96_000)})
     assert [(row["label"], row["k"], row["responses"], row["tokens"]) for row in rows] == [
         ("tuned", 4, 960, 96_000)
     ]
@@ -269,7 +269,7 @@ def test_a_method_has_its_colour_of_the_pages_of_training():
 def test_where_training_started_stands_at_no_cost(tmp_path):
     path = trainings(tmp_path, model="/somewhere/demo/policy")
     settings.use(settings.Settings(path))
-    found = drawn_for(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
+    found = training_costs(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
     assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
     start, trained = found.values()
     assert (start.step, start.responses, start.tokens) == (0, 0, 0)
@@ -301,8 +301,8 @@ def test_majorities_are_counted_on_a_button(db):
 
 
 def test_the_oldest_and_the_newest_methods_are_shown_at_first():
-    assert usual_methods(["a", "b"]) == ["a", "b"]
-    assert usual_methods(list("abcdefgh")) == list("adefgh")
+    assert default_methods(["a", "b"]) == ["a", "b"]
+    assert default_methods(list("abcdefgh")) == list("adefgh")
 
 
 def test_a_click_is_read_from_the_charts_state():

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ui.characters import visible
-from ui.pages.text.differences import compare, marked
+from ui.pages.text.differences import compare, mark_differences
 
 ORIGINAL = "Ada has $3$ apples and buys 4 more. How many apples does she have now?"
 
@@ -46,14 +46,14 @@ def test_formulas_are_the_same_whatever_their_dollars_and_spaces():
 def test_no_backslash_is_left_where_a_formula_in_lines_of_its_own_begins_and_ends():
     text = "Let\n$$x = 1$$\nbe [one],\nor not"
     expected = "Let\n\n$$\nx = 1\n$$\n\nbe \\[one\\]\\,\\\nor not"
-    assert marked(compare(text, text).original) == expected
-    assert "\\\n\n" not in marked(compare(text, "other").original)
+    assert mark_differences(compare(text, text).original) == expected
+    assert "\\\n\n" not in mark_differences(compare(text, "other").original)
 
 
 def test_marks_stand_around_escaped_words():
     difference = compare("A 5 b", "A [6] b")
-    assert marked(difference.original) == "A :red-background[~~**5**~~] b"
-    assert marked(difference.neighbor) == "A :green-background[**\\[6\\]**] b"
+    assert mark_differences(difference.original) == "A :red-background[~~**5**~~] b"
+    assert mark_differences(difference.neighbor) == "A :green-background[**\\[6\\]**] b"
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_marks_stand_around_escaped_words():
     ],
 )
 def test_a_mark_ends_where_it_should(formula, expected):
-    assert marked(compare("", formula).neighbor) == expected
+    assert mark_differences(compare("", formula).neighbor) == expected
 
 
 def test_marks_end_with_the_line():
     difference = compare("a", "x y\nz\n\nw")
-    assert marked(difference.neighbor) == (
+    assert mark_differences(difference.neighbor) == (
         ":green-background[x y]\\\n:green-background[z]\n\n:green-background[w]"
     )
 

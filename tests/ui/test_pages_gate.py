@@ -6,7 +6,7 @@ import pytest
 
 from service.web.listening import is_loopback
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
-from ui.pages.server.headers import allowed_names, security_headers
+from ui.pages.server.headers import security_headers, server_names
 from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Attempts, Password, Sessions, login_page
 
 SECRET = "correct horse"
@@ -35,7 +35,7 @@ def gate(password=None, clock=None, app=behind, by_address=False):
     clock = clock or Clock()
     return Gate(
         app,
-        names=allowed_names("127.0.0.1"),
+        names=server_names("127.0.0.1"),
         headers=security_headers(("x = 1",)),
         password=password and Password(password),
         by_address=by_address,
@@ -98,7 +98,7 @@ def test_without_a_password_everything_of_this_server_is_answered():
 )
 def test_other_names_are_refused(host):
     status, headers, body = ask(gate(), host=host)
-    assert (status, body.startswith(b"This name is not")) == (403, True)
+    assert (status, body.startswith(b"The server does not accept this host name")) == (403, True)
     assert "content-security-policy" in headers
     assert ask(gate(), kind="websocket", host=host) == "websocket.close"
 
@@ -177,7 +177,7 @@ def test_a_wrong_password_says_so_and_five_must_wait():
         assert (status, b"This is not the password." in body) == (401, True)
     status, headers, body = sign_in(guarded)
     assert (status, headers["retry-after"]) == (429, str(int(WINDOW_S) + 1))
-    assert b"try again in 60 seconds" in body
+    assert b"Try again in 60 seconds" in body
     assert sign_in(guarded, client="10.0.0.2")[0] == 303
     clock.now += WINDOW_S + 0.1
     assert sign_in(guarded)[0] == 303
@@ -223,7 +223,7 @@ def test_the_policy_lets_a_page_load_from_its_server_only():
 
 
 def test_names_that_a_server_beyond_this_machine_answers_to():
-    names = allowed_names("0.0.0.0", ["Results.Example.ORG."])
+    names = server_names("0.0.0.0", ["Results.Example.ORG."])
     assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
     assert "0.0.0.0" not in names
     assert "" not in names

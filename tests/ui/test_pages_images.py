@@ -54,7 +54,7 @@ def test_a_reviewer_sees_them(database):
     ("size", "width"), [((20, 10), 20), ((900, 500), 360), ((300, 800), 135), ((1, 4000), 1)]
 )
 def test_no_picture_is_wider_or_higher_than_its_place(size, width):
-    assert pictures.shown_width(*size) == width
+    assert pictures.picture_width(*size) == width
 
 
 def test_what_is_large_is_named_and_many_are_counted(database, monkeypatch):
@@ -62,5 +62,5 @@ def test_what_is_large_is_named_and_many_are_counted(database, monkeypatch):
     monkeypatch.setattr(pictures, "MOST_PICTURES", 1)
     app = open_page("questions", id=question_id(TEXT, "4", images=[RED.id, BLUE.id]))
     assert not app.get("image")
-    assert f"{BOTH[0]}, too large to be shown here" in said(app)
+    assert f"{BOTH[0]}, too large to show here" in said(app)
     assert "and 1 more images" in said(app)

@@ -4,7 +4,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from ui.pages.server.serving import SCRIPT
-from ui.pages.state.links import PAGES, page_file, query, to
+from ui.pages.state.links import PAGES, page_file, page_url, query
 from ui.pages.text.markup import escaped
 
 
@@ -20,13 +20,13 @@ def script():
             links.number("n", 7, low=1, high=10),
             links.flag("on"),
             links.choice("verdict", ["accepted", "rejected"], "accepted"),
-            list(links.many("model")),
-            list(links.many("model", ["a"])),
+            list(links.values("model")),
+            list(links.values("model", ["a"])),
         ]
     )
-    st.text_input("Search", **links.bound("q", lambda: links.text("q"), resets=["after"]))
+    st.text_input("Search", **links.bind("q", lambda: links.text("q"), resets=["after"]))
     if st.button("Put"):
-        links.put(n=3, on=True, q=None, model=["x", "y"], empty="")
+        links.set_query(n=3, on=True, q=None, model=["x", "y"], empty="")
 
 
 def shown(**parameters):
@@ -84,9 +84,9 @@ def test_a_bound_widget_shows_the_address_and_writes_to_it():
 
 
 def test_addresses_of_views():
-    assert to("overview") == "/"
+    assert page_url("overview") == "/"
     assert (
-        to("questions", q="a&b=c", verdict=["x", "y"], after=None)
+        page_url("questions", q="a&b=c", verdict=["x", "y"], after=None)
         == "/questions?q=a%26b%3Dc&verdict=x&verdict=y"
     )
     assert query(a=1, b=0.5, c=True, d=False, e="", f=None, g=[]) == {"a": ["1"], "b": ["0.5"], "c": ["1"]}
@@ -103,11 +103,11 @@ def two_pages():
     from ui.pages.state import links
 
     page = st.session_state.get("at", "a")
-    links.entered(page)
+    links.enter_page(page)
     if page == "a":
-        st.selectbox("Run", ["m", "n"], **links.bound("run", lambda: links.choice("run", ["m", "n"], "m")))
+        st.selectbox("Run", ["m", "n"], **links.bind("run", lambda: links.choice("run", ["m", "n"], "m")))
     else:
-        st.multiselect("Run", ["x", "y"], **links.bound("run", lambda: ["x"]))
+        st.multiselect("Run", ["x", "y"], **links.bind("run", lambda: ["x"]))
 
 
 def test_a_name_that_two_pages_use_does_not_carry_a_value_over():
@@ -128,11 +128,11 @@ def chosen():
     from ui.pages.state import links
 
     newest = st.session_state.get("newest", "v3")
-    links.here()
+    links.permalink()
     kept = st.session_state.get("options", ["v4", "v3", "v2"])
-    st.selectbox("Set", kept, **links.bound("set", lambda: links.choice("set", kept, newest), pinned=True))
-    st.text_input("Search", **links.bound("q", lambda: links.text("q")))
-    links.complete_here()
+    st.selectbox("Set", kept, **links.bind("set", lambda: links.choice("set", kept, newest), pinned=True))
+    st.text_input("Search", **links.bind("q", lambda: links.text("q")))
+    links.complete_permalink()
 
 
 def test_the_link_to_a_view_names_what_is_shown_by_a_default_that_data_change():

@@ -76,7 +76,7 @@ def test_numbers_and_runs_are_shown(db):
     numbers = {one.label: one.value for one in app.metric}
     assert numbers["runs"] == "1"
     assert numbers["spent"] == "2.50 USD"
-    assert "Nothing runs now" in said(app)
+    assert "No active runs" in said(app)
     table = tables(app)[-1]
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
@@ -195,7 +195,7 @@ def test_pace_cost_and_time_left_in_said():
         "1.50 USD (1.20 USD/h)",
     ]
     assert facts(progress(unpriced=3), None) == [
-        "no answer within the last 5 minutes",
+        "no answer in the last 5 minutes",
         "at least 1.50 USD, 3 requests without a known price",
     ]
 
@@ -235,7 +235,7 @@ def test_a_training_whose_steps_come_in_stands_with_its_pace(db):
             session.execute(insert(RolloutShardRow).values(**values))
     app = shown()
     words = said(app)
-    assert "512 responses a step" in words
-    assert "1 min a step" in words
+    assert "512 responses per step" in words
+    assert "1 min per step" in words
     assert "about 15 min left" in words
-    assert "Nothing runs now" not in words
+    assert "No active runs" not in words

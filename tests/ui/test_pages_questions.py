@@ -15,7 +15,7 @@ from rephraser.views.evidence import AnswerClass, read_evidence
 from service.database import Database
 from service.questions import make_question
 from service.runs.store import list_runs
-from ui.pages.questions.evidence import posterior_in_words
+from ui.pages.questions.evidence import posterior_text
 from ui.pages.state import settings
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md
@@ -126,7 +126,7 @@ def test_folded_filters_that_are_set_are_named_and_can_be_removed(listed):
 def test_a_filter_that_names_nothing_here_is_said_and_left_out(listed):
     app = opened(strategy="nonsense", verdict="undecided", subject="Geometry")
     (note,) = app.warning
-    assert "left out of the filters\\: verdict undecided\\, strategy nonsense" in note.value
+    assert "ignored\\: verdict undecided\\, strategy nonsense" in note.value
     assert [button.key for button in app.button if str(button.key).startswith("clear-")] == ["clear-subject"]
 
 
@@ -145,7 +145,7 @@ def test_a_question_shows_its_neighbors_with_what_speaks_for_and_against_them(fi
     assert chips.count("accepted]") == 2
     assert chips.count("rejected]") == 1
     assert "number added" in chips
-    assert "question, 32 drawn" in "".join(one.proto.body for one in app.get("html"))
+    assert "question, 32 responses" in "".join(one.proto.body for one in app.get("html"))
     assert [button.label for button in app.button].count("Responses") == 3
     only = opened(id=QUESTION.id, show="rejected")
     assert "accepted]" not in said(only)
@@ -187,7 +187,7 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     (button,) = [button for button in app.button if button.label == "Numbers"]
     button.click().run()
     rows = dict(zip(*(tables(app)[0][name] for name in ("what", "value")), strict=True))
-    assert rows["answers in common"] == "0"
+    assert rows["shared answers"] == "0"
     assert rows["cost of the request"] == "0.0100 USD"
 
 
@@ -231,11 +231,11 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
     assert "<img" not in html
     assert "&lt;img src=x&gt;" in html
     assert "4 other answers" in html
-    assert "question, 41 drawn" in html
-    assert "neighbor, 5 drawn" in html
+    assert "question, 41 responses" in html
+    assert "neighbor, 5 responses" in html
     assert answers.answer_rows(evidence)[-2:] == [
         {"answer": "(no answer found)", "gold": False, "original": 2, "neighbor": 0},
-        {"answer": "(not compared in time)", "gold": False, "original": 0, "neighbor": 3},
+        {"answer": "(comparison timed out)", "gold": False, "original": 0, "neighbor": 3},
     ]
     assert not answers.has_answers(read_evidence({}))
 
@@ -245,9 +245,9 @@ def test_how_often_solvers_were_right_stands_beside_the_verdict(tmp_path):
     add_run(db, "r", [("Three and four?", "7", [Proposed("How many are 3 with 4?", right=(16, 12))])])
     question = make_question("Three and four?", "7", "Level 3", "Algebra")
     app = open_page("questions", tmp_path / "counted.db", id=question.id)
-    assert "right 12 of 12, on the question 16 of 32: easier" in said(app)
+    assert "correct 12 of 12; on the question 16 of 32: easier" in said(app)
 
 
 def test_a_posterior_is_never_shown_as_a_certainty():
     values = (None, 0.0, 0.5, 0.99999)
-    assert list(map(posterior_in_words, values)) == ["none", "below 0.001", "0.500", "above 0.999"]
+    assert list(map(posterior_text, values)) == ["none", "below 0.001", "0.500", "above 0.999"]

@@ -10,7 +10,7 @@ from pages import said as words
 
 from evaluator.evals.samples import SampleHeader
 from service.database import Database
-from ui.pages.curves.responses import in_words
+from ui.pages.curves.responses import sample_label
 from ui.pages.state import settings
 
 
@@ -87,8 +87,8 @@ def test_responses_of_an_evaluation_without_grades_are_read(db):
     assert not app.warning  # what the address asks for is shown
     asked = [warning.value for warning in shown(view="samples", of="none", point="nowhere").warning]
     assert [re.sub(r"[\\\u2060]", "", words) for words in asked] == [
-        "There is no evaluation of none here. Shown: base.",
-        "There is no benchmark nowhere here. Shown: aime24.",
+        "There is no evaluation of none here. Showing base instead.",
+        "There is no benchmark nowhere here. Showing aime24 instead.",
     ]
 
 
@@ -112,10 +112,10 @@ def test_a_person_grades_a_response_and_sees_what_that_changes(db):
     assert "pass@4 50.00 by the grader, 100.00 with human grades" in words(app)
     assert list(tables(app)[-1]["by a person"]) == ["", "", "", "", "correct", "", "", ""]
     assert list(tables(shown(view="samples", grade="human"))[-1]["grade"]) == ["wrong"]
-    assert "1 human grade counted in place of the grader's" in words(shown())
+    assert "1 human grade counted instead of the grader's" in words(shown())
 
     app = open_page("curves", path, review=True, view="samples", sample="5", reviewer="ada")
-    press(app, "Withdraw mine")
+    press(app, "Withdraw my grade")
     assert "; withdrawn " in words(app)
     assert "pass@1 12.50 by the grader, 12.50 with human grades" in words(app)
 
@@ -129,5 +129,5 @@ def test_gated_texts_take_no_grades_away_from_the_machine(db):
 
 def test_a_response_in_words_is_short_and_shows_hidden_characters():
     one = SampleHeader(1, 1, 0, None, "stop", 1, 1, "wrong", "different", "7\u202e" + "x" * 100, "boxed")
-    assert in_words(one).startswith("0: wrong, 7⟨U+202E⟩x")
-    assert len(in_words(one)) < 50
+    assert sample_label(one).startswith("0: wrong, 7⟨U+202E⟩x")
+    assert len(sample_label(one)) < 50

@@ -126,7 +126,7 @@ def test_results_of_an_audit(path):
     assert numbers["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
     assert numbers["false rejects"] == "none yet"
     headings = [one.value for one in app.subheader]
-    assert headings == ["By verdict", "Reviewers with each other", "Reviewers differ"]
+    assert headings == ["By verdict", "Agreement between reviewers", "Disagreements"]
     agreement = tables(app)[1]
     assert list(agreement["both decided"]) == ["8"]
     assert list(agreement["agreed"]) == ["7"]
@@ -144,7 +144,7 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
         left = [one for one in rest if one != refused]
     app = opened(path, reviewer="ben", audit="1", view="Results")
     assert "False accepts" not in [one.value for one in app.subheader]  # who still reviews must not know
-    assert "is shown once all are reviewed" in said(app)
+    assert "appear after all candidates are reviewed" in said(app)
     with Database.open(path) as db, db.write() as session:
         record_reviews(session, [Decision(one, "rejected", "no", "zed", 1) for one in left])
     app = opened(path, reviewer="ben", audit="1", view="Results")
@@ -156,7 +156,7 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
     assert accepts["decided"][0] in list(disputed["decided"])
     app = opened(path, reviewer="ben", audit="1", view="Results", candidate=wrong)
     labels = [link.proto.label.replace("\\", "") for link in app.get("page_link")]
-    assert labels.count(f"Candidate {wrong} beside its question") == 2  # a false accept, and disputed
+    assert labels.count(f"Candidate {wrong} next to its question") == 2  # a false accept, and disputed
     assert said(app).count("zed: rejected (another answer)") == 2
 
 
@@ -171,7 +171,7 @@ def test_results_of_an_audit_of_groups(path):
             record_reviews(session, [Decision(ids[0], "rejected", "no", "ben", audit.id), *made])
     app = opened(path, reviewer="ben", audit=str(audit.id))
     assert not app.warning
-    assert "The accepted neighbors of a question come one after the other." in said(app)
+    assert "The accepted neighbors of a question are shown one after another." in said(app)
     results = opened(path, audit=str(audit.id), view="Results")
     numbers = {one.label: one.value for one in results.metric}
     assert numbers["groups reviewed"] == "3 of 4"
@@ -191,7 +191,7 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
         record_reviews(session, [Decision(members[2].candidate_id, "rejected", "seen alone", "zed")])
     app = opened(path, reviewer="ben", view="Results")
     headings = [one.value for one in app.subheader]
-    assert "Decided otherwise than the verdict" in headings
+    assert "Decisions that differ from the verdict" in headings
     decided = [row for table in tables(app) if "decided" in table for row in table["decided"]]
     assert any("seen alone" in row for row in decided)
     with Database.open(path) as db, db.read() as session:
@@ -206,7 +206,10 @@ def test_results_of_a_run_lead_to_its_audits(path):
         "accepted": "7",
         "rejected": "1",
     }
-    assert [one.value for one in app.subheader][:2] == ["Error rates", "Reviewers with the verdict"]
+    assert [one.value for one in app.subheader][:2] == [
+        "Error rates",
+        "Agreement of reviewers with the verdict",
+    ]
     assert list(tables(app)[0]["agreed"]) == ["7", "8"]
 
 

@@ -5,18 +5,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.reviews.store import Decision, Withdrawal
-from ui.pages.review.keys import CLIENTS_KEPT, DECIDING, LOOKING, Event, Queue, read_events
+from ui.pages.review.keys import CLIENTS_KEPT, READ_ONLY_KEYS, REVIEW_KEYS, Event, Queue, read_events
 
 ORDER = ["c_1", "c_2", "c_3"]
 
 
-def make(order=ORDER, keys=DECIDING, audit_id=None):
+def make(order=ORDER, keys=REVIEW_KEYS, audit_id=None):
     return Queue(list(order), "ada", audit_id, keys)
 
 
 def test_keys_become_decisions_in_order():
     queue, stored = make(audit_id=4), []
-    queue.hear("tab", [Event(1, "c_1", "A"), Event(2, "c_2", "M"), Event(3, "c_3", "S")], stored.extend)
+    queue.handle_keys(
+        "tab", [Event(1, "c_1", "A"), Event(2, "c_2", "M"), Event(3, "c_3", "S")], stored.extend
+    )
     assert stored == [
         Decision("c_1", "accepted", "", "ada", 4),
         Decision("c_2", "rejected", "a condition of the question is missing", "ada", 4),
@@ -27,7 +29,7 @@ def test_keys_become_decisions_in_order():
 
 def test_an_acceptance_may_have_a_comment():
     queue, stored = make(), []
-    queue.hear("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
+    queue.handle_keys("tab", [Event(1, "c_1", "N", " nice\nwording "), Event(2, "c_2", "N")], stored.extend)
     assert stored == [
         Decision("c_1", "accepted", "nice wording", "ada"),
         Decision("c_2", "accepted", "", "ada"),
@@ -37,44 +39,50 @@ def test_an_acceptance_may_have_a_comment():
 
 def test_what_is_sent_again_counts_once_and_in_its_order():
     queue, stored = make(), []
-    queue.hear("tab", [Event(1, "c_1", "A")], stored.extend)
-    queue.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
-    queue.hear("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(1, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(2, "c_2", "A"), Event(1, "c_1", "A")], stored.extend)
     assert [one.candidate_id for one in stored] == ["c_1", "c_2"]
     assert queue.heard == {"tab": 2}
 
 
 def test_a_key_on_another_item_is_refused_with_all_behind_it():
     queue, stored = make(), []
-    queue.hear("tab", [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")], stored.extend)
+    queue.handle_keys(
+        "tab", [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")], stored.extend
+    )
     assert (stored, queue.at, queue.refused, queue.heard) == ([], 0, 3, {"tab": 3})
-    queue.hear("tab", [Event(4, "c_1", "Q"), Event(5, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(4, "c_1", "Q"), Event(5, "c_1", "A")], stored.extend)
     assert (stored, queue.refused) == ([], 5)
-    queue.hear("tab", [Event(6, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(6, "c_1", "A")], stored.extend)
     assert [one.decision for one in stored] == ["accepted"]
 
 
 def test_undo_shows_the_item_again_and_withdraws_its_decision():
     queue, stored = make(), []
-    queue.hear("tab", [Event(1, "", "U")], stored.extend)
+    queue.handle_keys("tab", [Event(1, "", "U")], stored.extend)
     assert queue.refused == 1  # behind the last item there is nothing on the screen, and this is the first
-    queue.hear("tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend)
+    queue.handle_keys(
+        "tab", [Event(2, "c_1", "U"), Event(3, "c_1", "A"), Event(4, "c_2", "U")], stored.extend
+    )
     assert queue.current == "c_1"
     assert queue.marks == {}
     taken = Withdrawal("c_1", "ada", None)
     assert stored == [Decision("c_1", "accepted", "", "ada"), taken]
-    queue.hear("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
+    queue.handle_keys("tab", [Event(5, "c_1", "S"), Event(6, "c_2", "U")], stored.extend)
     assert (queue.marks, len(stored)) == ({}, 2)  # what was skipped has nothing to withdraw
-    queue.hear("tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend)
+    queue.handle_keys(
+        "tab", [Event(7, "c_1", "B"), Event(8, "c_2", "U"), Event(9, "c_1", "A")], stored.extend
+    )
     assert queue.marks == {"c_1": "accepted"}
     assert [type(one) for one in stored[2:]] == [Decision, Withdrawal, Decision]
 
 
 def test_behind_the_last_item_only_undo_counts():
     queue, stored = make(["c_1"]), []
-    queue.hear("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
+    queue.handle_keys("tab", [Event(1, "c_1", "A"), Event(2, "", "U"), Event(3, "c_1", "L")], stored.extend)
     assert (queue.at, len(stored), queue.refused) == (1, 3, 0)
-    queue.hear("tab", [Event(4, "", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(4, "", "A")], stored.extend)
     assert (queue.at, len(stored), queue.refused) == (1, 3, 1)
 
 
@@ -85,7 +93,7 @@ def test_reasons_in_words_are_one_line_and_never_empty():
         Event(2, "c_2", "W", " "),
         Event(3, "c_3", "W", "x" * 900),
     ]
-    queue.hear("tab", events, stored.extend)
+    queue.handle_keys("tab", events, stored.extend)
     assert [one.reason for one in stored] == ["two lines", "no reason given", "x" * 500]
 
 
@@ -96,22 +104,22 @@ def test_a_failed_write_leaves_everything_to_be_heard_again():
         raise OSError("disk full")
 
     with pytest.raises(OSError):
-        queue.hear("tab", [Event(1, "c_1", "A")], fail)
+        queue.handle_keys("tab", [Event(1, "c_1", "A")], fail)
     assert (queue.at, queue.marks, queue.heard) == (0, {}, {})
-    queue.hear("tab", [Event(1, "c_1", "A")], stored.extend)
+    queue.handle_keys("tab", [Event(1, "c_1", "A")], stored.extend)
     assert len(stored) == 1
 
 
 def test_without_review_keys_move_and_decide_nothing():
-    queue, stored = make(keys=LOOKING), []
-    queue.hear("tab", [Event(1, "c_1", "S"), Event(2, "c_2", "A")], stored.extend)
+    queue, stored = make(keys=READ_ONLY_KEYS), []
+    queue.handle_keys("tab", [Event(1, "c_1", "S"), Event(2, "c_2", "A")], stored.extend)
     assert (stored, queue.at, queue.refused) == ([], 1, 1)
 
 
 def test_tabs_are_numbered_apart_and_forgotten_in_turn():
     queue = make()
     for number in range(CLIENTS_KEPT + 3):
-        queue.hear(f"tab{number}", [Event(1, "none", "A")], lambda _: None)
+        queue.handle_keys(f"tab{number}", [Event(1, "none", "A")], lambda _: None)
     assert list(queue.heard) == [f"tab{number}" for number in range(3, CLIENTS_KEPT + 3)]
 
 
@@ -142,10 +150,10 @@ def test_however_keys_are_bundled_and_repeated_the_result_is_the_same(pressed, c
         at += -1 if letter == "U" else 1
     at_once, bundled = make(order), make(order)
     first, second = [], []
-    at_once.hear("tab", events, first.extend)
+    at_once.handle_keys("tab", events, first.extend)
     sent = 0
     for cut in [*sorted(min(cut, len(events)) for cut in cuts), len(events)]:
-        bundled.hear("tab", events[max(0, sent - 3) : cut], second.extend)
+        bundled.handle_keys("tab", events[max(0, sent - 3) : cut], second.extend)
         sent = cut
     assert first == second
     assert (at_once.at, at_once.marks, at_once.refused) == (bundled.at, bundled.marks, 0)

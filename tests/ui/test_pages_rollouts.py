@@ -24,7 +24,7 @@ from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
 from ui.pages.curves import samples
-from ui.pages.curves.behind import columns_of
+from ui.pages.curves.point_problems import columns_of
 from ui.pages.rollouts import search
 from ui.pages.rollouts.group import joint_group
 from ui.pages.rollouts.overview import key_of
@@ -302,7 +302,7 @@ def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
         header = page_rollouts(session, run.id, RolloutFilters(step=2, variant=1), limit=3)[-1]
     opened(filled)  # lets the pages read this database
     put = {}
-    monkeypatch.setattr(search.links, "put", lambda **values: put.update(values))
+    monkeypatch.setattr(search.links, "set_query", lambda **values: put.update(values))
     search._open(run.id, header)
     assert {name: put[name] for name in ("q", "at")} == {"q": header.question_id, "at": 2}
     columns = joint_group(run.id, 2, header.question_id).columns

@@ -95,7 +95,7 @@ def test_verifying_says_that_everything_is_as_published(db):
     app = shown(set="ta@2", view="use")
     app.button(key="verify").click().run()
     assert not app.exception
-    assert "is what was published" in app.success[0].value
+    assert "matches its published content" in app.success[0].value
 
 
 def count_successes(folder):

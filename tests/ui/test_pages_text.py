@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import ui.pages
 from ui.characters import visible
 from ui.pages.text.formulas import drawable, pieces
-from ui.pages.text.markup import beginning, escaped, safe_md, with_commands
+from ui.pages.text.markup import cut_text, escaped, safe_md, with_commands
 
 JOINER = "\u2060"
 SIGNS = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! # - | ~~ ** _ \text{ \boxed{ \begin{align} \end{align}"
@@ -284,9 +284,9 @@ def test_notes_without_backticks_are_escaped_as_ever(text):
 )
 def test_a_cut_goes_back_before_a_formula_however_long_it_is(left, right):
     text = f"Let $a$ satisfy {left}{'x + ' * 500}x = a{right} and find it."
-    assert beginning(text, 100) == "Let $a$ satisfy  …"
-    assert beginning("Find all of the numbers $a$ here.", 20) == "Find all of the …"
+    assert cut_text(text, 100) == "Let $a$ satisfy  …"
+    assert cut_text("Find all of the numbers $a$ here.", 20) == "Find all of the …"
 
 
 def test_a_text_that_begins_with_a_long_formula_is_not_cut_to_nothing():
-    assert beginning(f"${'x + ' * 500}x$", 20).startswith("$x + x")
+    assert cut_text(f"${'x + ' * 500}x$", 20).startswith("$x + x")

@@ -293,7 +293,7 @@ def test_at_a_terminal_the_command_asks_first(
     add_eval_run(db, "gone", [(4, 2, 1)])
     monkeypatch.setattr(sys, "stdin", Keyboard(typed))
     done = cli("runs", "remove", "gone", "--db", str(db.place))
-    assert (done.code, "It cannot be taken back" in done.err) == (code, True)
+    assert (done.code, "This cannot be undone" in done.err) == (code, True)
     with db.read() as session:
         assert session.execute(text("SELECT count(*) FROM runs")).scalar_one() == left
 
@@ -301,7 +301,7 @@ def test_at_a_terminal_the_command_asks_first(
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
     add_eval_run(db, "gone", [(4, 2, 1)])
     asked = cli("runs", "remove", "gone", "--db", str(db.place))
-    assert (asked.code, asked.out, "give --yes to do it unasked" in asked.err) == (2, "", True)
+    assert (asked.code, asked.out, "Give --yes to confirm" in asked.err) == (2, "", True)
     assert "  4 samples\n  4 grades\n" in asked.err
     renamed = cli("runs", "rename", "gone", "old", "--db", str(db.place))
     assert renamed.out == "run gone is now old\n"

@@ -106,21 +106,21 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         elsewhere = "/".join(("", "home", "ada", "models"))
         connection.execute(f"""UPDATE runs SET spec = '{{"m": "{elsewhere}"}}' WHERE name = 'plain'""")
         connection.commit()
-    with pytest.raises(InputError, match=rf"runs\.spec: a row holds '{elsewhere}'"):
+    with pytest.raises(InputError, match=rf"runs\.spec: a row contains '{elsewhere}'"):
         pack(path, tmp_path / "demo.xz")
 
 
 def test_what_cannot_be_packed_is_refused(database, tmp_path):
-    with pytest.raises(InputError, match="1,000 are the most"):
+    with pytest.raises(InputError, match="the limit of 1,000"):
         pack(database, tmp_path / "demo.xz", most_bytes=1000)
     with pytest.raises(InputError, match="no such file"):
         pack(tmp_path / "none.db", tmp_path / "demo.xz")
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE t (x)")
-    with pytest.raises(InputError, match="not a database of tagrpo"):
+    with pytest.raises(InputError, match="not a tagrpo database"):
         pack(tmp_path / "other.db", tmp_path / "demo.xz")
     Database.open(tmp_path / "empty.db").close()
-    with pytest.raises(InputError, match="no run in it"):
+    with pytest.raises(InputError, match="contains no runs"):
         pack(tmp_path / "empty.db", tmp_path / "demo.xz")
     assert not (tmp_path / "demo.xz").exists()
 
@@ -133,7 +133,7 @@ def test_a_damaged_pack_and_one_of_another_version_say_so(database, tmp_path):
     with pytest.raises(InputError, match="format 99 with schema 1"):
         shipped_demo(tmp_path / "other.xz")
     path = changed(database, tmp_path, "UPDATE alembic_version SET version_num = '0001'")
-    with pytest.raises(InputError, match="of schema 0001; only one of"):
+    with pytest.raises(InputError, match="has schema 0001, but only schema"):
         pack(path, tmp_path / "demo.xz")
 
 
@@ -154,7 +154,7 @@ def test_it_is_unpacked_once_and_where_the_cache_cannot_be_written_to_elsewhere(
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
     assert (tmp_path / "temporary") in shipped_demo(tmp_path / "demo.xz").database.parents
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "file"))
-    with pytest.raises(InputError, match="set XDG_CACHE_HOME"):
+    with pytest.raises(InputError, match="Set XDG_CACHE_HOME"):
         shipped_demo(tmp_path / "demo.xz")
 
 

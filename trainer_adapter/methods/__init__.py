@@ -1,1 +1,1 @@
-"""Advantages, token weights, losses and the recipes that combine them; nothing here knows verl."""
+"""Advantages, token weights, losses and the recipes that combine them, independent of verl."""

@@ -1,4 +1,4 @@
-"""Groups of responses: explicit ids, and statistics over each group without a loop over responses.
+"""Groups of responses: explicit ids, and vectorised statistics over each group.
 
 Suffixes of names: B responses in batch order, G groups, T tokens.
 """
@@ -11,15 +11,16 @@ import torch
 
 Tensor: TypeAlias = torch.Tensor
 Formula: TypeAlias = Literal["paper", "repo"]
-"""`paper` is a formula as printed, and what recipes train. `repo` is what the public function of it returns,
-held against that function's numbers in the tests; no recipe trains it: one function is not the whole code."""
+"""`paper` is a formula as printed, and the one that recipes train. `repo` is the output of its public code,
+compared with its numbers in the tests. No recipe trains it: one function is not the whole code.
+"""
 Ids: TypeAlias = Sequence[Any] | torch.Tensor
 """The group of each response: any hashable values, or a tensor of integers, in batch order."""
 
 
 @dataclass(frozen=True)
 class Groups:
-    """Which responses share a group. Groups may interleave and differ in size.
+    """The grouping of responses. Groups may interleave and differ in size.
 
     `index_B` numbers the group of each response from 0; `size_G` counts the responses of each group.
     """
@@ -32,14 +33,14 @@ class Groups:
         """Number the groups of a batch.
 
         Raises:
-            ValueError: no response at all, or ids that do not form one axis.
+            ValueError: no responses, or ids that do not form one axis.
         """
         if isinstance(group_ids, Groups):
             return group_ids
         if isinstance(group_ids, torch.Tensor):
             ids = group_ids.to(device) if device is not None else group_ids
             if ids.dim() != 1:
-                raise ValueError(f"group ids of shape {tuple(ids.shape)}; give one id a response")
+                raise ValueError(f"group ids have shape {tuple(ids.shape)}. Give one id per response")
         else:
             listed = group_ids.tolist() if hasattr(group_ids, "tolist") else group_ids
             numbers: dict[Any, int] = {}
@@ -67,21 +68,21 @@ class Groups:
         return self.sum(values_B) / self.size_G
 
     def std(self, values_B: Tensor, *, ddof: int) -> Tensor:
-        """Return the standard deviation of each group, shape G; 0 where all values are equal.
+        """Return the standard deviation of each group, shape G; 0 if all values are equal.
 
-        Two passes, so that equal values give exactly 0 however large they are. A group of no more than `ddof`
-        values has no deviation; it is 0 here and callers treat it as a singleton.
+        Two passes, so that equal values give exactly 0 at any magnitude. A group of at most `ddof` values has
+        no deviation; it is 0 here, and callers treat it as a singleton.
         """
         return self.std_of_centred(self.centred(values_B), ddof=ddof)
 
     def std_of_centred(self, centred_B: Tensor, *, ddof: int) -> Tensor:
-        """Return the standard deviation of each group, given what `centred` returned."""
+        """Return the standard deviation of each group, given the result of `centred`."""
         degrees_G = (self.size_G - ddof).clamp(min=1)
         return (self.sum(centred_B * centred_B) / degrees_G).sqrt()
 
     def centred(self, values_B: Tensor) -> Tensor:
-        """Return each value minus the mean of its group, shape B; exactly 0 where all are equal."""
-        # Distances from a value of the group: equal values are 0 apart, whatever their mean rounds to.
+        """Return each value minus the mean of its group, shape B; exactly 0 if all are equal."""
+        # Distances from a value of the group: equal values are 0 apart, even if their mean is rounded.
         of_each_G = torch.empty(self.count, dtype=values_B.dtype, device=values_B.device).scatter_(
             0, self.index_B, values_B
         )
@@ -97,16 +98,17 @@ def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups
     """Return rewards as float64, shape B, and the groups on their device.
 
     Raises:
-        ValueError: not one reward a response, or a reward that is not finite.
+        ValueError: not one reward per response, or a reward that is not finite.
     """
     rewards_B = torch.as_tensor(rewards).to(torch.float64)
     numbered = Groups.of(groups, device=rewards_B.device)
     if rewards_B.dim() != 1 or len(rewards_B) != len(numbered.index_B):
         raise ValueError(
-            f"rewards of shape {tuple(rewards_B.shape)} for {len(numbered.index_B)} group ids; give one each"
+            f"rewards have shape {tuple(rewards_B.shape)} for {len(numbered.index_B)} group ids. Give one "
+            "reward per id"
         )
     if not torch.isfinite(rewards_B).all():
-        raise ValueError("a reward is not finite; an unknown grade must be given a reward before this")
+        raise ValueError("a reward is not finite. Replace unknown grades by a reward first")
     return rewards_B, numbered
 
 

@@ -1,4 +1,4 @@
-"""Recipes: a training method as one choice on each of nine axes, by name or composed by the user."""
+"""Recipes: a training method as one choice on each of nine axes, predefined or composed by the user."""
 
 import dataclasses
 import math
@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
-from trainer_adapter.methods.registry import A_GRAE, FORMULAS, takes_alpha, ways_out
+from trainer_adapter.methods.registry import A_GRAE, FORMULAS, list_names, takes_alpha
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
 AnchorAxis: TypeAlias = Literal["question", "own", "corrected", "tapered", "dropped"]
@@ -26,7 +26,7 @@ FORMAT_REWARDS: dict[str, tuple[float, float]] = {
     "accuracy_10_format_90": (0.1, 0.9),
     "accuracy_90_format_10": (0.9, 0.1),
 }
-"""Rewards for form too: what a right answer counts, and what thinking between tags."""
+"""Rewards that include format: the weights of a correct answer, and of thinking between tags."""
 
 _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
 
@@ -41,7 +41,7 @@ class Loss:
         clip_high: how far it may rise above 1.
         dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
         aggregation: from tokens to one number.
-        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is held.
+        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is loaded.
         kl: its estimator, by verl's name.
     """
 
@@ -60,27 +60,27 @@ class Recipe:
 
     Attributes:
         name: the recipe's name.
-        summary: what it is, with its source.
-        neighbors: N, the neighbors of a question that are sampled; a question with fewer has the same number
-            of responses, spread over its prompts.
+        summary: description with its source.
+        neighbors: N, the sampled neighbors of a question; a question with fewer has the same number of
+            responses, spread over its prompts.
         responses: G; a question draws (N + 1) G responses.
-        sampling: which prompts they are drawn for: split evenly over the question and its neighbors; or
-            rescue, half of them for the question, and the others for its neighbors where all of those are
-            wrong, else for the question too.
-        group: whose rewards an advantage is measured against: all of a question, or those of one prompt.
+        sampling: prompts of the responses: split evenly over the question and its neighbors; or rescue: half
+            of them for the question, and the rest for its neighbors if all of the first half are wrong,
+            otherwise for the question too.
+        group: responses that form a group: all of a question, or those of one prompt.
         advantage: the formula inside the group, a name of `ADVANTAGES` or `module:function`.
-        alpha: where A-GRAE's suppression of positive advantages ends; others take none (`takes_alpha`).
+        alpha: where A-GRAE's suppression of positive advantages ends; others have none (`takes_alpha`).
         weights: weights of tokens: none, a name of `TOKEN_WEIGHTS`, or `module:function`.
         anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
             the response (own), or the question with a weight for the sampling mismatch: truncated, on all
-            responses (corrected); on those of neighbors that are not better than their group, min(1, ratio)
+            responses (corrected); on neighbors' responses that are not better than their group, min(1, ratio)
             (tapered) or 0 (dropped).
         loss: clip range, aggregation, KL.
-        filter: whether groups whose answers are all right or all wrong are dropped and replaced (dynamic);
-            predicted: and questions whose last groups were so are left out by chance (`skipping`); replay:
-            such groups are replaced by mixed ones of earlier steps, and nothing more is drawn (`replaying`).
+        filter: dynamic: all-right and all-wrong groups are dropped and replaced by new draws. predicted: also
+            skips questions whose last groups had no gradient, with some probability (`skipping`). replay:
+            such groups are replaced by mixed ones of earlier steps, without new draws (`replaying`).
         reward: 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a
-            right answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
+            correct answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
             printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     """
 
@@ -114,7 +114,7 @@ class Recipe:
 
     @property
     def drops_dead_groups(self) -> bool:
-        """Whether groups without a gradient are dropped and others drawn for them."""
+        """Whether groups without a gradient are dropped and replaced by new draws."""
         return self.filter in ("dynamic", "predicted")
 
     @property
@@ -129,9 +129,9 @@ class Recipe:
 
 
 def _problems(recipe: Recipe) -> list[str]:
-    """Return why the combination makes no sense; empty where it does."""
+    """Return why the combination is invalid; empty if it is valid."""
     unknown = [
-        f"{axis} {name!r} is no formula; {ways_out(axis)}"
+        f"{axis} {name!r} is not a formula; {list_names(axis)}"
         for axis, name in recipe.formulas.items()
         if name not in FORMULAS[axis] and not is_own(name)
     ]
@@ -143,39 +143,39 @@ def _between(low: float, value: float, high: float) -> bool:
 
 
 _RULES: tuple[tuple[Any, str], ...] = (
-    (lambda r: not _between(0, r.neighbors, 64), "neighbors are 0 to 64"),
-    (lambda r: not _between(1, r.responses, 4096), "responses to a prompt are 1 to 4,096"),
+    (lambda r: not _between(0, r.neighbors, 64), "the number of neighbors must be 0 to 64"),
+    (lambda r: not _between(1, r.responses, 4096), "the number of responses per prompt must be 1 to 4,096"),
     (
         lambda r: r.group_size < 2 and r.advantage != "w_reinforce" and not is_own(r.advantage),
         "a group of one response has no advantage; raise responses or neighbors",
     ),
     (
         lambda r: r.neighbors == 0 and r.anchor != "question",
-        "without neighbors there is one prompt only; anchor question is all there is",
+        "without neighbors there is only one prompt; use anchor question",
     ),
     (
         lambda r: r.neighbors == 0 and r.group == "prompt",
-        "without neighbors the prompt's group is the question's; say group joint",
+        "without neighbors the prompt's group is the question's; use group joint",
     ),
     (
         lambda r: r.sampling == "rescue" and r.neighbors == 0,
-        "a question without neighbors has nobody to rescue it; raise neighbors",
+        "a question without neighbors cannot be rescued; raise neighbors",
     ),
     (
         lambda r: r.sampling == "rescue" and (r.group == "prompt" or r.rollouts % 2 == 1),
-        "a rescue is half of a joint group; say group joint and an even (N + 1) G",
+        "a rescue is half of a joint group; use group joint and an even (N + 1) G",
     ),
     (
         lambda r: r.anchor in ("tapered", "dropped") and r.group == "prompt",
-        "responses to a neighbor that are a group of their own need no weight against the question's",
+        "responses to a neighbor form their own group, so they need no weight relative to the question's",
     ),
     (
         lambda r: r.group == "prompt" and r.filter != "none",
-        "a filter drops a row, which several groups would share; take the flat export instead",
+        "a filter drops a row, which several groups would share; use the flat export instead",
     ),
     (
         lambda r: r.filter != "none" and r.advantage == "w_reinforce",
-        "W-REINFORCE learns from groups whose answers are all right or all wrong; without a filter",
+        "W-REINFORCE learns from all-right and all-wrong groups; remove the filter",
     ),
     (
         lambda r: (r.advantage == "grpo_lead") != (r.reward == "grpo_lead"),
@@ -183,34 +183,34 @@ _RULES: tuple[tuple[Any, str], ...] = (
     ),
     (
         lambda r: r.advantage in A_GRAE and r.reward not in ("binary", *_OF_TWO_PARTS),
-        "A-GRAE is defined by success rates; its reward is binary, or one for form too of at most 1",
+        "A-GRAE is defined by success rates; use a binary reward, or one with format of at most 1",
     ),
     (
         lambda r: r.advantage in ("hard_focused", "easy_focused") and r.reward != "binary",
-        "this control is defined by success rates; its reward is binary",
+        "this control is defined by success rates; use a binary reward",
     ),
     (
         lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in ("overlong", *FORMAT_REWARDS),
-        "this advantage takes right and wrong alone; its reward is binary",
+        "this advantage needs a binary reward",
     ),
     (
         lambda r: r.advantage == "grpo_lead" and r.group == "joint" and r.neighbors > 0 and r.anchor == "own",
-        "lengths of responses to different wordings are compared; anchor them on the question",
+        "lengths of responses to different wordings are compared; use anchor question",
     ),
     (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
         "Clip-Cov's bounds were set for advantages of unit deviation",
     ),
-    (lambda r: not 0 < r.alpha < math.inf, "alpha is a number above 0"),
+    (lambda r: not 0 < r.alpha < math.inf, "alpha must be a number above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
-        "the clip range is 0 to 1 below and a number, 0 or more, above",
+        "the clip range must be 0 to 1 below, and 0 or more above",
     ),
     (
         lambda r: r.loss.dual_clip is not None and not 1 < r.loss.dual_clip < math.inf,
-        "dual clip is a number above 1",
+        "dual clip must be a number above 1",
     ),
-    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient is a number, 0 or more"),
+    (lambda r: not 0 <= r.loss.kl_coef < math.inf, "the KL coefficient must be 0 or more"),
 )
 
 
@@ -233,10 +233,10 @@ _ALL = (
     Recipe("grpo_ds", "GRPO with dynamic sampling (arXiv 2601.22478, 5.1)", filter="dynamic"),
     Recipe(
         "grpo_predicted",
-        "dynamic sampling that leaves out questions without a gradient of late (after arXiv 2506.02177)",
+        "dynamic sampling that skips questions that recently had no gradient (after arXiv 2506.02177)",
         filter="predicted",
     ),
-    Recipe("grpo_replay", "mixed groups of earlier steps for dead ones (arXiv 2606.01281)", filter="replay"),
+    Recipe("grpo_replay", "mixed groups of earlier steps, replayed (arXiv 2606.01281)", filter="replay"),
     Recipe(
         "grpo_matched_ds",
         "matched GRPO with dynamic sampling (arXiv 2601.22478, 5.4)",
@@ -247,7 +247,7 @@ _ALL = (
     Recipe("ta_grpo_v1", "joint groups, ratios on the own prompt (arXiv 2601.22478 v1)", anchor="own", **_TA),
     Recipe(
         "ta_grpo_star",
-        "neighbors sampled, but each prompt a group of its own (arXiv 2601.22478, App. C)",
+        "neighbors sampled, but each prompt is a separate group (arXiv 2601.22478, App. C)",
         group="prompt",
         anchor="own",
         **_TA,
@@ -260,13 +260,13 @@ _ALL = (
     ),
     Recipe(
         "ta_grpo_tapered",
-        "TA-GRPO at GRPO's 8 responses, wrong ones of neighbors weighed down (not in the paper)",
+        "TA-GRPO with GRPO's 8 responses, wrong ones of neighbors down-weighted (not in the paper)",
         anchor="tapered",
         **_AT_EIGHT,
     ),
     Recipe(
         "ta_rescue",
-        "GRPO whose dead questions are asked as their neighbors: 8 responses, 4 first (not in the paper)",
+        "GRPO that resamples all-wrong questions from neighbors: 8 responses, 4 first (not in the paper)",
         sampling="rescue",
         anchor="tapered",
         **_AT_EIGHT,
@@ -285,10 +285,10 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
-    Recipe("max_rl", "the mean reward divides, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
+    Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
-    _a_grae("a_grae_sample", "A-GRAE's difficulty weighting alone", advantage="a_grae_sample"),
-    _a_grae("a_grae_group", "A-GRAE's suppression of positive advantages alone", advantage="a_grae_group"),
+    _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample"),
+    _a_grae("a_grae_group", "only A-GRAE's suppression of positive advantages", advantage="a_grae_group"),
     _a_grae("dapo_a_grae", "A-GRAE on DAPO's loss, without dynamic sampling (Table 2)", loss=_DAPO),
     _a_grae("dr_grpo_a_grae", "A-GRAE on Dr.GRPO", advantage="dr_grpo_a_grae", loss=_DR_GRPO),
     _a_grae("positive_dominant", "control: positive advantages x 10", advantage="positive_dominant"),
@@ -297,7 +297,7 @@ _ALL = (
     _a_grae("easy_focused", "control: easy groups weigh more", advantage="easy_focused"),
     Recipe(
         "w_reinforce",
-        "0.1 for right, -1 for wrong, no baseline (arXiv 2506.01347)",
+        "0.1 for correct, -1 for wrong, no baseline (arXiv 2506.01347)",
         advantage="w_reinforce",
         loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
@@ -332,17 +332,17 @@ def find_recipe(name: str) -> Recipe:
         return RECIPES[name]
     if name.endswith(".toml"):
         return read_recipe(Path(name))
-    raise InputError(f"no recipe {name!r}; there are: {', '.join(RECIPES)}; or name a TOML file.")
+    raise InputError(f"no recipe {name!r}. Available: {', '.join(RECIPES)}. Or give a TOML file.")
 
 
 def read_recipe(path: Path) -> Recipe:
-    """Return the recipe a TOML file composes: `base`, the name of a recipe, and what is to differ from it.
+    """Return the recipe of a TOML file: `base`, the name of a recipe, and the axes that differ from it.
 
-    The loss axis is a table of its own, `[loss]`.
+    The loss axis is a separate table, `[loss]`.
 
     Raises:
-        InputError: the file is missing, no TOML, names an unknown base, axis or choice, or a combination that
-            makes no sense.
+        InputError: the file is missing, not TOML, names an unknown base, axis or choice, or an invalid
+            combination.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -352,7 +352,7 @@ def read_recipe(path: Path) -> Recipe:
         raise InputError(f"{path}: not a TOML file ({error}).") from error
     base = content.pop("base", "grpo")
     if not isinstance(base, str) or base not in RECIPES:
-        raise InputError(f"{path}: base {base!r} is no recipe; there are: {', '.join(RECIPES)}.")
+        raise InputError(f"{path}: base {base!r} is not a recipe. Available: {', '.join(RECIPES)}.")
     content.setdefault("name", path.stem)
     content.setdefault("summary", f"{base}, changed in {path.name}")
     try:
@@ -362,38 +362,38 @@ def read_recipe(path: Path) -> Recipe:
 
 
 def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
-    """Return `base` with other choices on some axes; `loss` takes a mapping of its own.
+    """Return `base` with other choices on some axes; `loss` is a mapping.
 
     Raises:
-        InputError: an unknown axis or choice, a value of another type, or a combination that makes no sense.
+        InputError: an unknown axis or choice, a value of another type, or an invalid combination.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})
     if not isinstance(loss, Mapping):
-        raise InputError(f"loss is a table: {', '.join(each.name for each in fields(Loss))}.")
+        raise InputError(f"loss is a table of {', '.join(each.name for each in fields(Loss))}.")
     checked = {name: _checked(Recipe, name, value) for name, value in changes.items()}
     of_loss = {name: _checked(Loss, name, value) for name, value in loss.items()}
     composed = dataclasses.replace(base, **checked, loss=dataclasses.replace(base.loss, **of_loss))
     if "alpha" in checked and not takes_alpha(composed.advantage):
-        raise InputError(f"{composed.name}: advantage {composed.advantage} takes no alpha; leave it out.")
+        raise InputError(f"{composed.name}: advantage {composed.advantage} has no alpha. Remove it.")
     return composed
 
 
 def _checked(kind: type[Recipe] | type[Loss], name: str, value: Any) -> Any:
     names = [each.name for each in fields(kind) if each.name != "loss"]
     if name not in names:
-        raise InputError(f"no axis {name!r}; there are: {', '.join(names)}.")
+        raise InputError(f"no axis {name!r}. Available: {', '.join(names)}.")
     wanted = get_type_hints(kind)[name]
     if get_origin(wanted) is Literal:
         if value not in get_args(wanted):
-            raise InputError(f"{name} is {value!r}; give one of {', '.join(map(repr, get_args(wanted)))}.")
+            raise InputError(f"{name} is {value!r}. Choose one of {', '.join(map(repr, get_args(wanted)))}.")
         return value
     if wanted is float or float in get_args(wanted):
         if isinstance(value, int | float) and not isinstance(value, bool):
             return float(value)
         if value in ("none", None) and type(None) in get_args(wanted):
             return None
-        raise InputError(f"{name} is {value!r}; give a number.")
+        raise InputError(f"{name} is {value!r}. Give a number.")
     if not isinstance(value, wanted) or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}; give {'a whole number' if wanted is int else 'text'}.")
+        raise InputError(f"{name} is {value!r}. Give {'a whole number' if wanted is int else 'text'}.")
     return value

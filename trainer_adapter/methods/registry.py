@@ -1,6 +1,6 @@
-"""Every formula that a recipe can name, and where it stands; one of your own is `module:function`.
+"""All formulas that a recipe can name, with their location; a user's own is `module:function`.
 
-A formula is a function in a file, and a line here. Looking it up imports its file and torch, its name not.
+A formula is a function in a file, and a line here. Only looking up the function imports its file and torch.
 """
 
 import inspect
@@ -29,7 +29,7 @@ ADVANTAGES: dict[str, str] = {
 """f(rewards_B, groups) -> B; may also take `alpha`, `correct_B`, `lengths_B` by these names."""
 
 A_GRAE = ("a_grae", "a_grae_sample", "a_grae_group", "dr_grpo_a_grae")
-"""Those that take `alpha`; by name, so that nobody needs to import torch to know."""
+"""Advantages that use `alpha`; listed by name, so that checking this does not import torch."""
 
 TOKEN_WEIGHTS: dict[str, str] = {
     "cw_grpo": "token_weights.cw_grpo:cw_weights",
@@ -40,21 +40,22 @@ Log-probs are those before the update; the batch is the whole step."""
 
 SURROGATES: dict[str, str] = {"clipped": "losses.policy:clipped_surrogate"}
 """f(log_prob_BT, old_log_prob_BT, advantages_BT) -> loss of each token, BT, or a `Surrogate`; may also take
-`clip_low`, `clip_high`, `dual_clip` and `mask_BT`. The batch is a micro-batch of one worker."""
+`clip_low`, `clip_high`, `dual_clip` and `mask_BT`. The batch is a micro-batch of one worker.
+"""
 
 FORMULAS: dict[str, dict[str, str]] = {
     "advantage": ADVANTAGES,
     "weights": TOKEN_WEIGHTS,
     "surrogate": SURROGATES,
 }
-"""By axis of a recipe."""
+"""Formulas by axis of a recipe."""
 
 
 def find_formula(axis: str, name: str) -> Callable[..., Any]:
-    """Return the function that computes a formula.
+    """Return the function of a formula.
 
     Raises:
-        InputError: there is none of this name, or its module cannot be imported.
+        InputError: there is none with this name, or its module cannot be imported.
     """
     formulas = FORMULAS[axis]
     if name in formulas:
@@ -62,12 +63,12 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
     elif is_own(name):
         reference = name
     else:
-        raise InputError(f"{axis} {name!r} is no formula; {ways_out(axis)}.")
+        raise InputError(f"{axis} {name!r} is not a formula; {list_names(axis)}.")
     return load_function(reference, f"{axis} {name}")
 
 
 def takes_alpha(advantage: str) -> bool:
-    """Return whether an advantage, by name or of the user's own, looks at a recipe's `alpha`.
+    """Return whether an advantage, built in or the user's own, uses a recipe's `alpha`.
 
     Raises:
         InputError: see `find_formula`.
@@ -77,18 +78,18 @@ def takes_alpha(advantage: str) -> bool:
     return "alpha" in inspect.signature(find_formula("advantage", advantage)).parameters
 
 
-def ways_out(axis: str) -> str:
-    """Return what can be named on an axis, in words."""
-    return f"there are: {', '.join(FORMULAS[axis])}; or name your own as module:function"
+def list_names(axis: str) -> str:
+    """Return the valid names of an axis, as text."""
+    return f"available: {', '.join(FORMULAS[axis])}; or give your own as module:function"
 
 
 def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> Any:
-    """Call a formula with `arguments`, and with those of `offered` that it takes by name."""
+    """Call a formula with `arguments`, and with those of `offered` that it has as parameters."""
     taken = inspect.signature(function).parameters
     return function(*arguments, **{name: value for name, value in offered.items() if name in taken})
 
 
-def own_sources(names: Mapping[str, str]) -> dict[str, str]:
+def user_sources(names: Mapping[str, str]) -> dict[str, str]:
     """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none.
 
     Args:

@@ -1,11 +1,11 @@
-"""Groups of earlier steps in place of groups without a gradient: which ones, and what their tokens weigh.
+"""Replay: groups of earlier steps replace groups without a gradient; the choice, and token weights.
 
-After POPO (arXiv 2606.01281): a step draws its questions once; groups whose answers are all right or all
-wrong are replaced by mixed groups of earlier steps, whole and the latest first, out of a small memory.
+After POPO (arXiv 2606.01281): a step draws its questions once. All-right and all-wrong groups are replaced by
+whole mixed groups of earlier steps, latest first, from a small memory.
 
 A replayed response o was drawn by an older policy, pi_drawn. Its loss is that of decoupled PPO (arXiv
-2110.00641): ratios are clipped against pi_old, the policy at the beginning of the step, and a weight, a
-constant of the gradient, brings the expectation from pi_drawn to pi_old:
+2110.00641). Ratios are clipped against pi_old, the policy at the start of the step. A weight, constant in the
+gradient, changes the expectation from pi_drawn to pi_old:
 
     w_t min(r_t A, clip(r_t) A),  r_t = pi(o_t) / pi_old(o_t),  w_t = min(pi_old(o_t) / pi_drawn(o_t), most)
 """
@@ -20,7 +20,7 @@ from trainer_adapter.methods.groups import Tensor
 
 @dataclass(frozen=True)
 class MixedGroup:
-    """A group with right and wrong answers: its question, the step that drew it, and its responses."""
+    """A group with correct and wrong answers: its question, the step that drew it, and its responses."""
 
     question_id: str
     step: int
@@ -28,14 +28,14 @@ class MixedGroup:
 
 
 class MixedGroups:
-    """The latest mixed groups, one a question.
+    """The latest mixed groups, one per question.
 
-    With `most` groups, those of one step, nothing is lost: a step wants at most one for each of its questions
-    without a mixed group, and leaves aside at most one for each of the others.
+    With `most` equal to the groups of one step, nothing is lost. A step needs at most one for each question
+    without a mixed group, and sets aside at most one for each of the others.
 
     Args:
-        steps: how many steps a group may be old.
-        most: groups that are held; the oldest go first.
+        steps: maximum age of a group in steps.
+        most: maximum number of groups; the oldest are dropped first.
     """
 
     def __init__(self, steps: int, most: int) -> None:
@@ -46,14 +46,14 @@ class MixedGroups:
         return len(self._groups)
 
     def keep(self, groups: Iterable[MixedGroup]) -> None:
-        """Hold groups, in the order in which they were drawn, in place of older ones of their questions."""
+        """Store groups, in the order of drawing, replacing older ones of their questions."""
         for group in groups:
             self._groups.pop(group.question_id, None)
             self._groups[group.question_id] = group
         self._groups = dict(list(self._groups.items())[-self._most :])
 
     def choose(self, wanted: int, step: int, without: AbstractSet[str] = frozenset()) -> list[MixedGroup]:
-        """Return up to `wanted` groups for a step, the latest first, and forget what is too old for it.
+        """Return up to `wanted` groups for a step, latest first, and drop those that are too old for it.
 
         Args:
             without: questions that have a later group in this step.
@@ -65,16 +65,16 @@ class MixedGroups:
         return latest[:wanted]
 
     def all(self) -> list[MixedGroup]:
-        """Return what is held, the oldest first, to be kept with a checkpoint."""
+        """Return the stored groups, oldest first, for a checkpoint."""
         return list(self._groups.values())
 
 
 def replay_weights(old_log_probs: Tensor, drawn_log_probs: Tensor, most: float) -> Tensor:
-    """Return w_t of tokens, of any shape: 1 where the policy is the one that drew them.
+    """Return w_t of tokens, of any shape: 1 if the policy is the one that drew them.
 
     Args:
-        old_log_probs: of the policy at the beginning of this step.
-        drawn_log_probs: of the policy at the beginning of the step that drew the tokens, on the same prompt.
+        old_log_probs: of the policy at the start of this step.
+        drawn_log_probs: of the policy at the start of the step that drew the tokens, on the same prompt.
         most: where weights are truncated.
     """
     return (old_log_probs - drawn_log_probs).exp().clamp(max=most)

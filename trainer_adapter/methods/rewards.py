@@ -1,4 +1,4 @@
-"""Rewards that a recipe shapes: what the advantage is computed from, never what filters look at."""
+"""Reward shaping by recipe: the input of advantages, never of filters."""
 
 import torch
 
@@ -20,11 +20,12 @@ def shaped_rewards(
     """Return the rewards of the recipe's reward axis, shape B, float64.
 
     Args:
-        scores_B: of the reward function: for rewards of form too, 1 for a right answer and 1 for form.
-        buffer: DAPO's L_cache; None takes a fifth of `max_length`.
+        scores_B: of the reward function: for rewards that include format, 1 for a correct answer and 1 for
+            format.
+        buffer: DAPO's L_cache; None uses a fifth of `max_length`.
 
     Raises:
-        ValueError: scores that are no sum of 0 or 1 for the answer and 0 to 1 for form.
+        ValueError: scores that are not a sum of 0 or 1 for the answer and 0 to 1 for format.
     """
     if recipe.reward == "grpo_lead":
         return lead_rewards(correct_B, lengths_B, groups)
@@ -35,7 +36,7 @@ def shaped_rewards(
         of_answer, of_form = FORMAT_REWARDS[recipe.reward]
         form_B = scores_B - correct_B.double()
         if ((form_B < 0) | (form_B > 1)).any():
-            raise ValueError(f"reward {recipe.reward} wants 1 for a right answer and at most 1 for form")
+            raise ValueError(f"reward {recipe.reward} needs 1 for a correct answer and at most 1 for form")
         return of_answer * correct_B.double() + of_form * form_B
     return scores_B
 
@@ -43,8 +44,8 @@ def shaped_rewards(
 def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
     """Return DAPO's soft overlong penalty of each response, float64, same shape (arXiv 2503.14476, Eq. 13).
 
-    0 up to max_length - cache tokens, then falling evenly to -1 at max_length, and -1 beyond. It is added to
-    the reward, never to the correctness that filters look at.
+    0 up to max_length - cache tokens, then falling linearly to -1 at max_length, and -1 beyond. It is added
+    to the reward, never to the correctness that filters use.
 
     Args:
         lengths: tokens of each response.
@@ -52,8 +53,8 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
         cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
 
     Raises:
-        ValueError: a cache that is not within 1 and `max_length`.
+        ValueError: a cache outside 1 to `max_length`.
     """
     if not 1 <= cache <= max_length:
-        raise ValueError(f"cache is {cache} of {max_length} tokens; give 1 to {max_length}")
+        raise ValueError(f"cache is {cache} of {max_length} tokens. Give 1 to {max_length}")
     return ((max_length - cache - lengths.double()) / cache).clamp(-1.0, 0.0)

@@ -1,7 +1,8 @@
-"""Which questions to leave out of a step: those whose last groups had no gradient, by chance.
+"""Skipping: leave out questions whose last groups had no gradient, with some probability.
 
-As GRESO does (arXiv 2506.02177): a question whose last z groups in a row were all right or all wrong is drawn
-with probability p^z, so that none is lost for good. Here p is one number, there one each for right and wrong.
+As in GRESO (arXiv 2506.02177): a question whose last z groups in a row were all-right or all-wrong is drawn
+with probability p^z, so that none is lost for good. Here p is one number; GRESO has one each for right and
+wrong.
 """
 
 from collections import Counter
@@ -11,11 +12,11 @@ from service.hashing import content_hash
 
 
 class DeadGroups:
-    """Counts, for each question, the groups without a gradient since its last with one.
+    """Counts, for each question, the groups without a gradient since its last group with one.
 
     Args:
         draw_again: p.
-        seed: of the chances, which follow from it, the step and the question and from nothing else.
+        seed: of the probabilities, which depend only on it, the step and the question.
     """
 
     def __init__(self, draw_again: float, seed: int) -> None:
@@ -27,7 +28,7 @@ class DeadGroups:
         return float(self._draw_again ** self._in_a_row[question_id])
 
     def skips(self, question_id: str, step: int) -> bool:
-        """Say whether a question is left out of this step."""
+        """Say whether to leave a question out of this step."""
         drawn = int(content_hash("skip", [self._seed, step, question_id])[:12], 16) / 16**12
         return drawn >= self.chance(question_id)
 
@@ -38,9 +39,9 @@ class DeadGroups:
             self._in_a_row.pop(question_id, None)
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts, to be kept with a checkpoint."""
+        """Return the counts, for a checkpoint."""
         return dict(sorted(self._in_a_row.items()))
 
     def replace(self, counts: Mapping[str, int]) -> None:
-        """Go on with these counts."""
+        """Restore these counts."""
         self._in_a_row = Counter(counts)

@@ -1,4 +1,4 @@
-"""From the correctness of a step's responses to the advantage of every token, by a recipe."""
+"""From the correctness of a step's responses to the advantage of every token, by recipe."""
 
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from trainer_adapter.methods.rewards import shaped_rewards
 class StepAdvantages(NamedTuple):
     """Shaped rewards, advantages of responses (float64) and of tokens, and weights (None: all 1).
 
-    `advantages_B` is what the formula gave; `advantages_BT` has the weights of tokens and responses in it.
+    `advantages_B` is the formula's output; `advantages_BT` includes the weights of tokens and responses.
     """
 
     rewards_B: Tensor
@@ -39,23 +39,23 @@ def step_advantages(
     overlong_buffer: int | None = None,
     generator: torch.Generator | None = None,
 ) -> StepAdvantages:
-    """Return what `recipe` makes of a step's responses; all of the step at once, padding rows left out.
+    """Return the advantages of a whole step's responses under `recipe`, without padding rows.
 
     Args:
-        scores_B: the reward function's scores; recipes with another reward axis than binary shape them.
-        correct_B: whether each answer is right.
+        scores_B: the reward function's scores; recipes with a non-binary reward axis shape them.
+        correct_B: whether each answer is correct.
         mask_BT: 1 at the tokens of a response.
-        old_log_probs_BT: log-probs before the update, which the token weights look at.
+        old_log_probs_BT: log-probs before the update, used by the token weights.
         group_B: the group of each response.
-        max_length: the most tokens a response may have.
+        max_length: maximum tokens of a response.
         foreign_B: whether a response was drawn for another prompt than it is trained on; None for none.
-        log_ratio_B: log of the odds of a response on the anchor against those it was drawn with.
+        log_ratio_B: log of a response's probability on the anchor over that on its sampled prompt.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows.
         generator: draws the tokens that Clip-Cov leaves out.
 
     Raises:
         InputError: a formula that cannot be found.
-        ValueError: what the formulas refuse, or a formula's result of another shape or not finite.
+        ValueError: inputs that the formulas refuse, or a formula's result of another shape or not finite.
     """
     groups, lengths_B = Groups.of(group_B), mask_BT.sum(-1)
     rewards_B = shaped_rewards(
@@ -83,7 +83,7 @@ def step_advantages(
             clip_high=recipe.loss.clip_high,
         )
         _check(f"weights {recipe.weights}", weights_BT, mask_BT.shape, finite=is_own(recipe.weights))
-    # In the log-probs' precision: in float64 the whole step would be twice as large for nothing.
+    # In the log-probs' precision: float64 would double the size of the whole step without a benefit.
     advantages_BT = advantages_B.to(old_log_probs_BT.dtype).unsqueeze(-1) * mask_BT
     if weights_BT is not None:
         advantages_BT.mul_(weights_BT)
@@ -96,9 +96,9 @@ def step_advantages(
 
 
 def _check(name: str, values: Tensor, shape: torch.Size, *, finite: bool = True) -> None:
-    """Raise unless a formula gave what it has to; `finite` costs a look at every value."""
+    """Raise unless a formula returned the required shape; `finite` inspects every value."""
     if not isinstance(values, torch.Tensor) or values.shape != shape:
         got = f"shape {tuple(values.shape)}" if isinstance(values, torch.Tensor) else type(values).__name__
-        raise ValueError(f"{name}: gave {got}, wanted is shape {tuple(shape)}")
+        raise ValueError(f"{name}: returned {got}, but needs shape {tuple(shape)}")
     if finite and not torch.isfinite(values).all():
-        raise ValueError(f"{name}: gave a value that is not finite")
+        raise ValueError(f"{name}: returned a value that is not finite")

@@ -33,7 +33,7 @@ class Speed:
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
             if value is not None and not value > 0:
-                raise InputError(f"--{name.replace('_', '-')} is {value}; give more than 0.")
+                raise InputError(f"--{name.replace('_', '-')} is {value}. Give more than 0.")
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,8 @@ def plan_compute(
     epochs: float = int(composition.value("trainer.total_epochs"))
     if questions < batch:
         raise InputError(
-            f"{questions:,} questions fill no batch of {batch:,}; pass data.train_batch_size={questions}."
+            f"{questions:,} questions do not fill a batch of {batch:,}. Pass "
+            f"data.train_batch_size={questions}."
         )
 
     def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
@@ -131,8 +132,8 @@ def plan_compute(
             steps = total // a_step
             if not steps:
                 raise InputError(
-                    f"{total:,} responses make no step of {each.name}, which draws {a_step:,}; "
-                    "give more with --responses, or a smaller data.train_batch_size."
+                    f"{total:,} responses do not fill one step of {each.name}, which draws {a_step:,}. Give "
+                    "more with --responses, or a smaller data.train_batch_size."
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
         return tuple(at_equal)
@@ -239,8 +240,10 @@ def _plan(
 def uncounted(plans: Sequence[ComputePlan]) -> list[str]:
     """Return which of them draw more than is counted, as nothing foretells what they drop."""
     return [
-        f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; a --pilot tells "
-        "how many"
+        (
+            f"{plan.method} draws more than the {plan.responses:,} responses that it keeps; "
+            "--pilot estimates how many"
+        )
         for plan in plans
         if plan.drops and plan.drawn is None
     ]
@@ -254,21 +257,22 @@ def warnings(composition: Composition, first: ComputePlan) -> list[str]:
     warned = []
     if share >= 0.5 and recipe.filter == "none":
         warned.append(
-            f"{share:.0%} of the groups will have equal rewards and no gradient at first; more responses, "
-            "neighbors, dynamic sampling or easier and harder questions change that (`tagrpo diagnose cost`)"
+            f"{share:.0%} of the groups will have equal rewards and no gradient at first. More responses, "
+            "neighbors, dynamic sampling, or easier and harder questions change that (`tagrpo diagnose "
+            "cost`)"
         )
     if recipe.filter == "replay":
         steps = composition.settings.replay_steps
-        few = f"; these are but {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
+        few = f"; these are only {steps * (1 - share):.0%} of a step" if steps * (1 - share) < share else ""
         warned.append(f"mixed groups of {steps} steps replace the {share:.0%} without a gradient{few}")
     if recipe.drops_dead_groups:
         batches = 1 / (1 - share) if share < 1 else float("inf")
         limit = composition.settings.max_gen_batches
         warned.append(
-            f"dynamic sampling will draw {batches:.1f} batches for one it keeps, at first"
+            f"dynamic sampling will draw {batches:.1f} batches per kept batch at first"
             + (
-                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so steps would be made of about "
-                f"{min(1.0, limit * (1 - share)):.0%} of their groups"
+                f"; it stops at {limit} (tagrpo_run.max_gen_batches), so a step would have only about "
+                f"{min(1.0, limit * (1 - share)):.0%} of its groups"
                 if batches > limit
                 else ""
             )

@@ -22,57 +22,57 @@ _REWARD_PATH = "reward.custom_reward_function.path"
 BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _RUN_KEYS = {
-    "data.train_files": "name the export with --data, or the set with --set",
-    f"{_MODEL}.path": "name the model with --model",
-    "trainer.resume_mode": "a run goes on by `tagrpo resume`, and starts anew under another --name",
-    "trainer.resume_from_path": "a run goes on from its own last checkpoint, by `tagrpo resume`",
-    "trainer.default_local_dir": "checkpoints stand in the run's folder; choose it with --folder",
+    "data.train_files": "give the export with --data, or the set with --set",
+    f"{_MODEL}.path": "give the model with --model",
+    "trainer.resume_mode": "resume a run with `tagrpo resume`, or start another one with another --name",
+    "trainer.resume_from_path": "a run resumes from its own last checkpoint, with `tagrpo resume`",
+    "trainer.default_local_dir": "checkpoints are in the run's folder; choose it with --folder",
     "trainer.experiment_name": "name the run with --name",
-    "hydra.run.dir": "Hydra's files stand in the run's folder; choose it with --folder",
-    f"{_CORRECTION}.rollout_is": f"say {SETTINGS_KEY}.engine_correction=token, =sequence or =none",
-    f"{_CORRECTION}.rollout_is_threshold": f"say {SETTINGS_KEY}.engine_threshold",
-    "hydra.searchpath": "tagrpo's own folder of settings has to be found",
+    "hydra.run.dir": "Hydra's files are in the run's folder; choose it with --folder",
+    f"{_CORRECTION}.rollout_is": f"set {SETTINGS_KEY}.engine_correction=token, =sequence or =none",
+    f"{_CORRECTION}.rollout_is_threshold": f"set {SETTINGS_KEY}.engine_threshold",
+    "hydra.searchpath": "verl must find tagrpo's own folder of settings",
 }
 _GPU_KEYS = {
-    "trainer.n_gpus_per_node": "say --gpus",
-    "trainer.nnodes": "say --nodes",
-    "trainer.device": "say --cpu or --gpus",
+    "trainer.n_gpus_per_node": "use --gpus",
+    "trainer.nnodes": "use --nodes",
+    "trainer.device": "use --cpu or --gpus",
 }
 _UNREAD_KEYS = {
-    f"{_ACTOR}.clip_ratio_c": "say loss.dual_clip",
-    f"{_ACTOR}.optim.warmup_style": f"this is verl's old name; say {_ACTOR}.optim.lr_scheduler_type",
+    f"{_ACTOR}.clip_ratio_c": "set loss.dual_clip",
+    f"{_ACTOR}.optim.warmup_style": f"this is verl's old name; set {_ACTOR}.optim.lr_scheduler_type",
     f"{_ACTOR}.loss_scale_factor": "sums over tokens are divided by data.max_response_length",
-    f"{_ACTOR}.checkpoint.async_save": "verl has it for Megatron, and names no last checkpoint with it",
-    f"{_ROLLOUT}.multi_turn": "recipes draw responses of one turn, without tools",
-    "algorithm.norm_adv_by_std_in_grpo": "say advantage=dr_grpo to divide by no deviation",
+    f"{_ACTOR}.checkpoint.async_save": "verl supports it for Megatron only, without a last checkpoint",
+    f"{_ROLLOUT}.multi_turn": "recipes draw single-turn responses without tools",
+    "algorithm.norm_adv_by_std_in_grpo": "set advantage=dr_grpo to skip the division by the deviation",
     f"{_CORRECTION}.rollout_is_batch_normalize": "importance weights are truncated, never normalised",
-    "algorithm.filter_groups.max_num_gen_batches": f"say {SETTINGS_KEY}.max_gen_batches",
-    "trainer.v1.sampler.custom_sampler": "the recipe's filter decides which groups make a step",
-    "distillation.enabled": "no recipe learns from a teacher",
-    _ENGINE: "trainings have settings for FSDP alone, of verl's engines",
+    "algorithm.filter_groups.max_num_gen_batches": f"set {SETTINGS_KEY}.max_gen_batches",
+    "trainer.v1.sampler.custom_sampler": "the recipe's filter selects the groups of a step",
+    "distillation.enabled": "no recipe supports a teacher model",
+    _ENGINE: "trainings support only FSDP among verl's engines",
     **{
-        f"{_MODEL}.lora.{name}": f"this is for Megatron; say {_MODEL}.lora_rank, .lora_alpha, .target_modules"
+        f"{_MODEL}.lora.{name}": f"this is for Megatron; set {_MODEL}.lora_rank, .lora_alpha, .target_modules"
         for name in ("type", "rank", "alpha", "dropout", "target_modules", "exclude_modules", "adapter_path")
     },
-    "custom_reward_function": "this is verl's old name; say reward.custom_reward_function.path, .name",
-    "reward_model": "this is verl's old name; say reward.num_workers, reward.reward_manager.name and so on",
+    "custom_reward_function": "this is verl's old name; set reward.custom_reward_function.path, .name",
+    "reward_model": "this is verl's old name; set reward.num_workers, reward.reward_manager.name and so on",
 }
 """What verl would take and a recipe's training not look at, with the way out."""
 
 _AS_VERL_HAS_THEM: dict[str, tuple[Any, str]] = {
     f"{_ACTOR}.shuffle": (
         False,
-        "an update has whole questions, which this would scatter; data.shuffle changes their order",
+        "an update needs whole questions, which this would scatter; data.shuffle changes their order",
     ),
-    f"{_ACTOR}.grad_clip": (1.0, f"verl's engine reads {_ACTOR}.optim.clip_grad; say that"),
-    f"{_ACTOR}.freeze_vision_tower": (False, "verl's engine reads it nowhere, and trains the whole model"),
-    f"{_ROLLOUT}.over_sample_rate": (0, "verl reads it nowhere"),
-    "algorithm.gamma": (1, "an advantage is of a whole response, without a discount"),
-    "algorithm.lam": (1, "an advantage is of a whole response, without a discount"),
+    f"{_ACTOR}.grad_clip": (1.0, f"verl's engine reads {_ACTOR}.optim.clip_grad; set that"),
+    f"{_ACTOR}.freeze_vision_tower": (False, "verl's engine never reads it and trains the whole model"),
+    f"{_ROLLOUT}.over_sample_rate": (0, "verl never reads it"),
+    "algorithm.gamma": (1, "an advantage applies to a whole response, without a discount"),
+    "algorithm.lam": (1, "an advantage applies to a whole response, without a discount"),
     "algorithm.use_pf_ppo": (False, "a step trains on the responses that it drew, each once"),
-    "trainer.v1.sync.parameter_sync_step": (1, "a step's responses are of one policy, read as one batch"),
+    "trainer.v1.sync.parameter_sync_step": (1, "a step's responses come from one policy, in one batch"),
     "trainer.balance_batch": (True, "updates are always balanced over the GPUs"),
-    "trainer.critic_warmup": (0, "recipes have no critic, and the first steps would train nothing"),
+    "trainer.critic_warmup": (0, "recipes have no critic, so the first steps would train nothing"),
 }
 """Keys that may have verl's own value alone, with the reason."""
 
@@ -173,13 +173,13 @@ def assign(
             )
         elif plain and "." not in name and name != _ENGINE:
             raise InputError(
-                f"{text}: no axis {name!r}; there are: {', '.join(_AXES)}, loss.KEY. Keys of verl have dots: "
-                "trainer.save_freq=5."
+                f"{text}: no axis {name!r}. Available: {', '.join(_AXES)}, loss.KEY. Keys of verl contain "
+                "dots: trainer.save_freq=5."
             )
         else:
             taken, key = overrides, name
         if key in taken:
-            raise InputError(f"{text}: {name} is given twice.")
+            raise InputError(f"{text}: {name} is given twice. Remove one.")
         taken[key] = override if taken is overrides else override.value
     return Assigned(_changed(recipe, axes, loss, preset), _run_settings(run), tuple(overrides.values()))
 
@@ -187,7 +187,9 @@ def assign(
 def _parse(text: str) -> Override:
     match = _FORM.fullmatch(text)
     if match is None or (match[3] is None and match[1] != "~"):
-        raise InputError(f"{text!r} is no override; write key=value, as anchor=own or trainer.save_freq=5.")
+        raise InputError(
+            f"{text!r} is not an override. Write key=value, as in anchor=own or trainer.save_freq=5."
+        )
     return Override(text, (match[1] or "") + match[2], plain_value(match[3] or ""))
 
 
@@ -227,8 +229,8 @@ def _run_settings(values: dict[str, Any]) -> RunSettings:
     unknown = sorted(set(values) - names)
     if unknown:
         raise InputError(
-            f"no setting {SETTINGS_KEY}.{unknown[0]}; there are: {', '.join(sorted(names))} (the record "
-            "stands in the run's folder)."
+            f"no setting {SETTINGS_KEY}.{unknown[0]}. Available: {', '.join(sorted(names))} (the record is "
+            "always in the run's folder)."
         )
     return RunSettings(**values)
 
@@ -247,11 +249,11 @@ def check_overrides(
     """
     refused = _RUN_KEYS | _UNREAD_KEYS | ({} if on_cpu else _GPU_KEYS)
     if not rewards_by_another(overrides):
-        refused[BOXED_ONLY] = f"say {SETTINGS_KEY}.answers=all or =boxed"
+        refused[BOXED_ONLY] = f"set {SETTINGS_KEY}.answers=all or =boxed"
     elif recipe.reward in FORMAT_REWARDS:
         raise InputError(
-            f"{_REWARD_PATH}: the recipe's reward, {recipe.reward}, is computed by tagrpo's reward function; "
-            "say reward=binary to take another."
+            f"{_REWARD_PATH}: tagrpo's reward function computes the recipe's reward, {recipe.reward}. Set "
+            "reward=binary to use another function."
         )
     for override in overrides:
         name = override.name
@@ -261,21 +263,21 @@ def check_overrides(
         if name in of_recipe:
             raise InputError(
                 f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name says what it does."
+                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name states it."
             )
         if name == TEMPLATE_KEY or name.startswith(f"{TEMPLATE_KEY}."):
             raise InputError(
-                f"{override.text}: prompts were measured with the export's arguments; export with "
+                f"{override.text}: prompts were measured with the export's arguments. Export with "
                 "--chat-template-kwargs and pass --data."
             )
         inside = next((key for key in (*of_recipe, *refused) if key.startswith(f"{name}.")), None)
         if inside is not None:
             raise InputError(
-                f"{override.text}: a block that holds {inside}, which is decided elsewhere; set the keys "
-                f"that you mean, as {name}.KEY=VALUE."
+                f"{override.text}: this block contains {inside}, which is decided elsewhere. Set single "
+                f"keys, as {name}.KEY=VALUE."
             )
         if name == f"{_ACTOR}.strategy" and override.value not in ("fsdp", "fsdp2"):
-            raise InputError(f"{override.text}: {refused[_ENGINE]}; say fsdp2 or fsdp.")
+            raise InputError(f"{override.text}: {refused[_ENGINE]}. Use fsdp2 or fsdp.")
         if name in _AS_VERL_HAS_THEM and override.value != _AS_VERL_HAS_THEM[name][0]:
             raise InputError(f"{override.text}: {_AS_VERL_HAS_THEM[name][1]}.")
         _check_number(override)
@@ -303,17 +305,17 @@ def _check_lora(values: Mapping[str, Any], *, on_cpu: bool) -> None:
         raise InputError(f"{_MODEL}.lora_rank={rank}: give a whole number; 0 trains the whole model.")
     if rank and "hf_model" in str(values.get(_SAVED)):
         raise InputError(
-            f"{_SAVED}: with an adapter verl writes an hf_model that nothing reads; leave it out, and "
-            "merge the checkpoint afterwards (docs/train.md, The checkpoint)."
+            f"{_SAVED}: with an adapter, verl writes an hf_model that nothing reads. Remove it, and merge "
+            "the checkpoint afterwards (docs/train.md, The checkpoint)."
         )
     if adapter is not None and not rank:
         raise InputError(
-            f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter where lora_rank is 0; give the "
-            f"adapter's as {_MODEL}.lora_rank."
+            f"{_MODEL}.lora_adapter_path={adapter}: verl loads no adapter if lora_rank is 0. Set the "
+            f"adapter's rank with {_MODEL}.lora_rank."
         )
     if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
         raise InputError(
-            f"{_MODEL}.lora_rank={rank}: on the CPU responses are drawn from whole weights; say "
+            f"{_MODEL}.lora_rank={rank}: on the CPU, responses are drawn from whole weights. Set "
             f"{_MODEL}.lora.merge=true."
         )
 
@@ -324,13 +326,13 @@ def _check_reward_model(values: Mapping[str, Any], recipe: Recipe) -> None:
         return
     if values.get(_REWARD_PATH) is None:
         raise InputError(
-            f"{model}.enable=true: recipes are rewarded by a function, and tagrpo's asks no model; name one "
-            f"of your own that does by {_REWARD_PATH}, which returns score and acc (1 for right, else 0)."
+            f"{model}.enable=true: recipes use a reward function, and tagrpo's does not ask a model. Name "
+            f"your own function with {_REWARD_PATH}; it returns score and acc (1 for correct, else 0)."
         )
     if recipe.sampling == "rescue" and values.get(f"{model}.enable_resource_pool") is not True:
         raise InputError(
             f"{model}.enable=true: a rescue grades half of a question's responses before it draws others, "
-            f"when a reward model on the same GPUs sleeps; say {model}.enable_resource_pool=true."
+            f"while a reward model on the same GPUs sleeps. Set {model}.enable_resource_pool=true."
         )
 
 
@@ -342,7 +344,7 @@ def updates_of_a_batch(batch: int, update: int) -> int:
     """
     if update > batch or batch % update:
         raise InputError(
-            f"updates of {update} questions do not divide a batch of {batch}; pass another "
+            f"updates of {update} questions do not divide a batch of {batch}. Pass another "
             f"{_ACTOR}.ppo_mini_batch_size."
         )
     return batch // update

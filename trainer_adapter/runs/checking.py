@@ -47,7 +47,7 @@ def check_packages() -> None:
         listed = metadata.requires("tagrpo") or []
     except metadata.PackageNotFoundError as error:
         raise PrerequisiteError(
-            "tagrpo itself is not installed; pip install it, then 'tagrpo[train]'."
+            "tagrpo itself is not installed. Install it with pip, then 'tagrpo[train]'."
         ) from error
     wrong = []
     for text in listed:
@@ -64,7 +64,7 @@ def check_packages() -> None:
         if wanted.name == "verl":
             check_version()
         elif not wanted.specifier.contains(version.partition("+")[0], prereleases=True):
-            wrong.append(f"{wanted.name} {version} is installed, needed is {wanted.specifier}")
+            wrong.append(f"{wanted.name} {version} is installed, but {wanted.specifier} is required")
     if wrong:
         raise PrerequisiteError(f"training: {'; '.join(wrong)}. {_INSTALL}.")
 
@@ -82,7 +82,7 @@ def check_plugin(machine: Machine) -> None:
             spec = None
         if spec is None:
             raise PrerequisiteError(
-                f"the plug-in {module} is not in this installation of tagrpo; install tagrpo anew."
+                f"the plug-in {module} is missing in this installation of tagrpo. Reinstall tagrpo."
             )
 
 
@@ -119,16 +119,17 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
     engine = composition.value("actor_rollout_ref.rollout.name")
     if engine in ("vllm", "sglang") and importlib.util.find_spec(engine) is None:
         raise PrerequisiteError(
-            f"rollouts are drawn with {engine}, which is not installed here; pip install 'tagrpo[vllm]', or "
-            "pass --cpu for a try without a GPU."
+            f"rollouts need {engine}, which is not installed. Run pip install 'tagrpo[vllm]', or pass --cpu "
+            "for a trial without a GPU."
         )
     prefix = "actor_rollout_ref.model"
     attention = composition.value(f"{prefix}.override_config.attn_implementation", "flash_attention_2")
     packed = composition.value(f"{prefix}.use_remove_padding", True)
     if (attention == "flash_attention_2" or packed) and not has_flash_attention():
         raise PrerequisiteError(
-            f"{prefix}.use_remove_padding=true and attn_implementation=flash_attention_2 take flash-attn, "
-            "which is not installed here; pip install flash-attn --no-build-isolation, or leave both out."
+            f"{prefix}.use_remove_padding=true and attn_implementation=flash_attention_2 need flash-attn, "
+            "which is not installed. Run pip install flash-attn --no-build-isolation, or remove both "
+            "settings."
         )
     if machine.ray_address:
         return []
@@ -137,9 +138,10 @@ def check_machine(composition: Composition, data: TrainingData) -> list[str]:
     gpus = torch.cuda.device_count()
     if gpus < machine.gpus:
         raise PrerequisiteError(
-            f"{machine.gpus} GPUs are asked for, {gpus} are here; say --gpus {gpus}, or --cpu for a try."
+            f"{machine.gpus} GPUs were requested, but there are {gpus}. Use --gpus {gpus}, or --cpu for a "
+            "trial."
             if gpus
-            else "no GPU is here; pass --cpu for a try with a tiny model, or start this on a GPU machine."
+            else "there is no GPU. Pass --cpu for a trial with a tiny model, or start this on a GPU machine."
         )
     note = memory_note(composition, torch.cuda.get_device_properties(0).total_memory)
     return [] if note is None else [note]
@@ -154,28 +156,30 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
         raise InputError(
-            f"{data.folder}: {data.layout} layout, but recipe {recipe.name} samples the neighbors of a "
-            "question together; export with --layout grouped."
+            f"{data.folder}: the layout is {data.layout}, but recipe {recipe.name} samples the neighbors of "
+            "a question together. Export with --layout grouped."
         )
     if recipe.neighbors and not data.most_neighbors:
         raise InputError(
             f"{data.folder}: no question of {data.set_ref} has a neighbor, but recipe {recipe.name} samples "
-            f"{recipe.neighbors}; publish a set with neighbors, or train grpo or grpo_matched."
+            f"{recipe.neighbors}. Publish a set with neighbors, or train grpo or grpo_matched."
         )
     batch = int(composition.value("data.train_batch_size"))
     rows = composition.rows_of(data)
     if batch > rows:
         raise InputError(
-            f"a batch has {batch:,} questions, the training file {rows:,}; pass data.train_batch_size={rows} "
-            "or less, and actor_rollout_ref.actor.ppo_mini_batch_size no larger."
+            f"a batch has {batch:,} questions, but the training file only {rows:,}. Pass "
+            f"data.train_batch_size={rows} or less, and actor_rollout_ref.actor.ppo_mini_batch_size no "
+            "larger."
         )
     updates_of_a_batch(batch, int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size")))
     if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
         for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
-                    f"trainer.{key}={value}: there is no validation file, and verl would validate on what it "
-                    "trains on; hold some back with --validation-share, or name a file with data.val_files."
+                    f"trainer.{key}={value}: there is no validation file, so verl would validate on the "
+                    "training data. Hold some back with --validation-share, or give a file with "
+                    "data.val_files."
                 )
     untested = [untested_version()] if has_verl() else []
     return [*filter(None, untested), *_notes(composition, data), *check_lengths(composition, data)]
@@ -186,14 +190,14 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     packing = composition.setting("actor_rollout_ref.model.use_remove_padding")
     if packing is not None and packing.value is False and not composition.machine.cpu:
         where = "installed here" if packing.source == "machine" else "used"
-        notes.append(f"flash-attn is not {where}: training takes PyTorch's attention, which is slower")
+        notes.append(f"flash-attn is not {where}: training uses PyTorch's attention, which is slower")
     asked = composition.preset.prompt()
     if composition.preset.name != DEFAULT and (data.instruction, data.system) != (
         asked.instruction,
         asked.system,
     ):
         notes.append(
-            "the prompt is that of the export or of --prompt-file, not our words for --preset "
+            "the prompt is that of the export or of --prompt-file, not tagrpo's prompt for --preset "
             f"{composition.preset.name}"
         )
     if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:
@@ -202,12 +206,12 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     if fewer:
         notes.append(
             f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
-            f"{recipe.rollouts} responses are spread over the prompts they have"
+            f"{recipe.rollouts} responses are spread over their existing prompts"
         )
     rows = composition.rows_of(data)
     left = rows % int(composition.value("data.train_batch_size"))
     if left:
-        notes.append(f"{left:,} of {rows:,} questions fill no batch; which ones changes from epoch to epoch")
+        notes.append(f"{left:,} of {rows:,} questions do not fill a batch; which ones differs between epochs")
     return notes
 
 
@@ -228,12 +232,12 @@ def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
             path = Path(text)
             if "." in text and not path.is_absolute() and path.is_file():
                 raise InputError(
-                    f"{override.text}: verl runs in the folder of the run; write the whole path, "
+                    f"{override.text}: verl runs in the run's folder. Write the absolute path, "
                     f"{path.resolve()}."
                 )
             if override.name == "data.val_files" and path.suffix == ".parquet" and "://" not in text:
                 columns = (prompt_key, "data_source", "reward_model")
-                check_parquet(path, columns, "name another file in data.val_files")
+                check_parquet(path, columns, "give another file with data.val_files")
 
 
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
@@ -243,7 +247,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
         InputError: see `compose_with_hydra`, `check_sequences` and `check_ranks`.
     """
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
-        return ["verl is not installed here, so its configuration was not asked about these overrides"]
+        return ["verl is not installed here, so these overrides were not checked against its config"]
     config = compose_with_hydra(composition, folder)
     check_sequences(config, composition)
     check_ranks(config)
@@ -259,7 +263,7 @@ def _unnamed_keys(composition: Composition) -> list[str]:
     code = "\n".join(path.read_text(encoding="utf-8") for path in Path(spec.origin).parent.rglob("*.py"))
     names = {override.text: override.name.rpartition(".")[2] for override in added}
     return [
-        f"{text}: verl's code never names {name}; it is ignored, unless verl hands it on to what does"
+        f"{text}: verl's code never names {name}, so it is ignored unless verl passes it on"
         for text, name in names.items()
         if re.search(rf"\b{re.escape(name)}\b", code) is None
     ]
@@ -295,7 +299,7 @@ def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         # A key that verl lacks, added with a `+` as Hydra proposes, would be ignored.
         lines = [line for line in lines if not line.startswith("To append to your config")]
-        raise InputError(f"verl's configuration does not take this: {' '.join(lines[:2])}") from error
+        raise InputError(f"verl's config does not accept this: {' '.join(lines[:2])}") from error
     assert isinstance(plain, dict)
     return plain
 
@@ -337,18 +341,18 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         if data.longest_prompt > limit:
             raise InputError(
                 f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
-                f"{data.longest_prompt} tokens; export with --max-prompt-tokens {limit}."
+                f"{data.longest_prompt} tokens. Export with --max-prompt-tokens {limit}."
             )
         return []
     if tokenizer is None:
-        return ["prompt lengths of the export are estimates, and no model is named to count them with"]
+        return ["prompt lengths of the export are estimates, and no model is given to count them with"]
     try:
         prompt = PromptTemplate(tokenizer=tokenizer, chat_template_kwargs=data.chat_template_kwargs)
         count = prompt_counter(prompt, chat_template=composition.value(_TEMPLATE))
     except PrerequisiteError as error:
         if Path(tokenizer).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise  # what is in a folder of this machine is no better when the training starts
-        return [f"prompts were not counted with the model's tokenizer, and some may be too long: {error}"]
+        return [f"prompts were not counted with the model's tokenizer, so some may be too long: {error}"]
     longest, over = 0, []
     for file in filter(None, (data.train_file, data.validation_file)):
         for rows in read_rows(file, _ROWS_AT_ONCE):
@@ -364,9 +368,8 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
         raise InputError(
             f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
-            f"as {tokenizer} counts them ({named}); verl stops at such a question and cuts such a neighbor. "
-            f"Export with --tokenizer {tokenizer} --max-prompt-tokens {limit}, which leaves them out and "
-            "lists them."
+            f"by {tokenizer} ({named}); verl stops at such a question and cuts such a neighbor. Export with "
+            f"--tokenizer {tokenizer} --max-prompt-tokens {limit}, which leaves them out and lists them."
         )
     how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
     return [f"the export {how}; counted with {tokenizer}, the longest prompt has {longest} tokens"]

@@ -42,12 +42,12 @@ class Machine:
 
     def __post_init__(self) -> None:
         if self.gpus < 1 or self.nodes < 1:
-            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give 1 or more of each.")
+            raise InputError(f"--gpus {self.gpus} --nodes {self.nodes}: give at least 1 of each.")
         if self.cpu and (self.nodes > 1 or self.gpus > 1):
-            raise InputError("--cpu is for one machine and one process; leave --gpus and --nodes out.")
+            raise InputError("--cpu uses one machine and one process. Remove --gpus and --nodes.")
         if self.nodes > 1 and not self.ray_address:
             raise InputError(
-                "several nodes need a Ray cluster: start it on every node, then pass --ray-address auto on "
+                "several nodes need a Ray cluster. Start it on every node, then pass --ray-address auto on "
                 "its head node."
             )
 
@@ -211,8 +211,8 @@ def compose_run(
         for setting in group:
             values.pop(setting.name, None)
             values[setting.name] = setting
-    _count_rates_from_one(values)
-    _hold_a_step(values, recipe)
+    _start_warmup_at_one(values)
+    _size_queue(values, recipe)
     if not machine.cpu:
         _fit_lengths(values)
     if data is not None:
@@ -246,12 +246,12 @@ def _of_preset(preset: Preset, overrides: Sequence[Override]) -> list[Setting]:
     return settings
 
 
-def _count_rates_from_one(values: dict[str, Setting]) -> None:
+def _start_warmup_at_one(values: dict[str, Setting]) -> None:
     """Have the first step of a warm-up train: where verl counts a cosine's steps from 0, its rate is 0."""
     optimizer = "actor_rollout_ref.actor.optim"
     schedule, key = values.get(f"{optimizer}.lr_scheduler_type"), f"{optimizer}.zero_indexed_step"
     if schedule is not None and schedule.value == "cosine" and key not in values:
-        values[key] = Setting(key, False, "ours", "else the first step of the warm-up has a rate of 0")
+        values[key] = Setting(key, False, "ours", "otherwise the warm-up starts with a learning rate of 0")
 
 
 _QUEUE, _QUEUE_ROWS = "transfer_queue.backend.SimpleStorage.total_storage_size", 100_000
@@ -262,7 +262,7 @@ _STEPS_AT_ONCE = 4
 which the user may want more."""
 
 
-def _hold_a_step(values: dict[str, Setting], recipe: Recipe) -> None:
+def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
     questions = values["data.train_batch_size"].value
     under_way = values.get("algorithm.filter_groups.max_inflight_gen_batches")
@@ -283,7 +283,7 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
     packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
     if packed is not None and packed.value is False and tokens.source == "machine":
         fewer = min(tokens.value, max(longest, _PADDED_TOKENS))
-        reason = "each row of a micro-batch is padded to its longest, as flash-attn is not used"
+        reason = "each row of a micro-batch is padded to its longest, since flash-attn is not used"
         values[_TOKENS] = Setting(_TOKENS, fewer, "machine", reason)
 
 
@@ -301,7 +301,7 @@ def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
 def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Setting]:
     if rewards_by_another(overrides):
         return []  # which takes what it takes
-    reason = f"{SETTINGS_KEY}.answers: a policy is not paid for lucky sentences"
+    reason = f"{SETTINGS_KEY}.answers: answers guessed in a sentence earn no reward"
     boxed = settings.answers == "boxed"
     return [Setting(f"+{BOXED_ONLY}", boxed, "ours", reason if boxed else f"{SETTINGS_KEY}.answers")]
 
@@ -394,6 +394,6 @@ def _of_run(folder: Path | None, name: str | None, resume: bool) -> list[Setting
         settings += [
             Setting("trainer.default_local_dir", str(folder / "checkpoints"), "run"),
             Setting("trainer.resume_mode", "auto" if resume else "disable", "run"),
-            Setting("trainer.logger", ["console", "file"], "run", "metrics stand in the run's folder"),
+            Setting("trainer.logger", ["console", "file"], "run", "metrics are in the run's folder"),
         ]
     return settings

@@ -104,7 +104,7 @@ class TrainingData:
         }
 
 
-EXPORT_ANEW = "export the set anew"
+EXPORT_ANEW = "export the set again"
 
 
 def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW) -> TrainingData:
@@ -123,16 +123,16 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW)
         manifest = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(
-            f"{folder}: no export for verl ({path.name}: {error.strerror}); make one with `tagrpo sets "
-            "export NAME --format verl --out FOLDER`, or name the set with --set."
+            f"{folder}: not an export for verl ({path.name}: {error.strerror}). Create one with `tagrpo "
+            "sets export NAME --format verl --out FOLDER`, or give the set with --set."
         ) from error
     except ValueError as error:
-        raise InputError(f"{path}: no JSON ({error}); {way_out}.") from error
+        raise InputError(f"{path}: not valid JSON ({error}); {way_out}.") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of an export for verl; export with --format verl.")
+        raise InputError(f"{path}: not the manifest of an export for verl. Export with --format verl.")
     if manifest.get("format_version") != FORMAT_VERSION:
         raise InputError(
-            f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}; export anew."
+            f"{path}: format {manifest.get('format_version')}, not {FORMAT_VERSION}. Export again."
         )
     try:
         data = _read(folder, manifest)
@@ -187,28 +187,28 @@ def read_again(
         InputError: see `read_data`; or it is of another set, prompt, kind of answers or validation share than
             those named now.
     """
-    way_out = f"remove {folder}, and the same command exports {header.ref} anew"
+    way_out = f"remove {folder}, and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
     if data.content_hash != header.content_hash:
         raise InputError(
-            f"{folder}: holds {data.set_ref}, --set names {header.ref}; the run goes on with the set it "
-            "began with, another one is another --name."
+            f"{folder}: contains {data.set_ref}, but --set is {header.ref}. A run keeps its set; use "
+            "another --name for another set."
         )
     held_back = validation_size(validation_share, data.questions + data.validation_questions)
     if held_back != data.validation_questions:
         raise InputError(
-            f"--validation-share {validation_share:g} holds back {held_back} questions, the run began with "
-            f"{data.validation_questions}; repeat the share it began with."
+            f"--validation-share {validation_share:g} holds back {held_back} questions, but the run started "
+            f"with {data.validation_questions}. Repeat its original share."
         )
     if (data.instruction, data.system) != (template.instruction, template.system):
         raise InputError(
-            f"{folder}: was exported with another prompt; repeat the --preset and --prompt-file that the run "
-            "began with, or give this one another --name."
+            f"{folder}: was exported with another prompt. Repeat the run's original --preset and "
+            "--prompt-file, or choose another --name."
         )
     if data.answers != answers:
         raise InputError(
-            f"{folder}: its answers are of kind {data.answers.kind}, tolerance {data.answers.tolerance}; "
-            "repeat the --answer-kind and --tolerance that the run began with, or give another --name."
+            f"{folder}: its answers are of kind {data.answers.kind}, tolerance {data.answers.tolerance}. "
+            "Repeat the run's original --answer-kind and --tolerance, or choose another --name."
         )
     return data
 
@@ -253,11 +253,11 @@ def check_parquet(path: Path, columns: Sequence[str], way_out: str) -> None:
         raise InputError(f"{path}: there is no such file; {way_out}.") from error
     except (OSError, ArrowException) as error:
         raise InputError(
-            f"{path}: no whole parquet file ({first_line(error).rstrip('.')}); {way_out}."
+            f"{path}: not a complete parquet file ({first_line(error).rstrip('.')}); {way_out}."
         ) from error
     missing = [column for column in columns if column not in there]
     if missing:
         named = ", ".join(map(repr, missing))
         raise InputError(f"{path}: has no column {named}; {way_out}.")
     if not rows:
-        raise InputError(f"{path}: holds no row; {way_out}.")
+        raise InputError(f"{path}: contains no rows; {way_out}.")

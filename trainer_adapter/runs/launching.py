@@ -219,7 +219,9 @@ def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0
         psutil.wait_procs(processes, timeout=5)
         processes = find_processes(mark, ray_folder)
     if processes:
-        raise RuntimeError(f"processes of the training are left: {[process.pid for process in processes]}")
+        raise RuntimeError(
+            f"processes of the training are still running: {[process.pid for process in processes]}"
+        )
     if ray_folder is not None:
         shutil.rmtree(ray_folder, ignore_errors=True)
     return killed
@@ -252,21 +254,21 @@ HINTS: tuple[tuple[str, str], ...] = (
     (
         "CUDA out of memory",
         (
-            "the GPU's memory does not do: go on with a lower "
+            "the GPU's memory is too small: resume with a lower "
             "actor_rollout_ref.actor.ppo_max_token_len_per_gpu or "
-            "actor_rollout_ref.rollout.gpu_memory_utilization behind the run's name (`tagrpo resume NAME "
-            "KEY=VALUE`), or look at `tagrpo train plan`"
+            "actor_rollout_ref.rollout.gpu_memory_utilization after the run's name (`tagrpo resume NAME "
+            "KEY=VALUE`), or see `tagrpo train plan`"
         ),
     ),
     (
         "No available memory for the cache blocks",
         "vLLM has no room for its cache: raise actor_rollout_ref.rollout.gpu_memory_utilization",
     ),
-    ("timed out during startup", "the machine was too busy to start Ray in its 30 seconds: start again"),
-    ("available GPUs 0", "Ray sees fewer GPUs than were asked for"),
-    ("gated repo", "the model wants your consent on the Hub and HF_TOKEN in the environment"),
+    ("timed out during startup", "the machine was too busy to start Ray within 30 seconds: start again"),
+    ("available GPUs 0", "Ray sees fewer GPUs than requested"),
+    ("gated repo", "the model requires your consent on the Hub, and HF_TOKEN in the environment"),
     ("No space left on device", "the disk is full"),
-    ("AF_UNIX path", "Ray's folder has too long a name; set RAY_TMPDIR to a short one"),
+    ("AF_UNIX path", "the path of Ray's folder is too long; set RAY_TMPDIR to a short one"),
 )
 """Words of a log, and what they mean."""
 

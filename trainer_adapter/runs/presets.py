@@ -90,8 +90,8 @@ class Preset:
                 raise
             spelled = " ".join(f"{key}={value}" for key, value in own.items())
             raise InputError(
-                f"{error} --preset {self.name} sets {spelled}; another value behind the recipe's name "
-                f"wins, as {next(f'{key}={getattr(recipe, key)}' for key in reversed(own))}."
+                f"{error} --preset {self.name} sets {spelled}. An override after the recipe's name takes "
+                f"precedence, such as {next(f'{key}={getattr(recipe, key)}' for key in reversed(own))}."
             ) from error
 
     def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
@@ -114,7 +114,7 @@ _TA = Preset(
         Setting("data.max_prompt_length", 512, "Table 2"),
         Setting("data.max_response_length", 3072, "Table 2"),
         Setting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions an update"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions per update"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
         Setting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
         Setting("trainer.total_epochs", 2, "Table 2"),
@@ -138,7 +138,7 @@ _A_GRAE = Preset(
         Setting("data.max_prompt_length", 1024, "AG code"),
         Setting("data.max_response_length", 2048, "AG C.2", "its scripts have 3,072"),
         Setting("data.train_batch_size", 1024, "AG 4.1", "questions"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions an update"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions per update"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG 4.1"),
         Setting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
         Setting("trainer.total_epochs", 20, "AG C.2"),
@@ -155,7 +155,7 @@ _A_GRAE_GEO3K = Preset(
     "a_grae-geo3k",
     "A-GRAE (arXiv 2602.05548), its experiments on Geometry3K, which has images",
     (
-        Setting("data.max_prompt_length", 1024, "ours", "the paper says nothing; images are counted in"),
+        Setting("data.max_prompt_length", 1024, "ours", "the paper does not state it; images are included"),
         Setting("data.max_response_length", 2048, "AG C.2"),
         Setting("data.train_batch_size", 512, "AG C.2", "questions"),
         Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "ours", "a quarter, as on MATH"),
@@ -175,10 +175,8 @@ _A_GRAE_GEO3K = Preset(
     kl_coef=0.0,
     reward="accuracy_10_format_90",
     alpha=0.5,
-    oddity=(
-        "the paper prints 0.1 for accuracy and 0.9 for format, which look exchanged; "
-        "reward=accuracy_90_format_10 takes them the other way round"
-    ),
+    oddity="the paper prints 0.1 for accuracy and 0.9 for format, which look swapped; "
+    "reward=accuracy_90_format_10 uses the reverse",
 )
 
 _A_GRAE_MEDICAL = replace(
@@ -203,8 +201,8 @@ _CW = Preset(
     (
         Setting("data.max_prompt_length", 512, "CW Table 5"),
         Setting("data.max_response_length", 4096, "CW Table 5"),
-        Setting("data.train_batch_size", 12, "CW Table 5", "taken for questions of an update"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update a batch"),
+        Setting("data.train_batch_size", 12, "CW Table 5", "used for the questions of an update"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update per batch"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
         Setting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),
         Setting("trainer.total_training_steps", 100, "CW Table 5"),
@@ -215,10 +213,8 @@ _CW = Preset(
     ),
     "Figure 4 of its Appendix B, as the system message",
     ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "Qwen/Qwen2.5-Math-7B-Instruct"),
-    system=(
-        "You solve problems that a user poses. Think first, between <think> and </think>; then answer, "
-        "between <answer> and </answer>, with the result inside \\boxed{}. Write English only."
-    ),
+    system="You solve problems that a user poses. Think first, between <think> and </think>; then answer, "
+    "between <answer> and </answer>, with the result inside \\boxed{}. Write English only.",
     responses=12,
     kl_coef=0.04,
     reward="accuracy_format",
@@ -239,5 +235,5 @@ def find_preset(name: str) -> Preset:
         InputError: there is none.
     """
     if name not in PRESETS:
-        raise InputError(f"no preset {name!r}; there are: {', '.join(PRESETS)}.")
+        raise InputError(f"no preset {name!r}. Available: {', '.join(PRESETS)}.")
     return PRESETS[name]

@@ -9,7 +9,7 @@ from typing import Any
 from evaluator.grading.workers.own import own_version
 from service.errors import InputError
 from service.writing import write_text
-from trainer_adapter.methods.registry import own_sources
+from trainer_adapter.methods.registry import user_sources
 from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.composing import Composition, leaves
 from trainer_adapter.runs.data import TrainingData
@@ -91,7 +91,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     return {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
-        **({"own_formulas": own} if (own := own_sources(composition.recipe.formulas)) else {}),
+        **({"own_formulas": own} if (own := user_sources(composition.recipe.formulas)) else {}),
         **({"own_grader": own_version(str(grader))} if (grader := composition.value(_GRADER, "")) else {}),
         "plug_in": plug_in,
         "model": composition.value("actor_rollout_ref.model.path"),
@@ -112,7 +112,7 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specifications differ, as `key: old there, new now`."""
     there, now = _flat(old), _flat(new)
     return [
-        f"{key}: {_value(there, key)} there, {_value(now, key)} now"
+        f"{key}: {_value(there, key)} in the run, {_value(now, key)} now"
         for key in sorted({*there, *now})
         if there.get(key, _NONE) != now.get(key, _NONE)
     ]
@@ -164,8 +164,8 @@ def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
 def fresh_parts(parts: Collection[str]) -> list[str]:
     """Return what begins anew at a resume, since these parts are all that verl loads of a checkpoint."""
     anew = {
-        "optim": "the optimizer: its moments begin at 0",
-        "extra_state": "the schedule of the learning rate and the random state: they begin as at step 1",
+        "optim": "the optimizer: its moments start at 0",
+        "extra_state": "the learning rate schedule and the random state: they start as at step 1",
     }
     return [
         f"checkpoints are loaded without {what} (checkpoint.save_contents, .load_contents)"
@@ -186,7 +186,7 @@ def fault_of(folder: Path, step: int, *, gpus: int, parts: Collection[str]) -> s
     """
     place = folder / f"global_step_{step}"
     if not place.is_dir():
-        return "is not there"
+        return "does not exist"
     ranks: dict[str, dict[int, set[int]]] = {}
     for path in (place / "actor").glob("*.pt"):
         if match := _PART.fullmatch(path.name):
@@ -227,10 +227,10 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False
         parts = [part for part in parts if part == "model"]
     elif "model" not in parts:
         raise InputError(
-            f"{folder}: the checkpoints of this run hold no weights that verl goes on with; only one whose "
-            "checkpoint.save_contents and .load_contents have `model` can be resumed."
+            f"{folder}: the checkpoints of this run contain no weights that verl can resume from. Only a "
+            "run whose checkpoint.save_contents and .load_contents include `model` can be resumed."
         )
-    fault = "does not say which"
+    fault = "does not name a step"
     if step is not None:
         lack = fault_of(folder, step, gpus=gpus, parts=parts)
         if lack is None:
@@ -241,11 +241,11 @@ def mend(folder: Path, *, gpus: int, parts: Collection[str], ended: bool = False
     whole = (other for other in steps if fault_of(folder, other, gpus=gpus, parts=parts) is None)
     if (last := next(whole, None)) is not None:
         write_text(tracker, str(last), overwrite=True)
-        return f"{tracker.name} {fault}; training goes on from the checkpoint of step {last}"
+        return f"{tracker.name} {fault}; training resumes from the checkpoint of step {last}"
     if step is None:  # killed while it saved for the first time
         tracker.unlink()
-        return f"{tracker.name} {fault}, and no checkpoint is whole; training begins at step 1 again"
+        return f"{tracker.name} {fault}, and no checkpoint is complete; training starts again at step 1"
     raise InputError(
-        f"{folder}: {tracker.name} {fault}, and no other checkpoint is whole; put the files back, or remove "
-        "the folder to begin at step 1 again."
+        f"{folder}: {tracker.name} {fault}, and no other checkpoint is complete. Restore the files, or "
+        "remove the folder to start again at step 1."
     )

@@ -85,13 +85,13 @@ class RunFolder:
         """
         for place in (self.path, *self.path.parents):
             if place.exists() and not place.is_dir():
-                raise InputError(f"{place}: is a file; name a folder with --folder.")
+                raise InputError(f"{place}: is a file. Give a folder with --folder.")
         if self.exists() or not self.path.exists():
             return self
         foreign = sorted(entry.name for entry in self.path.iterdir() if entry.name not in _OWN)
         if foreign:
             raise InputError(
-                f"{self.path}: holds {foreign[0]} and no training run; name a new or empty folder with "
+                f"{self.path}: contains {foreign[0]} but no training run. Give a new or empty folder with "
                 "--folder."
             )
         return self
@@ -148,13 +148,13 @@ class RunFolder:
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
-            raise InputError(f"{path}: cannot be read ({error}); start a run of another --name.") from error
+            raise InputError(f"{path}: cannot be read ({error}). Start a run with another --name.") from error
         if not isinstance(config, dict) or config.get("format") != FORMAT:
-            raise InputError(f"{path}: not a training run of tagrpo; choose another --folder.")
+            raise InputError(f"{path}: not a tagrpo training run. Choose another --folder.")
         if config.get("format_version") != FORMAT_VERSION:
             raise InputError(
-                f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}; start a "
-                "run of another --name."
+                f"{path}: format {config.get('format_version')}, not {FORMAT_VERSION}. Start a run with "
+                "another --name."
             )
         return config
 
@@ -180,7 +180,7 @@ class RunFolder:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
                 raise InputError(
-                    f"{self.path}: another process is training this run; wait for it, or stop it there."
+                    f"{self.path}: another process is training this run. Wait for it, or stop it there."
                 ) from error
             yield
 

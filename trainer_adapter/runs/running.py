@@ -49,20 +49,18 @@ from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 
 @dataclass(frozen=True, kw_only=True)
-class Wanted:
-    """What is to be trained.
+class TrainRequest:
+    """A training to start or resume.
 
     Attributes:
         recipe, settings, overrides: see `assign`.
         model: folder, or name on the Hub.
-        machine: where.
-        name: of the run; None makes one of recipe and model.
-        folder: of the run; None takes `runs/NAME`.
-        set_ref: the neighbor set, exported into the run's folder; None where `data` names an export.
-        data: folder of an export.
+        name: of the run; None combines recipe and model.
+        folder: of the run; None means `runs/NAME`.
+        set_ref: the neighbor set, exported into the run's folder; None if `data` is the folder of an export.
         validation_share: of the questions of `set_ref`, held back.
-        preset: of a paper; its axes stand in `recipe` already.
-        prompt_words: the words of the prompt of `set_ref`; None takes those of the preset.
+        preset: of a paper; its axes are already in `recipe`.
+        prompt_words: the instruction in the prompts of `set_ref`; None means the preset's.
         answers: how the answers of `set_ref` are graded.
     """
 
@@ -119,7 +117,7 @@ class Trained:
         return self.attempt.returncode == 0 and self.attempt.stopped_by is None
 
 
-def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
+def dry_run(request: TrainRequest, open_database: Callable[[], Database]) -> Prepared:
     """Return the run as it would be started; nothing is written that stays.
 
     Args:
@@ -128,18 +126,18 @@ def dry_run(wanted: Wanted, open_database: Callable[[], Database]) -> Prepared:
     Raises:
         InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
     """
-    name, folder = _named(wanted)
+    name, folder = _named(request)
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()
         made = folder.data if resume and folder.data.exists() else Path(hidden) / "data"
-        data = _data(wanted, open_database, made, resume=resume)
-        if wanted.set_ref is not None:
+        data = _data(request, open_database, made, resume=resume)
+        if request.set_ref is not None:
             data = replace(data, folder=folder.data)
-        return _prepare(wanted, name, folder, data, resume=resume)
+        return _prepare(request, name, folder, data, resume=resume)
 
 
 def train(
-    wanted: Wanted,
+    request: TrainRequest,
     open_database: Callable[[], Database],
     *,
     resume: bool = False,
@@ -164,18 +162,18 @@ def train(
         NotFoundError: no such set.
         PrerequisiteError: packages, GPUs or a tokenizer are missing.
     """
-    name, folder = _named(wanted)
+    name, folder = _named(request)
     checking.check_packages()
-    checking.check_plugin(wanted.machine)
+    checking.check_plugin(request.machine)
     if folder.exists() != resume:
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
         notes = []
         if ended := folder.end_leftovers():
-            notes.append(f"{ended} processes were left of a start that was killed; they were ended")
+            notes.append(f"{ended} processes of an earlier, killed start were ended")
         try:
-            data = _data(wanted, open_database, folder.data, resume=resume)
-            prepared = _prepare(wanted, name, folder, data, resume=resume)
+            data = _data(request, open_database, folder.data, resume=resume)
+            prepared = _prepare(request, name, folder, data, resume=resume)
             if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
             notes += checking.check_machine(prepared.composition, data)
@@ -188,53 +186,54 @@ def train(
         return _start(prepared, open_database, echo, grace_s)
 
 
-def is_begun(wanted: Wanted) -> bool:
+def is_begun(request: TrainRequest) -> bool:
     """Say whether the run was started already, so that `train` has to go on with it."""
-    return _named(wanted)[1].exists()
+    return _named(request)[1].exists()
 
 
-def _named(wanted: Wanted) -> tuple[str, RunFolder]:
-    model = Path(wanted.model).name or "model"
-    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted.recipe.name)
-    preset = "" if wanted.preset == PRESETS[DEFAULT] else f"-{wanted.preset.name}"
-    name = check_name(wanted.name or f"{recipe.strip('-')}{preset}-{model}")
-    return name, RunFolder((wanted.folder or Path("runs") / name).resolve()).checked()
+def _named(request: TrainRequest) -> tuple[str, RunFolder]:
+    model = Path(request.model).name or "model"
+    recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in request.recipe.name)
+    preset = "" if request.preset == PRESETS[DEFAULT] else f"-{request.preset.name}"
+    name = check_name(request.name or f"{recipe.strip('-')}{preset}-{model}")
+    return name, RunFolder((request.folder or Path("runs") / name).resolve()).checked()
 
 
 def _existence(name: str, folder: RunFolder, resume: bool) -> str:
     if resume:
-        return f"{folder.path}: there is no run to go on with; `tagrpo train run` starts it."
+        return f"{folder.path}: there is no run to resume. Start it with `tagrpo train run`."
     saved = folder.checkpoint()
     at = "no checkpoint yet" if saved is None else f"a checkpoint of step {saved}"
     return (
-        f"{folder.path}: run {name} was started already ({at}); go on with it by `tagrpo resume {name}`, or "
-        "give this one another --name."
+        f"{folder.path}: run {name} was already started ({at}). Resume it with `tagrpo resume {name}`, or "
+        "choose another --name."
     )
 
 
 def _data(
-    wanted: Wanted, open_database: Callable[[], Database], target: Path, *, resume: bool
+    request: TrainRequest, open_database: Callable[[], Database], target: Path, *, resume: bool
 ) -> TrainingData:
     """Return the export: the one that the run began with, or one that is made of the set."""
-    if wanted.set_ref is None:
-        if wanted.data is None:
-            raise InputError("name the neighbor set with --set, or an export for verl with --data.")
-        if wanted.validation_share:
-            raise InputError("--validation-share splits a --set; an export has its validation file already.")
-        return read_data(wanted.data.resolve(), verify=True)
+    share = request.validation_share
+    if request.set_ref is None:
+        if request.data is None:
+            raise InputError("give the neighbor set with --set, or an export for verl with --data.")
+        if share:
+            raise InputError("--validation-share needs --set; an export already has its validation file.")
+        return read_data(request.data.resolve(), verify=True)
     limit = next(
-        (each.value for each in wanted.overrides if each.name == "data.max_prompt_length"),
-        wanted.preset.value("data.max_prompt_length"),
+        (each.value for each in request.overrides if each.name == "data.max_prompt_length"),
+        request.preset.value("data.max_prompt_length"),
     )
     template = without_thinking(
-        wanted.preset.prompt(wanted.prompt_words, tokenizer=wanted.model, max_prompt_tokens=limit)
+        request.preset.prompt(request.prompt_words, tokenizer=request.model, max_prompt_tokens=limit)
     )
     with open_database() as database:
         with database.read() as session:
-            neighbor_set = load_set(session, wanted.set_ref)
+            neighbor_set = load_set(session, request.set_ref)
         if resume and (target / "manifest.json").is_file():
-            return read_again(target, neighbor_set.header, template, wanted.answers, wanted.validation_share)
-        return export_data(database, neighbor_set, target, template, wanted.answers, wanted.validation_share)
+            return read_again(target, neighbor_set.header, template, request.answers, share)
+        return export_data(database, neighbor_set, target, template, request.answers, share)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
@@ -253,23 +252,25 @@ def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
     return replace(data, chat_template_kwargs=template.chat_template_kwargs)
 
 
-def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *, resume: bool) -> Prepared:
-    data = _settle_thinking(data, wanted.model)
-    model = str(Path(wanted.model).resolve()) if Path(wanted.model).is_dir() else wanted.model
+def _prepare(
+    train: TrainRequest, name: str, folder: RunFolder, data: TrainingData, *, resume: bool
+) -> Prepared:
+    data = _settle_thinking(data, train.model)
+    model = str(Path(train.model).resolve()) if Path(train.model).is_dir() else train.model
     composition = compose_run(
-        wanted.recipe,
-        wanted.machine,
-        settings=wanted.settings,
+        train.recipe,
+        train.machine,
+        settings=train.settings,
         model=model,
         data=data,
         folder=folder.path,
         name=name,
         resume=resume,
-        overrides=wanted.overrides,
-        preset=wanted.preset,
+        overrides=train.overrides,
+        preset=train.preset,
         flash_attention=has_flash_attention(),
     )
-    checking.check_formulas(wanted.recipe)
+    checking.check_formulas(train.recipe)
     checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
@@ -279,8 +280,8 @@ def _prepare(wanted: Wanted, name: str, folder: RunFolder, data: TrainingData, *
         if changed:
             listed = "".join(f"\n  {line}" for line in changed)
             raise InputError(
-                f"{folder.path}: run {name} was started with other settings, so going on would make one run "
-                f"of two:{listed}\nRepeat the settings it began with, or give this one another --name."
+                f"{folder.path}: run {name} was started with other settings, so it cannot continue with "
+                f"these:{listed}\nRepeat its original settings, or choose another --name."
             )
     environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
     return Prepared(
@@ -304,7 +305,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     mended = mend(prepared.folder.checkpoints, gpus=gpus, parts=parts, ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
-        notes.append(mended or "no checkpoint was saved yet; training begins at step 1 again")
+        notes.append(mended or "no checkpoint was saved yet; training starts again at step 1")
     notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None

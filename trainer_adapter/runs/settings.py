@@ -7,16 +7,16 @@ OfPaper: TypeAlias = Literal["Table 2", "v1 runs", "AG 4.1", "AG C.2", "AG code"
 Source: TypeAlias = Literal["recipe", OfPaper, "ours", "model", "machine", "data", "run", "user"]
 
 SOURCES: dict[Source, str] = {
-    "recipe": "the recipe's axes; another value makes another recipe",
+    "recipe": "the recipe's axes; another value is another recipe",
     "Table 2": "arXiv 2601.22478 v5, Table 2",
     "v1 runs": "the public training runs of arXiv 2601.22478 v1",
     "AG 4.1": "arXiv 2602.05548, Section 4.1",
     "AG C.2": "arXiv 2602.05548, Appendix C.2",
     "AG code": "the public scripts of arXiv 2602.05548, which the paper does not contradict",
     "CW Table 5": "arXiv 2605.11538, Table 5",
-    "CW code": "the public recipes of arXiv 2605.11538; the paper says nothing of it",
-    "ours": "our choice; the paper says nothing of it",
-    "model": "the model's chat template, as the paper's configurations have it",
+    "CW code": "the public recipes of arXiv 2605.11538; the paper does not state it",
+    "ours": "our choice; the paper does not state it",
+    "model": "the model's chat template, as in the paper's configurations",
     "machine": "our estimate for the machine; not tested on GPUs",
     "data": "the exported neighbor set",
     "run": "files and folders of this run",
@@ -54,26 +54,31 @@ def bare(key: str) -> str:
 
 
 OURS: tuple[Setting, ...] = (
-    Setting("data.seed", 42, "ours", "else the order of the questions differs from run to run"),
-    Setting("data.truncation", "error", "ours", "the export left long prompts out; none is cut in silence"),
+    Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
+    Setting("data.truncation", "error", "ours", "the export left long prompts out; none is cut silently"),
     Setting(
         "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
     ),
     Setting("reward.custom_reward_function.name", "compute_score", "ours"),
-    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation draws as the evaluation does"),
+    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
     Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
     Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
     Setting("trainer.project_name", "tagrpo", "ours"),
-    Setting("trainer.save_freq", 10, "ours", "steps; `tagrpo resume` goes on from the last one"),
-    Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes a parameter"),
+    Setting("trainer.save_freq", 10, "ours", "steps; `tagrpo resume` resumes from the last one"),
+    Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes per parameter"),
 )
 
 _GPU: tuple[Setting, ...] = (
     Setting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
-    Setting(f"{_ROLLOUT}.tensor_model_parallel_size", 1, "machine", "models to 4B fit one GPU; verl's is 2"),
-    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine that our CPU tests run"),
-    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
+    Setting(
+        f"{_ROLLOUT}.tensor_model_parallel_size",
+        1,
+        "machine",
+        "models up to 4B fit one GPU; verl's default is 2",
+    ),
+    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of our CPU tests"),
+    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens instead of rows"),
 )
 
 MACHINES: dict[str, tuple[Setting, ...]] = {
@@ -85,7 +90,7 @@ MACHINES: dict[str, tuple[Setting, ...]] = {
             f"{_ACTOR}.fsdp_config.param_offload",
             True,
             "machine",
-            "16 bytes a parameter leave no room beside vLLM",
+            "16 bytes per parameter leave no room for vLLM",
         ),
         Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", True, "machine", "as above"),
     ),

@@ -29,17 +29,18 @@ _TEXTS = {
         "range, CW-GRPO or Clip-Cov keep more"
     ),
     KL: (
-        f"more than {MOST_KL:g} nats a token from the reference policy; a lower learning rate or a higher "
-        "loss.kl_coef keep it nearer"
+        f"more than {MOST_KL:g} nats per token from the reference policy; lower the learning rate or raise "
+        "loss.kl_coef"
     ),
     CORRECT: (
-        "no response of the step is right; see why with `tagrpo rollouts list`, and whether answers are boxed"
+        "no response of the step is correct; check the responses with `tagrpo rollouts list`, and whether "
+        "answers are boxed"
     ),
     GAP: (
-        "the rollout engine draws from another policy than the one that is trained; see that both use the "
-        "same weights, precision and temperature"
+        "the policy of the rollout engine differs from the trained one; check that both use the same "
+        "weights, precision and temperature"
     ),
-    MISSING: "dynamic sampling came to its limit, so the step has fewer groups",
+    MISSING: "dynamic sampling reached its limit, so the step has fewer groups",
 }
 
 

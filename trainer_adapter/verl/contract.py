@@ -67,20 +67,23 @@ def _problem(hook: Hook, folder: Path) -> str | None:
         return None if hook.name in _text(file) else "has no such line"
     defined = _definitions(file).get(hook.name)
     if defined is None:
-        return "is not there"
+        return "does not exist"
     if hook.use == "reads":
         return None
     if not isinstance(defined, _Function):
-        return "is no function"
+        return "is not a function"
     if hook.use == "overrides":
         if defined.names == hook.parameters:
             return None
-        return f"takes ({', '.join(defined.names)}), and is overridden as ({', '.join(hook.parameters)})"
+        return (
+            f"has the parameters ({', '.join(defined.names)}), but the override has "
+            f"({', '.join(hook.parameters)})"
+        )
     unknown = [name for name in hook.parameters if name not in defined.names and not defined.takes_any]
     more = sorted(defined.required - set(hook.parameters))
     if unknown:
-        return f"takes no {', '.join(unknown)}"
-    return f"needs {', '.join(more)} too" if more else None
+        return f"does not accept {', '.join(unknown)}"
+    return f"also requires {', '.join(more)}" if more else None
 
 
 @cache

@@ -128,13 +128,13 @@ def export_verl(
     if load_images is None and any(entry.question.images for entry in entries):
         raise ValueError("questions with images need load_images")
     if layout not in ROWS:
-        raise InputError(f'layout "{layout}" is unknown; use one of: {", ".join(ROWS)}.')
+        raise InputError(f'layout "{layout}" is unknown. Use one of {", ".join(ROWS)}.')
     fitted = _fit(_checked(entries, set_ref, answers), template)
     if not fitted.kept:
         shortest = min(dropped.tokens for dropped in fitted.dropped_questions)
         raise InputError(
             f"{set_ref}: every prompt is longer than {template.max_prompt_tokens} tokens (the shortest has "
-            f"{shortest}); raise the limit."
+            f"{shortest}). Raise the limit."
         )
     training, validation = _split(fitted.kept, validation_share)
     splits = {TRAIN_NAME: training} | ({VALIDATION_NAME: validation} if validation else {})
@@ -184,7 +184,7 @@ def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> 
     for entry in members:
         if not entry.question.answer:
             raise InputError(
-                f"{set_ref}: question {entry.question.id} has no answer; no reward can be given for it."
+                f"{set_ref}: question {entry.question.id} has no answer, so it cannot be rewarded."
             )
         form = AnswerForm(AnswerKind.CODE) if entry.question.kind is AnswerKind.CODE else answers
         form.check(entry.question.answer, f"{set_ref}: question {entry.question.id}")
@@ -229,13 +229,14 @@ def validation_size(share: float, questions: int) -> int:
 def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
     """Return training and validation entries; a question's place among the others is a hash of its id."""
     if not 0 <= share < 1:
-        raise InputError(f"the validation share is {share}; give a number from 0 up to, not including, 1.")
+        raise InputError(f"the validation share is {share}. Give a number from 0 to less than 1.")
     if share == 0:
         return list(entries), []
     size = validation_size(share, len(entries))
     if size >= len(entries):
         raise InputError(
-            f"a validation share of {share} leaves none of {len(entries)} questions for training; give less."
+            f"a validation share of {share} leaves none of {len(entries)} questions for training. Give a "
+            "smaller one."
         )
     drawn = sorted(
         (entry.question.id for entry in entries), key=lambda identity: hash_of("validation", identity)

@@ -38,7 +38,7 @@ class AnswerForm:
         if self.tolerance is None:
             return
         if self.kind is not AnswerKind.TOLERANCE:
-            raise InputError(f"tolerance {self.tolerance}: goes with the answer kind tolerance only.")
+            raise InputError(f"tolerance {self.tolerance}: only the answer kind tolerance has one.")
         read_tolerance(self.tolerance)
 
     def check(self, gold: str, place: str) -> None:
@@ -51,7 +51,7 @@ class AnswerForm:
             return  # tests are run where questions are imported
         outcome = judge(gold, gold, self.kind, self.tolerance)
         if outcome is not None and outcome.value is not GradeValue.CORRECT:
-            raise InputError(f"{place}: its answer {gold!r} is no {self.kind} ({outcome.reason}).")
+            raise InputError(f"{place}: its answer {gold!r} is not a valid {self.kind} ({outcome.reason}).")
 
 
 def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str | None]) -> Iterator[Row]:

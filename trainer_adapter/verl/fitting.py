@@ -50,15 +50,15 @@ def check_sequences(config: Mapping[str, Any], composition: Composition) -> None
     buffer = composition.settings.overlong_buffer
     if composition.recipe.reward == "overlong" and buffer is not None and buffer > response:
         raise InputError(
-            f"tagrpo_run.overlong_buffer is {buffer} of {response} tokens that a response may have; give at "
-            f"most {response}, or leave it out for a fifth of them."
+            f"tagrpo_run.overlong_buffer is {buffer} of the {response} tokens of a response. Give at most "
+            f"{response}, or remove it for a fifth of them."
         )
     longest = prompt + response
     low = [f"{key} is {limit}" for key, limit in _limits(config, composition) if limit < longest]
     if low:
         raise InputError(
             f"prompt and response may have {prompt} + {response} = {longest} tokens together, but "
-            f"{', '.join(low)}; give {longest} or more, or a smaller data.max_response_length."
+            f"{', '.join(low)}. Give {longest} or more, or a smaller data.max_response_length."
         )
 
 
@@ -79,16 +79,16 @@ def check_ranks(config: Mapping[str, Any]) -> None:
     engine = math.prod(int(value_at(config, f"{_ROLLOUT}.{kind}_parallel_size") or 1) for kind in _ENGINE)
     for what, size in (("share a sequence (ulysses)", together), ("make an engine", engine)):
         if gpus % size:
-            raise InputError(f"{size} GPUs {what}, which does not divide {gpus} GPUs.")
+            raise InputError(f"{size} GPUs {what}, but {gpus} GPUs are not a multiple of that.")
     ranks = gpus // together
     key = f"{_ACTOR}.ppo_mini_batch_size"
     questions, responses = int(value_at(config, key)), int(value_at(config, f"{_ROLLOUT}.n"))
     if questions * responses % ranks:
         step = ranks // math.gcd(ranks, responses)
         raise InputError(
-            f"an update has {questions} questions of {responses} responses, which {ranks} GPUs cannot share "
-            f"evenly; give {key} as a multiple of {step} that divides data.train_batch_size, or take another "
-            "number of GPUs."
+            f"an update has {questions} questions with {responses} responses each, which {ranks} GPUs "
+            f"cannot share evenly. Give {key} as a multiple of {step} that divides data.train_batch_size, "
+            "or use another number of GPUs."
         )
 
 
@@ -105,9 +105,8 @@ def rate_notes(config: Mapping[str, Any]) -> list[str]:
         return []
     flat = f"{optimizer}.lr_scheduler_type=cosine with {optimizer}.min_lr_ratio=1"
     note = (
-        "the first step of the warm-up, where it has any, trains nothing: verl begins a constant schedule's "
-        f"at a rate of 0; {flat} is the same without that step, {optimizer}.lr_warmup_steps_ratio=0 has no "
-        "warm-up"
+        "the first step of a warm-up trains nothing, since verl starts a constant schedule at a learning "
+        f"rate of 0. Use {flat} to skip that step, or {optimizer}.lr_warmup_steps_ratio=0 for no warm-up"
     )
     return [note]
 

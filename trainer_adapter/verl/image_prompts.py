@@ -53,18 +53,18 @@ def load_processor(model: str) -> Any:
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = first_line(error)
         raise PrerequisiteError(
-            f"model {model}: its processor, which images need, could not be loaded ({reason}); the folder "
-            "needs preprocessor_config.json beside the weights."
+            f"model {model}: its image processor could not be loaded ({reason}). The folder needs "
+            "preprocessor_config.json next to the weights."
         ) from error
     if processor is None:
         raise InputError(
-            f"model {model}: takes no images, but questions of the set have some; name one that does "
-            "(Qwen/Qwen2.5-VL-3B-Instruct), or publish a set without them."
+            f"model {model}: does not accept images, but questions of the set have some. Choose a model "
+            "that does (Qwen/Qwen2.5-VL-3B-Instruct), or publish a set without images."
         )
     if type(processor).__name__ not in PROCESSORS:
         raise InputError(
-            f"model {model}: verl does not train a model with {type(processor).__name__} on images; it knows "
-            f"{', '.join(PROCESSORS)}."
+            f"model {model}: verl does not train a model with {type(processor).__name__} on images. It "
+            f"supports {', '.join(PROCESSORS)}."
         )
     return processor
 
@@ -92,7 +92,7 @@ def prompt_lengths(
             try:
                 content = with_images(messages, images)
             except ValueError as error:
-                raise InputError(f"{file.name}: {name}: {error}; export the set anew.") from error
+                raise InputError(f"{file.name}: {name}: {error}. Export the set again.") from error
             text = processor.apply_chat_template(
                 content, add_generation_prompt=True, tokenize=False, **template
             )
@@ -112,13 +112,13 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
     """
     model: str | None = composition.value("actor_rollout_ref.model.path")
     if model is None:
-        return ["questions have images, and no model is named to count their tokens with"]
+        return ["questions have images, but no model is given to count their tokens with"]
     try:
         processor = load_processor(model)
     except PrerequisiteError as error:
         if Path(model).is_dir() and importlib.util.find_spec("transformers") is not None:
             raise
-        return [f"prompts with images were not counted, and some may be too long: {error}"]
+        return [f"prompts with images were not counted, so some may be too long: {error}"]
     if (template := composition.value("actor_rollout_ref.model.custom_chat_template")) is not None:
         processor.chat_template = template
     given = {each.name: each.value for each in composition.values if each.name.startswith(_OPTIONS)}
@@ -134,8 +134,8 @@ def check_image_lengths(composition: "Composition", data: "TrainingData") -> lis
         return [f"with the tokens of its images the longest prompt has {longest}"]
     named = "; ".join(over[:_NAMED]) + ("; ..." if len(over) > _NAMED else "")
     raise InputError(
-        f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens, "
-        f"images among them ({named}), where verl stops; pass data.max_prompt_length={longest}, or have "
-        f"images made smaller: with +{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 it takes at most "
-        "256 tokens in Qwen 2.5 VL."
+        f"{data.folder}: {len(over):,} prompt{'s' if len(over) > 1 else ''} of more than {limit} tokens "
+        f"including images ({named}), where verl stops. Pass data.max_prompt_length={longest}, or reduce "
+        f"the images: with +{_OPTIONS}min_pixels=3136 +{_OPTIONS}max_pixels=200704 an image has at most 256 "
+        "tokens in Qwen 2.5 VL."
     )

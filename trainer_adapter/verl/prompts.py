@@ -53,7 +53,7 @@ class PromptTemplate:
     def __post_init__(self) -> None:
         if not isinstance(self.max_prompt_tokens, int) or self.max_prompt_tokens < 1:
             raise InputError(
-                f"the prompt limit is {self.max_prompt_tokens} tokens; give a positive number (512)."
+                f"the prompt limit is {self.max_prompt_tokens} tokens. Give a positive number (512)."
             )
 
     def asking_for(self, kind: AnswerKind) -> "PromptTemplate":
@@ -97,13 +97,13 @@ def read_words(path: Path) -> str:
         words = path.read_text(encoding="utf-8-sig").strip()
     except OSError as error:
         raise InputError(
-            f"{path}: {error.strerror}; name a text file with the words of the prompt."
+            f"{path}: {error.strerror}. Give a text file with the prompt's instruction."
         ) from error
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: no UTF-8 text ({error.reason}).") from error
+        raise InputError(f"{path}: not UTF-8 text ({error.reason}).") from error
     if not words:
         raise InputError(
-            f"{path}: is empty; write the words of the prompt into it, or leave --prompt-file out."
+            f"{path}: is empty. Write the prompt's instruction into it, or remove --prompt-file."
         )
     return words
 
@@ -155,16 +155,16 @@ def _load_tokenizer(name: str, chat_template: str | None) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(name)
     except (OSError, ValueError) as error:
         raise PrerequisiteError(
-            f"tokenizer {name}: could not be loaded ({first_line(error)}); name a local folder or a "
-            "repository of the Hub that this machine reaches (`tagrpo sets export` without --tokenizer "
-            "estimates lengths)."
+            f"tokenizer {name}: could not be loaded ({first_line(error)}). Give a local folder or a Hub "
+            "repository that this machine can reach (`tagrpo sets export` without --tokenizer estimates "
+            "lengths)."
         ) from error
     if chat_template is not None:
         tokenizer.chat_template = chat_template
     if not tokenizer.chat_template:
         raise InputError(
-            f"tokenizer {name}: has no chat template, as base models have none; name a chat model (often one "
-            "that ends in -Instruct), or save the model in a folder, write a template to "
-            f"{TEMPLATE_NAME} there, and name the folder: verl reads the template from it as well."
+            f"tokenizer {name}: has no chat template, as is usual for base models. Choose a chat model "
+            "(often one that ends in -Instruct). Or save the model in a folder, write a template to "
+            f"{TEMPLATE_NAME} there, and give the folder; verl also reads the template from it."
         )
     return tokenizer

@@ -134,7 +134,7 @@ def _desk(settings: GraderSettings) -> Desk:
             _shared = settings, Desk(grader, settings.time_limit_s + _SLACK_S)
             atexit.register(_shared[1].close)
         if _shared[0] != settings:
-            raise ValueError(f"this process grades with {_shared[0]} already, not with {settings}")
+            raise ValueError(f"this process already grades with {_shared[0]}, not with {settings}")
         return _shared[1]
 
 

@@ -134,7 +134,9 @@ def record_step(
 
     rows = [row for row, question in enumerate(step.question_ids) if is_recorded(question, share)]
     if with_tokens and step.sampling_log_probs_BT is None:
-        _LOG.warning("step %d: no log-ratios of tokens, the rollout engine gave no log-probs", step.step)
+        _LOG.warning(
+            "step %d: no log-ratios of tokens, since the rollout engine returned no log-probs", step.step
+        )
     about, graded = responses.about, responses.graded
     numbers = step_numbers(
         step,
@@ -203,7 +205,7 @@ def _records(drawn: _Drawn, tokenizer: Any) -> "Iterator[RolloutRecord]":
         yield from step_records(drawn.numbers, StepTexts(texts, prompts, lengths), first)
     if left_out:
         _LOG.warning(
-            "step %d: tokens of %d of %d responses are not recorded, since what they decode to together "
-            "is another text than that of the response",
+            "step %d: tokens of %d of %d responses are not recorded, since they decode to a text that "
+            "differs from the response",
             *(drawn.numbers.step, left_out, len(tokens)),
         )

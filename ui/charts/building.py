@@ -1,17 +1,17 @@
-"""What charts are built from and share, and building their specifications quickly."""
+"""Common parts of charts, and a fast way to build their specifications."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from ui.charts.theme import altair, themed
+from ui.charts.theme import altair, apply_theme
 
 
 def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
     """Return the Vega-Lite specification of the chart that `make` returns.
 
     Altair compares every part of a chart with the schema of Vega-Lite, which takes half of the 60 ms that a
-    chart takes to build. The charts' tests do that; a page need not do it at every click. The switch is one
-    of the whole process: where two threads build at a time it may stay off, which changes no specification.
+    chart takes to build. The charts' tests do that, so pages skip it at every click. The switch is global:
+    if two threads build at once it may stay off, which changes no specification.
     """
     from altair.utils.schemapi import debug_mode
 
@@ -21,7 +21,7 @@ def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dic
 
 
 class _Values:
-    """Rows that Altair does not look into: it would copy every number of them dozens of times."""
+    """Rows that Altair does not inspect; otherwise it would copy every number dozens of times."""
 
     _schema: ClassVar[dict[str, str]] = {"type": "array"}
 
@@ -37,7 +37,7 @@ def data_of(rows: Sequence[Mapping[str, Any]]) -> Any:
     return altair().Data(values=_Values([dict(row) for row in rows]))
 
 
-def framed(
+def frame_chart(
     chart: Any,
     title: str,
     subtitle: str | Sequence[str] = "",
@@ -47,17 +47,17 @@ def framed(
     fit: str = "fit",
     **look: Any,
 ) -> Any:
-    """Return the finished chart of a page: under its title, as wide as its place, in the house's theme.
+    """Return the finished chart of a page: titled, as wide as its place, in the project's theme.
 
     Args:
         height: in pixels.
-        width: in pixels, where the chart has no place.
-        fit: which of the two are sizes of the chart with its axes: `fit` both, `fit-x` the width alone.
+        width: in pixels, if the chart has no place.
+        fit: which sizes include the axes: `fit` both, `fit-x` only the width.
         look: of the title.
     """
     alt = altair()
     look = look or {"fontSize": 13, "offset": 8}
-    return themed(
+    return apply_theme(
         chart.properties(
             title=alt.TitleParams(title, subtitle=subtitle, **look),
             width=width,
@@ -82,7 +82,7 @@ def interval_dots(
     Args:
         base: a chart with the other encodings.
         across: returns the encoding of a field on the scale of the values.
-        upright: whether that is the vertical one.
+        upright: whether that scale is vertical.
         size: of a dot, in square pixels.
         look: of bars and dots, such as their colour.
     """
@@ -96,5 +96,5 @@ def interval_dots(
 
 
 def percents(*names: str) -> list[Any]:
-    """Return what a tooltip tells of shares."""
+    """Return the tooltip of shares."""
     return [altair().Tooltip(f"{name}:Q", format=".1%") for name in names]

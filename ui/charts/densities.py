@@ -1,24 +1,24 @@
-"""Densities of distances between responses: what neighbors add to what a policy tries."""
+"""Densities of distances between responses: the diversity that neighbors add."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.labels import wrap_labels
-from ui.charts.drawing.panels import Size, panel_size, titled
+from ui.charts.drawing.panels import Size, add_titles, panel_size
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
-from ui.charts.theme import LINE_HEIGHT, altair, colour_by, colours, themed
+from ui.charts.theme import LINE_HEIGHT, altair, apply_theme, colour_by, colours
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
 
-_SUBTITLE = "Densities over questions of the mean distance among responses"
-_X_TITLE = "mean distance among responses"
+_SUBTITLE = "Densities over questions of the mean distance between responses"
+_X_TITLE = "mean distance between responses"
 
 
 def density_chart(data: Rows) -> "ConcatChart":
-    """Return densities of distances between responses, one panel a checkpoint, one colour a series.
+    """Return densities of distances between responses, one panel per checkpoint, one colour per series.
 
     Args:
         data: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
@@ -38,8 +38,8 @@ def density_chart(data: Rows) -> "ConcatChart":
         names = _names(part, palette, size)
         drawn.append(alt.layer(*areas, names).properties(width=size.width, height=size.height))
     if len(checkpoints) > 1:
-        drawn = titled(drawn, checkpoints, ["" for _ in checkpoints])
-    return themed(  # type: ignore[no-any-return]
+        drawn = add_titles(drawn, checkpoints, ["" for _ in checkpoints])
+    return apply_theme(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
             title=alt.TitleParams("Diversity: distances between responses", subtitle=_SUBTITLE)
         )
@@ -47,31 +47,31 @@ def density_chart(data: Rows) -> "ConcatChart":
 
 
 def density_panel(data: Rows, *, title: str, height: int = 300) -> "LayerChart":
-    """Return the densities of one checkpoint, as wide as their place, with the names in a legend.
+    """Return the densities of one checkpoint, as wide as their place, with a legend.
 
     Args:
-        data: as `density_chart` takes it, of one checkpoint.
+        data: as for `density_chart`, of one checkpoint.
 
     Raises:
-        InputError: as there, or several checkpoints.
+        InputError: as `density_chart`, or several checkpoints.
     """
     rows = _read(data)
     checkpoints = in_order([row["checkpoint"] for row in rows])
     if len(checkpoints) > 1:
-        raise InputError(f"one panel shows one checkpoint, not {' and '.join(checkpoints)}.")
+        raise InputError(f"the panel shows one checkpoint, but the rows have {' and '.join(checkpoints)}.")
     palette = colours(in_order([row["series"] for row in rows]))
     alt = altair()
     legend = alt.Legend(
         orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
     )
     layers = _areas(rows, colour_by("series", palette, legend), alt.Scale(nice=False), alt.Undefined)
-    return framed(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
+    return frame_chart(alt.layer(*layers), title, _SUBTITLE, height=height, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _read(data: Rows) -> list[Row]:
     rows = read_rows(data, texts=("checkpoint", "series"), numbers=("distance", "density"))
     if any(row["density"] < 0 for row in rows):
-        raise InputError("the chart's table holds a density below 0.")
+        raise InputError("the chart's table contains a density below 0.")
     return rows
 
 
@@ -94,7 +94,7 @@ def _areas(rows: Sequence[Row], colour: Any, x_scale: Any, y_scale: Any) -> list
 
 
 def _names(rows: Sequence[Row], palette: dict[str, str], size: Size) -> Any:
-    """Return the names of the series, highest peak first, from the top: all curves end below."""
+    """Return the names of the series, highest peak first: all curves end at the bottom."""
     alt = altair()
     peaks: dict[str, float] = {}
     for row in rows:

@@ -1,4 +1,4 @@
-"""How hard neighbors are beside their questions: success rates against each other."""
+"""Difficulty of neighbors compared with their questions: success rates against each other."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any
 from service.errors import InputError
 from ui.charts.building import data_of, percents
 from ui.charts.drawing.tables import Row, Rows, read_rows
-from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, colour_by, themed
+from ui.charts.theme import INK, LINE_HEIGHT, MUTED, PALETTE, altair, apply_theme, colour_by
 
 if TYPE_CHECKING:
     from altair import LayerChart
 
 DOT = "dot"
-"""The parameter that holds a clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
+"""Parameter with the clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
 
 _SIDE = 340  # pixels of the difficulty chart
-_AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor, and for the most in one place
+_AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor, and for the most at one place
 _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 
 def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False) -> "LayerChart":
-    """Return each neighbor's success rate against its original's; equal places are one larger circle.
+    """Return each neighbor's success rate against its original's; equal points become one larger circle.
 
     A circle can be clicked (see `DOT`).
 
     Args:
-        page: say above the square what stands right of it otherwise, so that a phone has room for it.
-        data: one row a neighbor, as `evaluator.signal.difficulty.NeighborRow`: group_id (of the
+        page: put the legend above the square instead of on its right, so that it fits on a phone.
+        data: one row per neighbor, as `evaluator.signal.difficulty.NeighborRow`: group_id (of the
             question); correct, known (graded responses to the neighbor); original_correct, original_known;
             flag ("too easy", "too hard", or missing).
 
@@ -44,7 +44,7 @@ def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False
     for row in rows:
         flag = row["flag"] or ""
         if flag and flag not in _FLAGS:
-            raise InputError(f"{row['group_id']}: {flag!r} is no flag; they are {' and '.join(_FLAGS)}.")
+            raise InputError(f"{row['group_id']}: {flag!r} is not a valid flag. Use {' or '.join(_FLAGS)}.")
         places[_rate(row, "original_"), _rate(row, ""), flag] += 1
     alt = altair()
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=True, domain=False, labelFlush=False)
@@ -78,8 +78,8 @@ def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False
         ).add_params(picked),
         *([] if page else _sides(rows, y)),
     ]
-    heading = title or "Difficulty of neighbors beside their originals"
-    return themed(  # type: ignore[no-any-return]
+    heading = title or "Difficulty of neighbors compared with their originals"
+    return apply_theme(  # type: ignore[no-any-return]
         alt.layer(*layers).properties(
             width=_SIDE,
             height=_SIDE,
@@ -93,7 +93,9 @@ def difficulty_chart(data: Rows, *, title: str | None = None, page: bool = False
 def _rate(row: Row, prefix: str) -> float:
     correct, known = row[f"{prefix}correct"], row[f"{prefix}known"]
     if not 0 <= correct <= known or known < 1:
-        raise InputError(f"{row['group_id']}: {prefix}correct is {correct:g} of {known:g}; that is no rate.")
+        raise InputError(
+            f"{row['group_id']}: {prefix}correct is {correct:g} of {known:g}, which is not a valid rate."
+        )
     return float(correct / known)
 
 
@@ -101,7 +103,7 @@ def _difference(rows: Sequence[Row]) -> list[str]:
     mean = sum(_rate(row, "") - _rate(row, "original_") for row in rows) / len(rows)
     questions = len({row["group_id"] for row in rows})
     return [
-        f"{len(rows):,} neighbors of {questions:,} questions; areas count neighbors at one place",
+        f"{len(rows):,} neighbors of {questions:,} questions; a circle's area is its number of neighbors",
         f"Mean difference {100 * mean:+.1f} points".replace("-", "\N{MINUS SIGN}"),
     ]
 
@@ -120,7 +122,7 @@ def _page_title(rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _sides(rows: Sequence[Row], y: Any) -> list[Any]:
-    """Say right of the chart what stands above and below the diagonal, and how many are flagged."""
+    """Label both sides of the diagonal, right of the chart, with the number of flagged neighbors."""
     alt = altair()
     flagged = Counter(row["flag"] for row in rows if row["flag"])
     layers = []

@@ -1,4 +1,4 @@
-"""pass@k over k: one panel a benchmark, one colour a method, the names at the ends of the lines."""
+"""pass@k over k: one panel per benchmark, one colour per method, the names at the ends of the lines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from ui.charts.drawing.axes import power_ticks, sample_axis
 from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import (
     Size,
+    add_titles,
     dot_panels,
     has_interval,
     is_unsure,
     line_panels,
     panel_size,
-    titled,
 )
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.saving import save_chart
-from ui.charts.theme import CONFIG, PANEL_TITLE, altair, colours, themed
+from ui.charts.theme import CONFIG, PANEL_TITLE, altair, apply_theme, colours
 
 if TYPE_CHECKING:
     from altair import ConcatChart, LayerChart
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["save_chart"]
 
 POINT = "point"
-"""The parameter that holds a clicked point of `panel_charts`, with its label and k."""
+"""Parameter with the clicked point of `panel_charts`: its label and k."""
 
 _LABEL = (16, 3)  # characters and lines of a name at the end of a line
 _CHARACTER = 6.8  # pixels
@@ -44,20 +44,20 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
     Args:
-        data: one row for each method, benchmark and k, as `evaluator.reports.records.curve_rows` gives them:
+        data: one row for each method, benchmark and k, as from `evaluator.reports.records.curve_rows`:
             run; label (of the method: its colour and the name at its line); benchmark (its panel); k;
-            value and value_high (unknown grades counted wrong and right; drawn dashed where they differ);
-            low, high (of the band, missing where undefined); interval (what question the band answers);
-            problems (that the point stands on); samples (a problem, at least).
+            value and value_high (unknown grades counted wrong and right; drawn dashed if they differ);
+            low, high (of the band, missing if undefined); interval (the question that the band answers);
+            problems (number of problems in the point); samples (fewest per problem).
         metric: what `value` is; it names the axis.
         title: instead of the metric with its meaning.
 
-    Methods keep the order of their first rows, and so do panels. The vertical scale is shared by all panels
-    unless one would lose half of its height by that.
+    Methods and panels keep the order of their first rows. All panels share the vertical scale, unless one
+    would lose half of its height.
 
     Raises:
         InputError: columns or values that cannot be drawn, several intervals in one chart, two runs under one
-            label, a line whose points stand on different numbers of problems, or more methods than colours.
+            label, a line whose points have different numbers of problems, or more methods than colours.
     """
     curves = _read(data)
     several = len(curves.panels) > 1
@@ -70,10 +70,12 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
 
     drawn = _draw(curves, metric, colours(curves.labels), size, x)
     if several:
-        drawn = titled(drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()])
+        drawn = add_titles(
+            drawn, list(curves.panels), [_population(panel) for panel in curves.panels.values()]
+        )
     subtitle = [] if several else [f"{rows[0]['benchmark']}: {_population(rows)}"]
     alt = altair()
-    return themed(  # type: ignore[no-any-return]
+    return apply_theme(  # type: ignore[no-any-return]
         alt.concat(*drawn, columns=size.columns, spacing=28).properties(
             title=alt.TitleParams(
                 title or _title(metric, curves.ks),
@@ -92,11 +94,11 @@ def panel_charts(
 ) -> "dict[str, LayerChart]":
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
-    A point can be clicked: the parameter `POINT` then holds its label and k. The vertical scale is shared as
-    there, and so are errors and arguments.
+    A point can be clicked: the parameter `POINT` then contains its label and k. Vertical scale, errors and
+    arguments are those of `curve_chart`.
 
     Args:
-        palette: a colour for each label, so that a method keeps its colour whatever else is drawn.
+        palette: a colour for each label, so that a method keeps its colour in every selection.
         height: of each chart's plot, in pixels.
     """
     curves = _read(data)
@@ -116,7 +118,7 @@ def panel_charts(
     )
     dots = len(curves.ks) == 1
     longest = max(len(line) for lines in wrap_labels(labels, *_LABEL) for line in lines)
-    # Names stand right of the plot, beyond what fits by itself.
+    # Names are right of the plot, outside the area that Vega fits by itself.
     right = 12 if dots else 34 + _CHARACTER * longest
     padding = {"left": 4, "top": 8, "right": right, "bottom": 4}
     return {
@@ -142,7 +144,7 @@ def _draw(
     x: Callable[[int], Any],
     picked: Any = None,
 ) -> list[Any]:
-    """Return the panels: lines over k, or dots at a single one, where a line would be lost in its panel."""
+    """Return the panels: lines over k, or dots at a single k, where a line would be invisible."""
     alt = altair()
     tooltip = [
         alt.Tooltip("label:N"),
@@ -176,22 +178,22 @@ def _read(data: Rows) -> _Curves:
     )
     for place, row in enumerate(rows):
         if row["k"] < 1 or row["k"] != int(row["k"]):
-            raise InputError(f"the chart's table, row {place}: k is {row['k']}; give whole numbers from 1.")
+            raise InputError(f"the chart's table, row {place}: k is {row['k']}. Give whole numbers from 1.")
         row.update({name: int(row[name]) for name in ("k", "problems", "samples")})
     intervals = in_order([row["interval"] for row in rows])
     if len(intervals) > 1:
-        raise InputError(f"one chart shows one kind of interval, not {' and '.join(intervals)}.")
+        raise InputError(f"a chart shows one kind of interval, but the rows have {' and '.join(intervals)}.")
     for (label, benchmark), line in _lines(rows).items():
         runs, problems = {row["run"] for row in line}, {row["problems"] for row in line}
         if len(runs) > 1 or len({row["k"] for row in line}) < len(line):
             raise InputError(
-                f"{benchmark}: several runs are labelled {label!r} ({', '.join(sorted(runs))}); "
-                "give each a label of its own."
+                f"{benchmark}: several runs have the label {label!r} ({', '.join(sorted(runs))}). Give each "
+                "its own label."
             )
         if len(problems) > 1:
             raise InputError(
-                f"{benchmark}: points of {label!r} stand on {min(problems)} to {max(problems)} problems; "
-                "a curve needs the same ones at every k."
+                f"{benchmark}: points of {label!r} have {min(problems)} to {max(problems)} problems. A "
+                "curve needs the same problems at every k."
             )
     panels: dict[str, list[Row]] = {}
     for row in rows:
@@ -220,7 +222,7 @@ def _title(metric: str, ks: Sequence[int]) -> str:
 
 
 def _population(rows: Sequence[Row]) -> str:
-    """Say what a panel stands on: how many problems, how many samples a problem."""
+    """Describe a panel: its number of problems, and of samples per problem."""
     problems, samples = _range([row["problems"] for row in rows]), _range([row["samples"] for row in rows])
     plural = "" if problems == "1" else "s"
     return f"{problems} problem{plural}, {samples} sample{'' if samples == '1' else 's'} each"
@@ -232,7 +234,7 @@ def _range(numbers: Sequence[int]) -> str:
 
 
 def _legend(rows: Sequence[Row], dots: bool) -> list[str]:
-    """Say what bands and dashes mean, where there are any."""
+    """Explain bands and dashes, if there are any."""
     words = []
     if any(map(has_interval, rows)):
         what = "Bars" if dots else "Bands"

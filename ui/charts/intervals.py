@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.building import data_of, framed, interval_dots, percents
+from ui.charts.building import data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.drawing.tables import Row, Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colour_by, colours
@@ -11,10 +11,10 @@ from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, altair, colour_by
 if TYPE_CHECKING:
     from altair import LayerChart
 
-SET_APART = "points of about the same cost are set apart; the tooltip and the file have it exactly"
+SET_APART = "points with nearly the same cost are moved apart; the tooltip and the file have the exact cost"
 
 _NEAR, _STEP = 0.02, 0.022
-"""Shares of the scale: costs that are nearer than that are one, and how far their points stand apart."""
+"""Share of the scale below which costs count as equal, and by which their points are moved apart."""
 
 _ROW, _AROUND = 30, 100
 """Pixels of a row of rates, and of title and axis."""
@@ -23,10 +23,10 @@ _ROW, _AROUND = 30, 100
 def rate_dots(
     data: Rows, *, title: str, x_title: str, subtitle: str = "", colour: str = PALETTE[0]
 ) -> "LayerChart":
-    """Return one row a name, in the order of the table: a dot on the bar of its interval.
+    """Return one row per name, in the order of the table: a dot on the bar of its interval.
 
     Args:
-        data: name, rate, low, high (shares from 0 to 1), of (what the rate stands on, a number).
+        data: name, rate, low, high (shares from 0 to 1), of (the number of cases).
     """
     rows = read_rows(data, texts=("name",), shares=("rate", "low", "high"), numbers=("of",))
     ticks = share_ticks([row[key] for row in rows for key in ("low", "high")])
@@ -53,7 +53,7 @@ def rate_dots(
         color=colour,
     )
     height = _ROW * len(rows) + _AROUND
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(*layers), title, subtitle, height=height, fontSize=13, offset=8, frame="bounds"
     )
 
@@ -63,7 +63,7 @@ def cost_points(
 ) -> "LayerChart":
     """Return scores over cost from 0, as wide as its place; points of one label are joined.
 
-    Methods of (nearly) one cost, as with matched budgets, stand beside each other around it.
+    Methods of (nearly) one cost, as with matched budgets, are placed side by side around it.
 
     Args:
         data: label, cost (0 or more), value, low, high (shares from 0 to 1), run.
@@ -102,13 +102,13 @@ def cost_points(
     bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if any(shifts) else ""
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE
     )
 
 
 def _shifts(rows: Sequence[Row], most: float) -> list[float]:
-    """Return how far each point is moved, so that points of different labels at one cost can be seen."""
+    """Return the shift of each point, so that points of different labels at one cost are visible."""
     shifts = []
     for row in rows:
         near = in_order(
@@ -125,7 +125,7 @@ def difference_chart(
 
     Args:
         data: k, difference, low, high, in shares from -1 to 1; wins, losses (problems).
-        reach: of the vertical scale to both sides of 0, for charts that are compared.
+        reach: of the vertical scale on both sides of 0, for charts that are compared.
     """
     rows = read_rows(data, numbers=("k", "difference", "low", "high", "wins", "losses"))
     alt = altair()
@@ -154,6 +154,6 @@ def difference_chart(
     layers = interval_dots(
         alt.Chart(data_of(points)).encode(x=x), "difference", y, tooltip=tooltip, size=80, color=colour
     )
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )

@@ -1,4 +1,4 @@
-"""A rate from reviews with its interval, as it grows with each decision."""
+"""A rate from reviews with its interval, as it changes with each decision."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rephraser.reviews.rates import GrowingRate
 from service.errors import InputError
 from ui.charts.building import data_of, percents
-from ui.charts.theme import PALETTE, altair, themed
+from ui.charts.theme import PALETTE, altair, apply_theme
 
 if TYPE_CHECKING:
     from altair import LayerChart
@@ -38,7 +38,7 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
         InputError: no points.
     """
     if not points:
-        raise InputError("nothing was reviewed yet, so there is no rate to draw.")
+        raise InputError("no candidate has been reviewed yet, so there is no rate to draw.")
     alt = altair()
     rows = list({row["reviewed"]: row for row in rate_rows(points)}.values())
     most = rows[-1]["reviewed"]
@@ -64,9 +64,9 @@ def false_accept_chart(points: Sequence[GrowingRate]) -> "LayerChart":
     last = rows[-1]
     end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
     title = alt.TitleParams(
-        "False-accept rate as reviews come in",
+        "False-accept rate over the reviews",
         subtitle=f"{last['false_accept_rate']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
         f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
     )
     layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return themed(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]
+    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))  # type: ignore[no-any-return]

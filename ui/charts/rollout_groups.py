@@ -1,10 +1,10 @@
-"""The joint groups of a training by step: how many are mixed, all right, all wrong, or unclear."""
+"""Joint groups of a training by step: how many are mixed, all-right, all-wrong, or unclear."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.tables import Row, Rows, read_rows
 from ui.charts.theme import MUTED, PALETTE, altair, colour_by
 
@@ -13,25 +13,25 @@ if TYPE_CHECKING:
 
 KIND_COLOURS = {"mixed": PALETTE[2], "all right": PALETTE[0], "all wrong": PALETTE[1], "unclear": MUTED}
 STEP = "picked"
-"""The parameter that holds a clicked bar, with its step."""
+"""Parameter with the step of a clicked bar."""
 
 WIDTH, HEIGHT = 720, 150
-"""In pixels: the width that the chart has outside of a page, the height of the plot alone."""
+"""Pixels: the width of the chart outside a page, the height of the plot alone."""
 
 
 def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> "Chart":
-    """Return stacked bars, one a step (or a stretch of `window` steps), of the kinds of its groups.
+    """Return stacked bars, one per step (or per `window` steps), of the kinds of its groups.
 
     Args:
-        data: step (the first of its stretch), last (of the stretch), kind, questions.
-        chosen: a step whose bar stands out.
+        data: step (the first of its window), last (of the window), kind, questions.
+        chosen: a step whose bar is highlighted.
 
     Raises:
-        InputError: columns or values that cannot be drawn, or a kind that is none.
+        InputError: columns or values that cannot be drawn, or an unknown kind.
     """
     rows = read_rows(data, texts=("kind",), numbers=("step", "last", "questions"))
     if strange := next((row["kind"] for row in rows if row["kind"] not in KIND_COLOURS), None):
-        raise InputError(f"{strange!r} is no kind of group; they are {', '.join(KIND_COLOURS)}.")
+        raise InputError(f"{strange!r} is not a kind of group. Kinds are {', '.join(KIND_COLOURS)}.")
     bars: dict[float, list[Row]] = {}
     for row in rows:
         bars.setdefault(row["step"], []).append(row)
@@ -74,14 +74,14 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
         )
         .add_params(picked)
     )
-    subtitle = "share of questions by what their joint group's responses have in common"
+    subtitle = "share of questions by the outcome of their joint group"
     if window > 1:
-        subtitle += f"; a bar stands for {window} steps"
-    return framed(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
+        subtitle += f"; one bar per {window} steps"
+    return frame_chart(chart, title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x")  # type: ignore[no-any-return]
 
 
 def _stacked(bar: Sequence[Row], chosen: int | None) -> list[Row]:
-    """Return the pieces of a bar, as shares of its questions, in the order of the kinds."""
+    """Return the segments of a bar, as shares of its questions, in the order of the kinds."""
     every = sum(row["questions"] for row in bar)
     order = list(KIND_COLOURS)
     pieces, below = [], 0.0

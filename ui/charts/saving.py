@@ -1,4 +1,4 @@
-"""Charts into files: pictures, pages that need no network, specifications."""
+"""Save charts to files: pictures, pages that need no network, specifications."""
 
 import json
 from collections.abc import Callable
@@ -15,7 +15,7 @@ _POLICY = (
     "default-src 'none'; script-src 'unsafe-inline' 'unsafe-eval'; style-src 'unsafe-inline'; "
     "img-src data: blob:"
 )
-"""Of pages: they may load nothing. Vega makes functions of its expressions, hence unsafe-eval."""
+"""Policy of saved pages: they load nothing. Vega compiles its expressions, hence unsafe-eval."""
 
 _OPTIONS = {
     "renderer": "svg",
@@ -26,8 +26,8 @@ _OPTIONS = {
 def save_chart(chart: Any, path: str | Path) -> None:
     """Write a chart to .png (twice its size in pixels), .svg, .html (bundled, needs no network) or .json.
 
-    The file is written at one stroke; one that is there is replaced. Nothing is fetched: data must be in the
-    chart, fonts come with vl-convert.
+    The file appears only when it is complete, and replaces an existing one. Nothing is fetched: data must be
+    in the chart, fonts come with vl-convert.
 
     Raises:
         InputError: another suffix, or the file cannot be written there.
@@ -36,7 +36,7 @@ def save_chart(chart: Any, path: str | Path) -> None:
     path = Path(path)
     make = _MAKERS.get(path.suffix.lower())
     if make is None:
-        raise InputError(f"{path}: charts are written as {', '.join(_MAKERS)}; end the name in one of these.")
+        raise InputError(f"{path}: not a chart format. End the name in {', '.join(_MAKERS)}.")
     content = make(chart.to_dict())
     write_file(path, lambda hidden: hidden.write_bytes(content), overwrite=True)
 
@@ -50,7 +50,7 @@ def draw(spec: dict[str, Any], suffix: str) -> bytes:
     """
     make = _MAKERS.get(suffix)
     if make is None:
-        raise InputError(f"{suffix}: charts are written as {', '.join(_MAKERS)}.")
+        raise InputError(f"{suffix}: not a chart format. Choose {', '.join(_MAKERS)}.")
     return make(spec)
 
 
@@ -63,7 +63,7 @@ def _svg(spec: dict[str, Any]) -> bytes:
 
 
 def _html(spec: dict[str, Any]) -> bytes:
-    # vl-convert's own page puts the specification into a script as it is: </script> in a label would end it.
+    # vl-convert's own page inserts the specification unescaped: </script> in a label would end the script.
     embedded = json.dumps(spec).replace("<", "\\u003c")
     bundle = str(_converter().javascript_bundle()).replace("</script", "<\\/script")
     lines = (
@@ -96,7 +96,7 @@ def _converter() -> Any:
         import vl_convert
     except ImportError as error:
         raise PrerequisiteError(
-            "pictures of charts need vl-convert; install it with `pip install 'tagrpo[ui]'`."
+            "pictures of charts need vl-convert. Install it with `pip install 'tagrpo[ui]'`."
         ) from error
     return vl_convert
 

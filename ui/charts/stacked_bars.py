@@ -1,9 +1,9 @@
-"""Counts by name and part as bars on end: neighbors by strategy and verdict, questions by neighbors."""
+"""Counts by name and part as vertical bars: neighbors by strategy and verdict, questions by neighbors."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ui.charts.building import data_of, framed, percents
+from ui.charts.building import data_of, frame_chart, percents
 from ui.charts.drawing.axes import count_axis
 from ui.charts.drawing.tables import Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by
@@ -31,9 +31,9 @@ def stacked_bars(
     """Return one bar for each name, its parts in the order of `colours`, its sum at the end.
 
     Args:
-        data: name, part, count (0 or more); the rows of a name and part are added.
+        data: name, part, count (0 or more); rows of the same name and part are added.
         colours: of the parts.
-        unit: what is counted, for the axis.
+        unit: of the counts, for the axis.
     """
     table = read_rows(data, texts=("name", "part"), numbers=("count",))
     names = in_order([row["name"] for row in table])
@@ -107,7 +107,7 @@ def stacked_bars(
         )
     )
     legend_height = _LEGEND * -(-len(parts) // _LEGEND_COLUMNS) if len(parts) > 1 else 0
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(bars, ends),
         title,
         subtitle,

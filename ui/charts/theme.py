@@ -1,4 +1,4 @@
-"""How charts and pages look: a light theme that also prints, a dark one, one palette in both."""
+"""Theme of charts and pages: a light one that also prints, a dark one, one palette in both."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,23 +6,23 @@ from typing import Any
 from service.errors import InputError, PrerequisiteError
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-"""The first one comes with vl-convert; it has Arial's widths, so labels stand alike in a browser."""
+"""The first font comes with vl-convert and has Arial's widths, so labels look the same in a browser."""
 
 INK, MUTED, GRID, RULE = "#1f2430", "#5d6472", "#e6e8ec", "#b9bec8"
 
 PALETTE = ("#0072b2", "#c34d1b", "#06956b", "#7d34ca", "#b98806", "#1c2027", "#1a97cf", "#a62047")
-"""One colour a method, in this order: at least 3:1 on white, apart for colour-blind readers (tested)."""
+"""One colour per method, in order: contrast at least 3:1 on white, safe for colour-blind readers (tested)."""
 
 DARK_PALETTE = ("#26b3eb", "#de7f50", "#22dd9a", "#9a60e8", "#dfcb45", "#e9ebee", "#63cae4", "#d64b7b")
-"""The same methods on the dark background, one for one: at least 3:1 on it, apart likewise (tested)."""
+"""The same methods on the dark background: contrast at least 3:1, safe for colour-blind readers (tested)."""
 
 PAPER, DARK_PAPER = "#ffffff", "#14171d"
 
 TEXT_SIZE, LINE_HEIGHT = 11, 13
-"""Of labels, in pixels."""
+"""Font size of labels, in pixels."""
 
 CONFIG: dict[str, Any] = {
-    "background": "white",  # the one place that says so: `in_dark` knows the word
+    "background": "white",  # the only place for this word: `darken` looks for it
     "font": FONT,
     "padding": 12,
     "view": {"stroke": None},
@@ -76,12 +76,12 @@ def altair() -> Any:
     try:
         import altair as package
     except ImportError as error:
-        raise PrerequisiteError("charts need altair; install it with `pip install 'tagrpo[ui]'`.") from error
+        raise PrerequisiteError("charts need altair. Install it with `pip install 'tagrpo[ui]'`.") from error
     return package
 
 
-def themed(chart: Any) -> Any:
-    """Return the finished chart in the house's theme; it can no longer be part of another chart."""
+def apply_theme(chart: Any) -> Any:
+    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
     return chart.configure(**CONFIG)
 
 
@@ -96,17 +96,16 @@ _DARK: dict[str, str] = {
 }
 
 
-def in_dark(spec: Any) -> Any:
-    """Return a finished chart's specification (`chart.to_dict()`) on the dark background.
+def darken(spec: Any) -> Any:
+    """Return a finished chart's specification (`chart.to_dict()`) for the dark background.
 
-    Every colour of the light theme is exchanged for its partner, wherever it stands; data are left alone, and
-    so is a colour that is not of the theme. What was drawn light still prints light: the argument is not
-    changed.
+    Every colour of the light theme is replaced by its dark partner; data and other colours stay. The argument
+    is not changed.
     """
     if isinstance(spec, dict):
-        return {key: value if key in ("data", "datasets") else in_dark(value) for key, value in spec.items()}
+        return {key: value if key in ("data", "datasets") else darken(value) for key, value in spec.items()}
     if isinstance(spec, list):
-        return [in_dark(value) for value in spec]
+        return [darken(value) for value in spec]
     return _DARK.get(spec, spec) if isinstance(spec, str) else spec
 
 
@@ -114,17 +113,17 @@ def colours(names: list[str]) -> dict[str, str]:
     """Return a colour for each name, in order.
 
     Raises:
-        InputError: there are more names than colours that can be told apart.
+        InputError: there are more names than distinguishable colours.
     """
     if len(names) > len(PALETTE):
         raise InputError(
-            f"{len(names)} lines are more than can be told apart; draw at most {len(PALETTE)} in one chart."
+            f"{len(names)} lines are too many to distinguish. Draw at most {len(PALETTE)} in one chart."
         )
     return dict(zip(names, PALETTE, strict=False))
 
 
 def colour_by(field: str, palette: Mapping[str, str], legend: Any = None) -> Any:
-    """Return the encoding of a field's colours; without a legend where lines are labelled at their ends."""
+    """Return the encoding of a field's colours; without a legend if lines have labels at their ends."""
     alt = altair()
     return alt.Color(
         f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=legend
@@ -150,7 +149,7 @@ _PAGE_LIGHT = {
     "grayColor": MUTED,
 }
 _PAGE_DARK = {
-    "primaryColor": "#1a80b6",  # white words stand on it: chosen methods, buttons
+    "primaryColor": "#1a80b6",  # background of white text: chosen methods, buttons
     "backgroundColor": DARK_PAPER,
     "secondaryBackgroundColor": "#1c2028",
     "textColor": _DARK[INK],
@@ -171,7 +170,7 @@ _PAGE_SIDEBARS = {"light": "#f8f9fb", "dark": "#101318"}
 
 
 def page_theme() -> dict[str, object]:
-    """Return the pages' theme as Streamlit's options; its fonts come with Streamlit, none is fetched."""
+    """Return the pages' theme as Streamlit's options; its fonts come with Streamlit, so none is fetched."""
     options: dict[str, object] = {
         "theme.font": "sans-serif",
         "theme.codeFont": "monospace",

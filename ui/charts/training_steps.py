@@ -1,4 +1,4 @@
-"""Charts of training over its steps: one line a run (or a prompt, or a percentile), a forecast as a band."""
+"""Training over its steps: one line per run (or prompt, or percentile), a forecast as a band."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.errors import InputError
-from ui.charts.building import data_of, framed
+from ui.charts.building import data_of, frame_chart
 from ui.charts.drawing.axes import share_axis, share_ticks
 from ui.charts.drawing.tables import Rows, in_order, read_rows
 from ui.charts.theme import MUTED, PALETTE, RULE, altair, colour_by, colours
@@ -15,19 +15,19 @@ if TYPE_CHECKING:
     from altair import LayerChart
 
 POINT = "point"
-"""The parameter that holds a clicked step."""
+"""Parameter with the clicked step."""
 
 MOST_POINTS = 200
-"""Of a line: more cannot be told apart on a page, and make it slow."""
+"""Maximum points of a line: more cannot be distinguished and make a page slow."""
 
 WIDTH, HEIGHT = 420, 170
-"""In pixels: the width that a chart has outside of a page, the height of the plot alone."""
+"""Pixels: the width of a chart outside a page, the height of the plot alone."""
 
 _SHORT_NAME = 16
 """Characters of a line's name; two longer ones do not fit side by side over the narrowest chart."""
 
 _LOG_ROOM = 1.15
-"""How many times farther than its values a log axis goes."""
+"""Maximum ratio of a log axis's range to the range of its values."""
 
 _DASHES = ([1, 0], [6, 3], [2, 2], [8, 3, 2, 3])
 
@@ -53,19 +53,18 @@ def step_chart(
     """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
 
     Args:
-        data: label (of the line), step, value; rows without a value are gaps that the line bridges. Where
-            lines are means over seeds also low, high and n: the band, and how many they are.
-        y_title: what the values are, with their unit.
-        scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (the others are left
-            out).
-        palette: a colour for each label; in the palette's order without it.
+        data: label (of the line), step, value; rows without a value are gaps that the line bridges. If lines
+            are means over seeds, also low, high and n: the band, and the number of seeds.
+        y_title: name and unit of the values.
+        scale: shares from 0 to 1 in percent, numbers, or numbers above 0 on a log scale (others are omitted).
+        palette: a colour for each label; by default in the palette's order.
         methods: of each label; lines of one method share its colour and differ in their dashes.
-        forecast: label, share, low, high: what was predicted before training, drawn over all steps.
+        forecast: label, share, low, high: the forecast from before training, drawn over all steps.
         zero_line: draw the line of 0, for values of either sign.
-        window: how many steps a point averages, for the subtitle.
+        window: number of steps that a point averages, for the subtitle.
         steps, span: ends of the axes, for charts that are compared.
-        dots: mark each value, where most steps have none.
-        seeds: the most that a line is the mean of, for the subtitle.
+        dots: mark each value, if most steps have none.
+        seeds: maximum number of seeds in a line's mean, for the subtitle.
 
     Raises:
         InputError: columns or values that cannot be drawn, or more lines than colours.
@@ -80,7 +79,7 @@ def step_chart(
     )
     rows = [row for row in rows if row["value"] is not None and (scale != "log" or row["value"] > 0)]
     if not rows:
-        raise InputError(f"{title}: there is no value to draw.")
+        raise InputError(f"{title}: there are no values to draw.")
     names = in_order([row["label"] for row in rows])
     chosen = dict(palette or {})
     chosen = {name: chosen[name] for name in names} if chosen else colours(names)
@@ -132,7 +131,7 @@ def step_chart(
         )
     layers.append(line)
     alone = [name for name in names if dots or sum(row["label"] == name for row in rows) == 1]
-    if alone:  # a line of one point is none
+    if alone:  # a line of one point is invisible
         marks = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
         layers.append(marks.encode(opacity=alt.value(1)))
     layers.append(_steps(rows, names, _apart(ends), x, scale))
@@ -141,27 +140,26 @@ def step_chart(
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
     if predicted:
         subtitle.append("dashed: forecast, 95% interval")
-    return framed(  # type: ignore[no-any-return]
+    return frame_chart(  # type: ignore[no-any-return]
         alt.layer(*layers), title, subtitle, height=HEIGHT, width=WIDTH, fit="fit-x"
     )
 
 
 def window_for(steps: int, asked: int = 0) -> int:
-    """Return how many steps a point stands for: as asked, else as few as keep a line to `MOST_POINTS`."""
+    """Return the number of steps per point: as requested, or as few as keep a line to `MOST_POINTS`."""
     return max(1, asked, -(-steps // MOST_POINTS))
 
 
-def averaged(
+def window_means(
     steps: Sequence[int], values: Sequence[float | None], window: int
 ) -> list[tuple[float, float | None]]:
-    """Return (step, mean) of each stretch of `window` steps; steps without a value do not count.
+    """Return (step, mean) of each window of `window` steps; steps without a value do not count.
 
-    The place of a point is the last step of its stretch, so that it never shows what came later. What is left
-    at the end joins the stretch before it where it is less than half of one; a stretch without any value has
-    None.
+    A point is placed at the last step of its window, so that it never shows later values early. A remainder
+    at the end joins the previous window if it is less than half of one. A window without any value has None.
 
     Raises:
-        ValueError: a window below 1, or not as many values as steps.
+        ValueError: a window below 1, or different numbers of values and steps.
     """
     if window < 1 or len(steps) != len(values):
         raise ValueError(f"{len(steps)} steps, {len(values)} values, a window of {window}")
@@ -200,9 +198,9 @@ def _predicted(
 def _steps(
     rows: Sequence[dict[str, Any]], names: Sequence[str], ends: Sequence[float], x: Any, scale: Scale
 ) -> Any:
-    """Return what can be pointed at: a stripe for each step that tells the values of all lines.
+    """Return hover targets: a stripe for each step, whose tooltip has the values of all lines.
 
-    A dot for each point would be easier to say and harder to hit, and thousands of them make a page slow.
+    A dot for each point would be simpler but harder to hit, and thousands of them make a page slow.
     """
     alt = altair()
     steps = sorted({row["step"] for row in rows})
@@ -257,7 +255,7 @@ def _apart(ends: tuple[float, float]) -> list[float]:
 
 
 def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
-    """Return the place of each line's dashes: the first of a method is drawn through."""
+    """Return the dash pattern of each line: the first of a method is solid."""
     seen: dict[str, int] = {}
     places = {}
     for name in names:
@@ -268,20 +266,18 @@ def _dashes(names: Sequence[str], methods: Mapping[str, str]) -> dict[str, int]:
 
 
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
-    """Return the colour of each label by its method, the same whichever labels are chosen.
+    """Return the colour of each label by its method, stable under any selection of labels.
 
     Args:
         labels: the method of each label.
-        every: all methods there are, in a lasting order; the first ones have the palette's colours.
+        every: all methods, in a stable order; the first ones have the palette's colours.
     """
     order = in_order(every)
     wanted = in_order(list(labels.values()))
     places = [order.index(method) for method in wanted]
     if len(wanted) > len(PALETTE):
-        raise InputError(
-            f"{len(wanted)} methods are more than can be told apart; draw at most {len(PALETTE)}."
-        )
-    # Beyond the eighth method colours come again; methods that would share one are coloured by their order.
+        raise InputError(f"{len(wanted)} methods are too many to distinguish. Draw at most {len(PALETTE)}.")
+    # After the eighth method colours repeat; methods that would share one are coloured by their order.
     apart = len({place % len(PALETTE) for place in places}) == len(places)
     by_method = {
         method: PALETTE[place % len(PALETTE) if apart else number]

@@ -34,7 +34,7 @@ from ui.cli.settings import command_group, with_settings
 from ui.cli.train import commands as train
 from ui.cli.train import curves, recipes, rescued, rollouts
 
-GO_ON = "run the same command again to go on where it stopped"
+GO_ON = "run the same command again to resume"
 STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -46,16 +46,14 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
-    help=(
-        "Verified rephrasings for GRPO training: import questions, propose neighbors, check them by answers, "
-        "publish immutable sets, export them.\n\n"
-        f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
-        "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]"
-    ),
+    help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
+    'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
+    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
+    "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]",
 )
 GROUPS = {
     "questions": command_group(
-        "Import, browse, mix and remove sets of questions.",
+        "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
         {
             "import": importing.import_,
@@ -68,7 +66,7 @@ GROUPS = {
         },
     ),
     "benchmarks": command_group(
-        "List the benchmarks, and check that their content is what it should be.",
+        "List benchmarks and check that their content has not changed.",
         "tagrpo benchmarks check mine.jsonl",
         {"list": benchmarks.list_, "check": benchmarks.check},
     ),
@@ -87,7 +85,7 @@ GROUPS = {
         },
     ),
     "runs": command_group(
-        "Inspect runs of all kinds: what they did, what is open, what they cost; remove and rename them.",
+        "List, inspect, rename and remove runs of all kinds.",
         "tagrpo runs show rules",
         {
             "list": listing.list_,
@@ -111,7 +109,7 @@ GROUPS = {
         },
     ),
     "eval": command_group(
-        "Measure models: draw responses to benchmarks, grade them, show pass@k.",
+        "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1 --n 128",
         {
             "run": running.run,
@@ -133,7 +131,7 @@ GROUPS = {
         {"serve": serving.serve},
     ),
     "diagnose": command_group(
-        "Equal rewards, difficulty, diversity and cost of groups with and without neighbors.",
+        "Compare groups with and without neighbors: equal rewards, difficulty, diversity and cost.",
         "tagrpo diagnose zero-gradient base step-100 --g 8",
         {
             "zero-gradient": diagnose.zero_gradient,
@@ -145,7 +143,7 @@ GROUPS = {
         },
     ),
     "rollouts": command_group(
-        "Inspect training runs: import what they recorded, browse it from step 1.",
+        "Inspect training runs: import their rollout files and browse them from step 1.",
         "tagrpo rollouts import runs/ta/rollouts",
         {
             "import": rollouts.import_,
@@ -159,17 +157,17 @@ GROUPS = {
         },
     ),
     "recipes": command_group(
-        "List the training methods, and what each tells verl.",
+        "List the training recipes and the verl settings of each.",
         "tagrpo recipes show ta_grpo",
         {"list": recipes.list_, "show": recipes.show},
     ),
     "train": command_group(
-        "Train a policy with verl by a recipe: plan, run, resume.",
+        "Train a policy with verl: plan, run, resume.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
         {"plan": train.plan, "run": train.run},
     ),
     "db": command_group(
-        "Maintain the database: check, back up, upgrade and shrink it.",
+        "Maintain the database: check, back up, upgrade, shrink.",
         "tagrpo db backup /backups/tagrpo-monday.db",
         {
             "check": db.check,
@@ -180,7 +178,7 @@ GROUPS = {
         },
     ),
     "sandbox": command_group(
-        "A world of word problems for a laptop: questions, candidates of known truth, a policy.",
+        "Create a small world of word problems for a laptop: questions, labelled candidates, a tiny policy.",
         "tagrpo sandbox questions world-a --world A",
         {
             "questions": sandbox.questions,
@@ -265,7 +263,7 @@ def main() -> None:
         if not huge:
             _report_bug(error)
             sys.exit(exits.Code.FAILED)
-        output.print_error(f"{huge[0]}: the number is larger than can be used; give a smaller one.")
+        output.print_error(f"{huge[0]}: the number is too large. Give a smaller one.")
         sys.exit(exits.Code.USAGE)
     except BrokenPipeError:
         output.forget_stdout()
@@ -278,7 +276,7 @@ def main() -> None:
         if full:
             output.forget_stdout()
         way_out = "; free some space" if full else ""
-        output.print_error(f"{error.filename or 'what is written here'}: {error.strerror}{way_out}.")
+        output.print_error(f"{error.filename or 'output'}: {error.strerror}{way_out}.")
         sys.exit(exits.Code.USAGE)
     except KeyboardInterrupt:  # before or after typer's turn
         output.print_error(STOPPED[exits.Code.INTERRUPTED])
@@ -295,7 +293,7 @@ def _report_bug(error: Exception) -> None:
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
-    how = "" if output.LOUDNESS.verbose else "; -v prints the traceback"
+    how = "" if output.LOUDNESS.verbose else " (-v prints it)"
     output.print_error(
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
@@ -316,9 +314,9 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         except UnicodeEncodeError as error:
             readable = argument.encode("utf-8", "backslashreplace").decode("utf-8")
             raise InputError(
-                f'"{readable}" on the command line is not UTF-8; rename it, or set LANG to a UTF-8 locale.'
+                f'"{readable}" on the command line is not UTF-8. Rename it, or set LANG to a UTF-8 locale.'
             ) from error
         if _COMMANDS_OF_TERMINALS.search(argument):  # typer would print it back as it is
             raise InputError(
-                f'"{visible(argument)}" on the command line holds control characters; leave them out.'
+                f'"{visible(argument)}" on the command line contains control characters. Remove them.'
             )

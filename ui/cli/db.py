@@ -11,9 +11,9 @@ from ui.cli.settings import Db
 
 
 def check(*, db: Db, terminal: Terminal) -> None:
-    """Read the whole database: pages and indexes, references, its schema, images, published sets.
+    """Check the whole database: pages, indexes, references, schema, images and published sets.
 
-    Exit code 3: something is wrong; each problem is named.
+    Exit code 3: at least one problem was found. Each problem is printed.
 
     Example: [bold]tagrpo db check[/bold]
     """
@@ -41,7 +41,9 @@ def check(*, db: Db, terminal: Terminal) -> None:
     if not problems:
         verified = plural(len(headers), "published set")
         terminal.emit(
-            record, output.say, f"{db.place}: sound, schema {HEAD_REVISION}, {verified} as published"
+            record,
+            output.say,
+            f"{db.place}: no problems found; schema {HEAD_REVISION}, {verified} verified",
         )
         return
     terminal.emit(record, output.say, *problems)
@@ -49,12 +51,14 @@ def check(*, db: Db, terminal: Terminal) -> None:
 
 
 def backup(
-    target: Annotated[Path, Argument(help="File of the copy; it must not exist yet.")],
+    target: Annotated[Path, Argument(help="Path of the copy. The file must not exist yet.")],
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Copy the database as it is at one moment, while others go on writing. All of it or nothing appears.
+    """Copy the database to a file while other processes keep writing.
+
+    The copy is a snapshot of one moment. If the command fails, no file is created.
 
     Example: [bold]tagrpo db backup /backups/tagrpo-monday.db[/bold]
     """
@@ -63,26 +67,29 @@ def backup(
 
     if not isinstance(db.place, Path):
         raise InputError(
-            f"{db.place}: `tagrpo db backup` is for a database in a file; `pg_dump --file {target} URL` "
-            "copies this."
+            f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL` "
+            "for this database."
         )
     try:
         copied = upkeep.back_up(db.place, target)
     except FileExistsError:
-        raise InputError(f"{target}: is there already; name another file, or remove it first.") from None
+        raise InputError(
+            f"{target}: the file exists. Choose another path, or remove the file first."
+        ) from None
     record = {"database": str(db.place), "backup": str(target), "bytes": copied}
-    terminal.emit(record, output.say, f"{target}: {copied / 1e6:,.1f} MB, whole and sound")
+    terminal.emit(record, output.say, f"{target}: {copied / 1000000.0:,.1f} MB, complete and checked")
 
 
 def copy(
-    source: Annotated[str, Argument(metavar="FROM", help="File or URL of the database to be copied.")],
-    target: Annotated[str, Argument(metavar="TO", help="File or URL of an empty database.")],
+    source: Annotated[str, Argument(metavar="FROM", help="File or URL of the source database.")],
+    target: Annotated[str, Argument(metavar="TO", help="File or URL of an empty target database.")],
     *,
     terminal: Terminal,
 ) -> None:
-    """Copy all rows from a file to a server, or back, and compare counts and contents. All of it or nothing.
+    """Copy all rows from a file to a server or back, then compare counts and contents.
 
-    End what works on it first: what is stored meanwhile is not in the copy.
+    Stop other commands first: the copy does not include rows that they write meanwhile. If the command
+    fails, nothing is copied.
 
     Example: [bold]tagrpo db copy tagrpo.db postgresql+psycopg://ann@db.lab/tagrpo[/bold]
     """
@@ -96,15 +103,17 @@ def copy(
     terminal.emit(
         record,
         output.say,
-        f"{record['to']}: {plural(sum(rows.values()), 'row')} of {plural(tables, 'table')}, the same as in "
-        f"{record['from']}",
+        (
+            f"{record['to']}: {plural(sum(rows.values()), 'row')} in {plural(tables, 'table')}, identical to "
+            f"{record['from']}"
+        ),
     )
 
 
 def upgrade(*, db: Db, terminal: Terminal) -> None:
-    """Upgrade a database of an older tagrpo to this version's schema; no other command does.
+    """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
-    Older versions cannot open it afterwards; make a copy first: tagrpo db backup before.db
+    Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
 
     Example: [bold]tagrpo db upgrade[/bold]
     """
@@ -117,7 +126,7 @@ def upgrade(*, db: Db, terminal: Terminal) -> None:
 
 
 def vacuum(*, db: Db, terminal: Terminal) -> None:
-    """Return the space of removed rows to the disk. Nobody else can write meanwhile.
+    """Release the disk space of removed rows. Other processes cannot write while this runs.
 
     Example: [bold]tagrpo db vacuum[/bold]
     """
@@ -135,7 +144,7 @@ def vacuum(*, db: Db, terminal: Terminal) -> None:
 def _way_back(place: object) -> str:
     if isinstance(place, Path):
         return (
-            "keep a copy of the file and of its -wal, then go back to a backup, or try "
-            f"`sqlite3 {place} .recover`"
+            f"keep a copy of the file and of its -wal file, then restore a backup, or try `sqlite3 {place} "
+            ".recover`"
         )
-    return "a set that differs from its publication was changed past tagrpo; go back to a dump"
+    return "a set that differs from its published content was changed outside tagrpo; restore a dump"

@@ -32,29 +32,28 @@ NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue"
 
 def demo(
     folder: Annotated[
-        Path | None, Option(help="Folder for all results; by default tagrpo-demo, or tagrpo-demo-quick.")
+        Path | None,
+        Option(help="Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick."),
     ] = None,
     quick: Annotated[
-        bool, Option(help="Fewer questions and steps: the whole pipeline in a few minutes.")
+        bool, Option(help="Use fewer questions and steps: the whole pipeline in a few minutes.")
     ] = False,
     recipes: Annotated[
         str | None,
         Option(
-            help="Recipes to train and compare, separated by commas (`tagrpo recipes list`); the first is "
-            "the baseline. Default: grpo,ta_grpo,ta_rescue."
+            help="Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo "
+            "recipes list` prints their names. Default: grpo,ta_grpo,ta_rescue."
         ),
     ] = None,
-    seeds: Annotated[int, Option(min=1, help="Number of trainings of each recipe.")] = 1,
-    responses: Annotated[
-        int | None, Option(min=1, help="Number of responses that each training draws.")
-    ] = None,
+    seeds: Annotated[int, Option(min=1, help="Number of training runs per recipe.")] = 1,
+    responses: Annotated[int | None, Option(min=1, help="Number of responses per training run.")] = None,
 ) -> None:
-    """Run the whole pipeline in a world small enough for a laptop: no GPU, no key, no network.
+    """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
-    Neighbors are checked and verified by answers, published and exported; a pilot forecasts the training
-    signal; verl trains three recipes on the CPU, with as many responses each; models are evaluated and
-    compared; a report says what came out. Most of the time is spent in verl. Every step is an ordinary
-    command, printed so that you can repeat it. The same command continues where an earlier one stopped.
+    The demo proposes neighbors, verifies them by comparing answers, publishes and exports them. A pilot run
+    forecasts the training signal. Then verl trains three recipes on the CPU with the same number of responses
+    each, and tagrpo evaluates, compares and reports. verl takes most of the time. Every step is an ordinary
+    command that the demo prints, so that you can repeat it. Run the same command again to resume.
 
     Example: tagrpo demo --quick
     """
@@ -96,10 +95,10 @@ def check_installed() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise PrerequisiteError(
-            f"the demo trains with verl and draws charts, and {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not installed here. Install all of it with {INSTALL}; "
-            "in a clone, `make demo` does. Without a GPU, --extra-index-url "
-            "https://download.pytorch.org/whl/cpu with torch==2.13.0+cpu saves gigabytes."
+            f"the demo trains with verl and draws charts, but {', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} not installed. Install everything with {INSTALL}; in a "
+            "clone, run `make demo`. Without a GPU, add --extra-index-url "
+            "https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
 
 
@@ -111,7 +110,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     open_ones = [key for key in keys if key not in held.done]
     report = plan.report / REPORT_FILES[0]
     if not open_ones and report.is_file() and held.reported == plan.compared():
-        output.say(f"All {len(steps)} steps of the demo in {plan.folder} are done; nothing was changed.")
+        output.say(f"All {len(steps)} steps of the demo in {plan.folder} are finished; nothing was changed.")
         _farewell(plan)
         return
     _introduce(plan, len(steps), len(steps) - len(open_ones))
@@ -155,13 +154,13 @@ def _introduce(plan: "DemoPlan", steps: int, done: int) -> None:
     size = plan.size
     output.heading("TA-GRPO on a laptop")
     if done:
-        output.say(f"{done} of {steps} steps are done in {plan.folder}; going on with the next.")
+        output.say(f"{done} of {steps} steps in {plan.folder} are finished; resuming with the next one.")
         return
     output.say(
-        f"{steps} steps, each an ordinary command behind a $. {len(plan.trainings())} trainings by "
-        f"{', '.join(plan.recipes)}, {size.responses:,} responses each; everything is kept in "
-        f"{plan.folder}. Stop it at any time: the same command goes on. Steps run under "
-        f"{speed_settings()}, which changes speed alone."
+        f"{steps} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training "
+        f"runs of {', '.join(plan.recipes)}, {size.responses:,} responses each. All results are stored in "
+        f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
+        f"{speed_settings()}, which affects speed only."
     )
 
 
@@ -207,7 +206,7 @@ class Ahead:
         """Wait for a step that was started, and say what it says; return whether it was, and did well."""
         if step not in self._running:
             return False
-        output.say("It began beside the training before.")
+        output.say("This step started earlier, in parallel with the training.")
         output.say(f"$ {shell_lines(step.arguments)}")
         output.say()
         process, words = self._running[step]
@@ -251,13 +250,13 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     arguments = step.arguments
     training = step.training
     if _is_trained(plan, step):
-        output.say("This training came to its end already.")
+        output.say("This training run is already finished.")
         return
     if step.makes and clear_part(step.makes):
-        output.say(f"{step.makes[0]} is there already.")
+        output.say(f"{step.makes[0]} already exists.")
         return
     if training is not None and is_begun(plan.run_folder(training)):
-        output.say("It goes on from its last checkpoint.")
+        output.say("Resuming from the last checkpoint.")
     output.say(f"$ {shell_lines(arguments)}")
     output.say()
     try:
@@ -268,14 +267,14 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         output.note(_go_on(where))
         raise
     if code == exits.Code.ATTENTION and step.attention:
-        output.say(f"(This exit code {code:d} is expected here: {step.attention}.)")
+        output.say(f"(Exit code {code:d} is expected here: {step.attention}.)")
     elif code:
         output.note(_go_on(where))
         raise typer.Exit(int(code))
 
 
 def _go_on(where: str) -> str:
-    return f"the demo stopped at {where}; the same command goes on there."
+    return f"the demo stopped at {where}; run the same command again to resume."
 
 
 def shell_lines(arguments: Sequence[str]) -> str:
@@ -295,8 +294,8 @@ def _farewell(plan: "DemoPlan") -> None:
 
     db = shlex.quote(str(plan.database))
     output.say()
-    output.heading("What you have now")
+    output.heading("Results")
     for name in REPORT_FILES:
         output.say(f"{plan.report / name}")
-    output.say(f"$ tagrpo ui --db {db}    # the pages: every number leads back to the responses behind it")
+    output.say(f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses")
     output.say(f"$ tagrpo rollouts list {plan.trainings()[-1].name} --limit 5 --db {db}")

@@ -45,21 +45,21 @@ class Check:
 
 
 def doctor(
-    model: Annotated[str | None, Option(help="Also try to reach this model, in litellm's spelling.")] = None,
+    model: Annotated[str | None, Option(help="Also try to reach this model, named as in litellm.")] = None,
     api_base: Annotated[
-        list[str] | None, Option(help="Address of its server; may be given several times.")
+        list[str] | None, Option(help="Address of the model's server. Repeat the option for several servers.")
     ] = None,
     training: Annotated[
-        bool, Option(help="Also hold verl and Ray against all that tagrpo extends in them.")
+        bool, Option(help="Also check every verl and Ray function that tagrpo extends.")
     ] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Report what is installed, reachable or missing, and how to get it.
+    """Report what is installed, reachable or missing, and how to install it.
 
-    With --training every place of verl or Ray that differs from the tested versions has a line of its own;
-    verl of another version trains where there is none.
+    --training prints a line for each part of verl or Ray that differs from the tested versions. If there is
+    no such line, training works with your version of verl.
 
     Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
     """
@@ -71,7 +71,7 @@ def doctor(
     terminal.emit(
         {"checks": [asdict(check) for check in checks]},
         output.table,
-        ["", "what", "found", "how to get it"],
+        ["", "what", "found", "how to fix it"],
         [[MARKS[check.state], check.what, check.detail, check.way_out] for check in checks],
     )
     wrong = [check.what for check in checks if check.needed and check.state != "ok"]
@@ -152,12 +152,12 @@ def _database(place: "Place") -> Check:
     try:
         if isinstance(place, Path):
             if kind := network_file_system(place):
-                where = f", on {kind}, by one process at a time"
+                where = f", on {kind}, one process at a time"
             check_place(place)
             if not place.exists():
                 start = "tagrpo questions import FILE --name NAME"
-                return Check("database", "missing", f"{place}: not there yet", start)
-            way_out = "tagrpo db check, then go back to a backup"
+                return Check("database", "missing", f"{place}: does not exist yet", start)
+            way_out = "run tagrpo db check, then restore a backup"
         with Database.open(place, read_only=True) as database:
             problems = database.integrity_report()
             size = place.stat().st_size if isinstance(place, Path) else database.size()
@@ -165,14 +165,18 @@ def _database(place: "Place") -> Check:
         return Check("database", "problem", str(error), needed=True)
     if problems:
         return Check("database", "problem", f"{place}: {'; '.join(problems[:3])}", way_out, needed=True)
-    return Check("database", "ok", f"{place}, {size / 1e6:.1f} MB, sound{where}")
+    return Check("database", "ok", f"{place}, {size / 1000000.0:.1f} MB, no problems found{where}")
 
 
 def _disk(place: "Place") -> Check:
     folder = place.resolve().parent if isinstance(place, Path) else Path.cwd()
     if not folder.exists():
         return Check(
-            "disk", "problem", f"{folder} does not exist", "make it, or name another with --db", needed=True
+            "disk",
+            "problem",
+            f"{folder} does not exist",
+            "create it, or choose another with --db",
+            needed=True,
         )
     free = shutil.disk_usage(folder).free / 1e9
     if free < LOW_DISK_GB:
@@ -183,12 +187,12 @@ def _disk(place: "Place") -> Check:
 def _keys() -> Check:
     names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
     if names:
-        return Check("keys of providers", "ok", f"set: {', '.join(names)}")
+        return Check("API keys", "ok", f"set: {', '.join(names)}")
     return Check(
-        "keys of providers",
+        "API keys",
         "missing",
         "no *_API_KEY in the environment",
-        "export OPENAI_API_KEY=...; an own vLLM server needs none",
+        "export OPENAI_API_KEY=...; your own vLLM server needs none",
     )
 
 
@@ -196,7 +200,7 @@ def _hub() -> Check:
     if os.environ.get("HF_TOKEN"):
         return Check("Hugging Face token", "ok", "HF_TOKEN is set")
     return Check(
-        "Hugging Face token", "missing", "HF_TOKEN is not set", "only for gated data sets and --push"
+        "Hugging Face token", "missing", "HF_TOKEN is not set", "needed only for gated datasets and --push"
     )
 
 
@@ -236,6 +240,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     details = [
         "reachable",
         "structured output" if structured else "no structured output",
-        "price known" if priced else "price not known: give one with --price to use --max-usd",
+        "price known" if priced else "price unknown: set one with --price to use --max-usd",
     ]
     return Check(what, "ok", ", ".join(details))

@@ -21,9 +21,9 @@ class Code(IntEnum):
 
 MEANINGS = {
     Code.DONE: "done",
-    Code.FAILED: "a failure of what was started, or a bug",
-    Code.USAGE: "bad usage or input",
-    Code.ATTENTION: "done, but something needs attention",
+    Code.FAILED: "failure of a run, or a bug",
+    Code.USAGE: "invalid usage or input",
+    Code.ATTENTION: "finished, but something needs attention",
     Code.INTERRUPTED: "interrupted (Ctrl-C)",
     Code.TERMINATED: "terminated (SIGTERM)",
 }
@@ -34,7 +34,7 @@ ASKED_FOR = frozenset({"budget", "requests", "accept rate"})
 
 def needs_attention(message: str) -> typer.Exit:
     """Say on stderr what of a command that is done needs attention; return the exit to raise."""
-    output.complain("attention: ", "bold yellow", message)
+    output.complain("warning: ", "bold yellow", message)
     return typer.Exit(Code.ATTENTION)
 
 

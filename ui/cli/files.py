@@ -27,7 +27,7 @@ REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
     ".txt": "table",
 }
 
-Overwrite = Annotated[bool, Option("--overwrite", help="Replace what is there.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
 
 
 def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:
@@ -38,7 +38,9 @@ def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Fo
     """
     form = given or by_suffix.get(path.suffix.lower())
     if form is None:
-        raise InputError(f"{path}: which format? End it in {', '.join(by_suffix)}, or give --format.")
+        raise InputError(
+            f"{path}: the format is unknown. End the name in {', '.join(by_suffix)}, or give --format."
+        )
     return form
 
 
@@ -56,7 +58,9 @@ class RowsFile:
     panel: ClassVar[str] = "Output"
 
     out: Annotated[Path | None, Option(help="Write all rows to this file.")] = None
-    format: Annotated[RowsFormat | None, Option(help="By default what --out ends in.")] = None
+    format: Annotated[
+        RowsFormat | None, Option(help="Format of the file. Default: from the ending of --out.")
+    ] = None
     overwrite: Overwrite = False
 
     def check(self) -> None:
@@ -71,7 +75,7 @@ class RowsFile:
             form_of(self.out, self.format, ROWS_BY_SUFFIX)
             check_file_target(self.out, overwrite=self.overwrite)
         elif self.format is not None:
-            raise InputError("--format is that of a file; name one with --out.")
+            raise InputError("--format sets the format of a file. Name the file with --out.")
 
     def write(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the rows, if a file is named."""
@@ -90,8 +94,8 @@ class RowsFolder:
 
     panel: ClassVar[str] = "Output"
 
-    out: Annotated[Path | None, Option(help="Also write the rows behind the tables into this folder.")] = None
-    form: Annotated[RowsFormat, Option("--format", help="Of the files in --out.")] = "csv"
+    out: Annotated[Path | None, Option(help="Also write the tables' rows to this folder.")] = None
+    form: Annotated[RowsFormat, Option("--format", help="Format of the files in --out.")] = "csv"
     overwrite: Overwrite = False
 
     def write(self, tables: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
@@ -116,7 +120,9 @@ class RowsFolder:
 class ReportFile:
     """Where a report goes, and in which form."""
 
-    format: Annotated[ReportFormat | None, Option(help="By default what --out ends in, else a table.")] = None
+    format: Annotated[
+        ReportFormat | None, Option(help="Format. Default: from the ending of --out, otherwise a table.")
+    ] = None
     out: Annotated[Path | None, Option(help="Write to this file.")] = None
     overwrite: Overwrite = False
 
@@ -130,7 +136,7 @@ class ReportFile:
         from service.writing import check_file_target
 
         if terminal.as_json and self.format not in (None, "json"):
-            raise BadParameter("--json and another --format exclude each other")
+            raise BadParameter("--json and another --format cannot be combined")
         form = "json" if terminal.as_json else self.format
         if self.out is None:
             return form or "table"
@@ -173,9 +179,11 @@ class HubExport:
 
     push: Annotated[
         str | None,
-        Option(help="Push to this data-set repository (OWNER/NAME) of the Hub; HF_TOKEN in the environment."),
+        Option(
+            help="Push to this Hub dataset repository (OWNER/NAME). Requires HF_TOKEN in the environment."
+        ),
     ] = None
-    public: Annotated[bool, Option(help="Make a new repository public; by default private.")] = False
+    public: Annotated[bool, Option(help="Make a new repository public. Default: private.")] = False
 
 
 def check_chart(chart: Path, *, overwrite: bool) -> None:
@@ -185,4 +193,4 @@ def check_chart(chart: Path, *, overwrite: bool) -> None:
 
     check_file_target(chart, overwrite=overwrite)
     if chart.suffix.lower() not in SUFFIXES:
-        raise InputError(f"{chart}: a chart's name ends in {', '.join(SUFFIXES)}.")
+        raise InputError(f"{chart}: not a chart format. End the name in {', '.join(SUFFIXES)}.")

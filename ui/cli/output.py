@@ -61,7 +61,7 @@ class _OfRooms(logging.Handler):
         if record.levelno < logging.WARNING:
             console.write_line(record.getMessage())
         elif not LOUDNESS.quiet:
-            complain("attention: ", "bold yellow", record.getMessage())
+            complain("warning: ", "bold yellow", record.getMessage())
 
 
 def _usable(stream: TextIO | None) -> TextIO:
@@ -95,14 +95,14 @@ def say_next(after: object, total: int | None = None) -> None:
     """Say how a list goes on behind this page (None: it ends here), and how much there is in all."""
     if after is not None:
         words = shlex.quote(str(after))
-        say(f"more: --after {words}" if total is None else f"{total:,} in all; go on with --after {words}")
+        say(f"more: --after {words}" if total is None else f"{total:,} in all; see more with --after {words}")
 
 
 def say_text(text: str, characters: int, *, full: bool) -> None:
     """Print a text of so many characters, or its beginning, and how much is left of it."""
     beginning = text if full else text[:CHARACTERS_SHOWN]
     left = characters - len(beginning)
-    say(beginning + (f"\n[{left:,} characters more; --full shows them]" if left else ""))
+    say(beginning + (f"\n[{left:,} more characters; --full shows them]" if left else ""))
 
 
 def heading(text: str) -> None:
@@ -128,7 +128,7 @@ def confirm(what: str, question: str) -> None:
         typer.Abort: the answer is no.
     """
     if not sys.stdin.isatty():
-        raise InputError(f"{what} cannot be taken back; give --yes to do it unasked.")
+        raise InputError(f"{what} cannot be undone. Give --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
 
 
@@ -158,7 +158,7 @@ VerboseOption = Annotated[
         "--verbose",
         "-v",
         callback=_be_verbose,
-        help="Print what becomes of each request, and the traceback of an error.",
+        help="Print the outcome of each request, and the traceback of an error.",
     ),
 ]
 

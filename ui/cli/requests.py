@@ -32,8 +32,9 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 SAMPLING_HELP = (
-    "Published settings by name (qwen3-thinking, qwen3-non-thinking, qwq, deepseek-r1, gpt-oss), or "
-    "top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty, or both, separated by commas."
+    "More sampling settings: a published profile (qwen3-thinking, qwen3-non-thinking, qwq, deepseek-r1, "
+    "gpt-oss), or top_k=20, min_p, repetition_penalty, presence_penalty, frequency_penalty. Separate "
+    "several by commas."
 )
 
 
@@ -43,11 +44,10 @@ def _check_key_variable(name: str | None) -> str | None:
         return name
     if _VARIABLE.fullmatch(name) is None or name != redact(name):
         raise InputError(
-            "--api-key-env names the variable of the environment that holds the key, and what is given looks "
-            "like a key itself. Keys stand in no file and on no command line: `export LAB_KEY=...` and give "
-            "LAB_KEY."
+            "--api-key-env takes the name of an environment variable, but this looks like a key itself. "
+            "Never write keys into files or commands: `export LAB_KEY=...` and give LAB_KEY."
         )
-    raise InputError(f"--api-key-env {name}: it is not set; `export {name}=...` first.")
+    raise InputError(f"--api-key-env {name}: the variable is not set. Run `export {name}=...` first.")
 
 
 KeyVariable = Annotated[
@@ -55,13 +55,13 @@ KeyVariable = Annotated[
     Option(
         metavar="VARIABLE",
         callback=_check_key_variable,
-        help="Environment variable that holds the key of --api-base; else the provider's usual one.",
+        help="Environment variable with the API key for --api-base. Default: the provider's usual variable.",
     ),
 ]
 
 
 DryRun = Annotated[
-    bool, Option("--dry-run", help="Only say what will be asked and cost; nothing is sent or stored.")
+    bool, Option("--dry-run", help="Print the planned requests and their cost; send and store nothing.")
 ]
 
 
@@ -75,57 +75,67 @@ class Requests:
         float | None,
         Option(
             min=0,
-            help="Hard cap on the cost of the whole run, requests in flight included; the run keeps it.",
+            help="Hard cap on the cost of the whole run, in-flight requests included. The run keeps it when "
+            "resumed.",
         ),
     ] = None
-    max_requests: Annotated[int | None, Option(min=1, help="Most HTTP requests in this invocation.")] = None
+    max_requests: Annotated[int | None, Option(min=1, help="Maximum HTTP requests in this invocation.")] = (
+        None
+    )
     prices: Annotated[
         tuple[str, ...],
-        Option("--price", help="MODEL=IN,OUT in USD per million tokens, for models litellm cannot price."),
+        Option(
+            "--price",
+            help="Price as MODEL=IN,OUT in USD per million tokens, for models that litellm cannot price.",
+        ),
     ] = ()
     prices_file: Annotated[
-        Path | None, Option("--prices", help="TOML or JSON file of prices, same units.")
+        Path | None, Option("--prices", help="TOML or JSON file of prices in the same units.")
     ] = None
     max_concurrency: Annotated[
-        int, Option(min=1, max=4096, help="Most requests in flight to one server.")
+        int, Option(min=1, max=4096, help="Maximum in-flight requests per server.")
     ] = 64
     timeout_s: Annotated[
         float | None,
         Option(
             "--timeout",
             min=0.1,
-            help="Seconds an attempt may take; default: 120, plus what the longest response takes at "
+            help="Timeout per attempt in seconds. Default: 120, plus the time of the longest response at "
             "--tokens-per-second.",
         ),
     ] = None
     tokens_per_s: Annotated[
         float,
         Option(
-            "--tokens-per-second", min=0.01, help="Slowest speed at which a response is still waited for."
+            "--tokens-per-second",
+            min=0.01,
+            help="Lowest generation speed for which the timeout still leaves enough time.",
         ),
     ] = TOKENS_PER_S
     batch: Annotated[
-        bool, Option(help="Use batch jobs: half the price, hours instead of minutes; not for hosted_vllm/.")
+        bool, Option(help="Use batch jobs: half the price, hours instead of minutes. Not for hosted_vllm/.")
     ] = False
     batch_poll_s: Annotated[
         float, Option("--batch-poll", min=0.01, help="Seconds between two polls of a batch job.")
     ] = 60.0
     grace_s: Annotated[
-        float, Option("--grace", min=0, help="Seconds given to requests in flight to finish after SIGTERM.")
+        float, Option("--grace", min=0, help="Seconds that in-flight requests get to finish after SIGTERM.")
     ] = GRACE_S
     halt_after: Annotated[
-        int, Option(min=1, help="End the run after this many failed requests in a row, keeping all answers.")
+        int, Option(min=1, help="Stop after this many consecutive failed requests; all answers are kept.")
     ] = HALT_AFTER
     retry_final: Annotated[
         bool,
-        Option(help="Ask again what failed for good: too long, against a policy, out of time twice."),
+        Option(
+            help="Retry requests that failed for good: too long, refused by a policy, or timed out twice."
+        ),
     ] = False
     stall_s: Annotated[
         float,
         Option(
             "--stall-after",
             min=1,
-            help="Seconds without an answer after which the run reports what it is waiting for.",
+            help="Seconds without an answer before the run reports what it waits for.",
         ),
     ] = STALL_S
 
@@ -172,12 +182,10 @@ def cap_in_force(session: "Session", run: "Run", max_usd: float | None) -> float
 
     account = read_account(session, run.id)
     if max_usd is None and account.max_usd is not None:
-        output.note(
-            f"{run.name} keeps its cap of ${account.max_usd:g}, of which ${account.spent_usd:.2f} are spent"
-        )
+        output.note(f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent")
         return account.max_usd
     if account.max_usd not in (None, max_usd):
-        output.note(f"the cap of {run.name} is ${max_usd:g} from now on, and was ${account.max_usd:g}")
+        output.note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")
     return max_usd
 
 
@@ -221,7 +229,7 @@ def open_words(name: str, open_: int, failed: int, errors: "Sequence[ErrorCount]
     if failed:
         words = error_words(errors)
         parts.append(f"{plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
-    return [f"{name}: {' and '.join(parts)}; go on with {resume_command(name)}"] if parts else []
+    return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
 
 
 def print_errors(errors: "Sequence[ErrorCount]") -> None:
@@ -252,8 +260,8 @@ def print_ledger(ledger: "Sequence[LedgerLine]") -> None:
     doubtful = sum(line.doubtful_usd for line in ledger)
     if doubtful:
         output.say(
-            f"${doubtful:.4f} of it are worst cases: time-outs, cut connections and what was in flight "
-            "at a kill may have cost less"
+            f"${doubtful:.4f} of this is a worst case: requests that timed out, were cut off or were in "
+            "flight at a kill may have cost less"
         )
 
 
@@ -275,12 +283,12 @@ def _print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
 
     if estimate.trial is None:
         output.say(
-            f"{plural(estimate.questions, unit)}; from their lengths, {spread}. A trial of some (--limit) "
-            "narrows it."
+            f"{plural(estimate.questions, unit)}; estimated from text lengths, {spread}. A trial run on a "
+            "few (--limit) narrows the range."
         )
     else:
         of_trial = plural(estimate.trial_questions or 0, unit)
-        output.say(f"{plural(estimate.questions, unit)}; scaled from run {estimate.trial} of {of_trial}.")
+        output.say(f"{plural(estimate.questions, unit)}; scaled from {of_trial} of run {estimate.trial}.")
     output.table(
         ["requests for", "model", "requests", "prompt tokens", "answer tokens", "USD"],
         [
@@ -297,13 +305,13 @@ def _print_estimate(estimate: "Estimate", unit: str, spread: str) -> None:
     )
     if estimate.images and estimate.trial is None:
         output.say(
-            f"{plural(estimate.images, 'image')}: each model counts their tokens in its own way; taken as "
-            f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} each. A trial tells."
+            f"{plural(estimate.images, 'image')}: each model counts image tokens differently; assumed "
+            f"{IMAGE_TOKENS[0]:,.0f} to {IMAGE_TOKENS[1]:,.0f} tokens each. A trial run measures it."
         )
-    output.say(f"in all: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (name it with --price)"))
+    output.say(f"total: {_money(estimate.usd)}" + (" USD" if estimate.usd else " (set it with --price)"))
     if estimate.hours is not None:
         output.say(
-            f"hours at the pace of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
+            f"hours at the speed of {estimate.trial}: {estimate.hours[0]:.1f} to {estimate.hours[1]:.1f}"
         )
 
 
@@ -313,7 +321,7 @@ def _print_cap(estimates: "Sequence[Estimate]", max_usd: float | None) -> None:
     if max_usd is None or not ranges or sum(high for _, high in ranges) <= max_usd:
         return
     surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
-    output.say(f"--max-usd {max_usd:g} {surely} it before its end")
+    output.say(f"--max-usd {max_usd:g} {surely} the run before it is complete")
 
 
 def _whole(values: "Range") -> str:
@@ -323,5 +331,5 @@ def _whole(values: "Range") -> str:
 
 def _money(values: "Range | None") -> str:
     if values is None:
-        return "price not known"
+        return "price unknown"
     return f"{values[0]:,.2f}" if values[0] == values[1] else f"{values[0]:,.2f} to {values[1]:,.2f}"

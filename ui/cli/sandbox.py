@@ -14,22 +14,22 @@ if TYPE_CHECKING:
     from sandbox.scoring import Group, Score, Share
 
 
-NewFolder = Annotated[Path, Argument(help="Folder to write; it must be empty.")]
-World = Annotated[str, Option("--world", help="A to E; docs/sandbox-world.md describes them.")]
+NewFolder = Annotated[Path, Argument(help="Folder to write. It must be empty.")]
+World = Annotated[str, Option("--world", help="World, A to E; docs/sandbox-world.md describes them.")]
 
 
 def questions(
     folder: NewFolder,
     world: World = "A",
     seed: Seed = 0,
-    train: Annotated[int, Option(help="Questions to train on.")] = 256,
-    heldout: Annotated[int, Option(help="Questions to evaluate with.")] = 200,
+    train: Annotated[int, Option(help="Number of training questions.")] = 256,
+    heldout: Annotated[int, Option(help="Number of evaluation questions.")] = 200,
     *,
     terminal: Terminal,
 ) -> None:
     """Write train.jsonl and heldout.jsonl: word problems with answers, each in one of eight phrasings.
 
-    No numbers occur twice, and no policy of the sandbox was pre-trained on them.
+    No combination of numbers occurs twice, and no sandbox policy was pre-trained on these problems.
 
     Example: tagrpo sandbox questions world-a --world A --seed 0
     """
@@ -47,19 +47,19 @@ def questions(
 
 
 def candidates(
-    folder: Annotated[Path, Argument(help="Folder that `tagrpo sandbox questions` wrote.")],
-    out: Annotated[Path, Option(help="File to write, for `neighbors propose --candidates`.")],
-    truth: Annotated[Path, Option(help="File to write with the truth about each.")],
-    per_question: Annotated[int, Option(help="Candidates of each question, 1 to 7.")] = 4,
+    folder: Annotated[Path, Argument(help="Folder written by `tagrpo sandbox questions`.")],
+    out: Annotated[Path, Option(help="File to write; the input of `neighbors propose --candidates`.")],
+    truth: Annotated[Path, Option(help="File to write with the true label of each candidate.")],
+    per_question: Annotated[int, Option(help="Candidates per question, 1 to 7.")] = 4,
     broken: Annotated[float, Option(help="Share of broken candidates, 0 to 1.")] = 0.25,
     seed: Seed = 0,
     *,
     terminal: Terminal,
 ) -> None:
-    """Write other phrasings of the training questions, a share of them deliberately broken.
+    """Write rephrasings of the training questions, a share of them deliberately broken.
 
-    They are broken as rephrasings by models go wrong: a number changed or two exchanged, a condition
-    dropped, the question turned round, the answer leaked. What is broken, and how, stands in the truth file.
+    The errors are those that models make: a changed number, two exchanged numbers, a dropped condition, a
+    reversed question, a leaked answer. The truth file lists each broken candidate and its error.
 
     Example: tagrpo sandbox candidates world-a --out candidates.jsonl --truth truth.jsonl --broken 0.25
     """
@@ -69,7 +69,7 @@ def candidates(
     from service.writing import check_file_target
 
     if out == truth:
-        raise InputError(f"{out}: candidates and truth need two files.")
+        raise InputError(f"{out}: --out and --truth must be two different files.")
     for target in (out, truth):
         check_file_target(target, overwrite=None)
     drawn = draw_candidates(read_questions(folder / TRAIN_FILE), per_question, broken, seed)
@@ -89,18 +89,18 @@ def candidates(
         },
         output.say,
         f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`",
-        f"{truth}: the truth: {number:,} of them are broken",
+        f"{truth}: the true labels; {number:,} candidates are broken",
     )
 
 
 def score(
     run: Annotated[str, Argument(help="Name or id of the run that judged the candidates.")],
-    truth: Annotated[Path, Option(help="File that `tagrpo sandbox candidates` wrote.")],
+    truth: Annotated[Path, Option(help="Truth file written by `tagrpo sandbox candidates`.")],
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Report how many broken candidates a run caught, by which means, and how many good ones it lost.
+    """Report how many broken candidates a run caught, and by which check, and how many good ones it lost.
 
     Example: tagrpo sandbox score checked --truth truth.jsonl
     """
@@ -118,13 +118,15 @@ def pretrain(
     world: World = "A",
     seed: Seed = 0,
     threads: Annotated[
-        int, Option(min=1, max=256, help="Threads; with 1 the same seed gives the same bits.")
+        int, Option(min=1, max=256, help="CPU threads; the same seed with 1 thread gives identical weights.")
     ] = 2,
-    steps: Annotated[int | None, Option(min=1, help="Steps of training; fewer make a worse policy.")] = None,
+    steps: Annotated[
+        int | None, Option(min=1, help="Training steps; fewer steps make a worse policy.")
+    ] = None,
     *,
     terminal: Terminal,
 ) -> None:
-    """Pre-train a small policy of a world from scratch, on this machine's CPU, in some minutes.
+    """Pre-train a small policy from scratch on the CPU; this takes some minutes.
 
     Example: tagrpo sandbox pretrain policy-c --world C --seed 0 --threads 2
     """
@@ -145,7 +147,7 @@ def pretrain(
         )
     except KeyboardInterrupt:
         raise Interrupted(
-            f"interrupted; {folder} was not written, and the same command begins anew"
+            f"interrupted; {folder} was not written, and running the command again starts from the beginning"
         ) from None
     terminal.emit(
         record,
@@ -156,11 +158,13 @@ def pretrain(
 
 def policy(
     folder: NewFolder,
-    world: Annotated[str, Option(help="A, or the control C; pretrain makes others.")] = "A",
+    world: Annotated[
+        str, Option(help="World of the policy: A, or the control C. `tagrpo sandbox pretrain` makes others.")
+    ] = "A",
     *,
     terminal: Terminal,
 ) -> None:
-    """Write a policy that comes with tagrpo, a checkpoint for `train run`, `eval run` and `--solver`.
+    """Write a policy that ships with tagrpo: a checkpoint for `train run`, `eval run` and `--solver`.
 
     Example: tagrpo sandbox policy policy-a
     """
@@ -172,23 +176,25 @@ def policy(
     terminal.emit(
         {"folder": str(folder), "world": chosen.name},
         output.say,
-        f"{folder}: a policy of world {chosen.name}; README.md says how it was made",
+        f"{folder}: a policy of world {chosen.name}; README.md describes its pre-training",
     )
 
 
 def _print_score(result: "Score") -> None:
     from sandbox.scoring import OUTCOMES, groups_with_members
 
-    output.say(f"run {result.run}: {_in_words(result.broken.rejected)} of the broken candidates caught,")
-    output.say(f"{_in_words(result.broken.kept_out)} kept out of publishing (caught or undecided);")
-    output.say(f"{_in_words(result.good.rejected)} of the good candidates lost,")
-    output.say(f"{_in_words(result.good.kept_out)} kept out of publishing.")
+    output.say(f"run {result.run}: broken candidates rejected: {_in_words(result.broken.rejected)};")
+    output.say(
+        f"broken candidates not publishable (rejected or undecided): {_in_words(result.broken.kept_out)};"
+    )
+    output.say(f"good candidates rejected: {_in_words(result.good.rejected)};")
+    output.say(f"good candidates not publishable: {_in_words(result.good.kept_out)}.")
     used = [
         outcome for outcome in OUTCOMES if result.broken.outcomes[outcome] or result.good.outcomes[outcome]
     ]
     for title, groups in (
         ("broken by", (*result.kinds, result.broken)),
-        ("good, in phrasing", (*result.phrasings, result.good)),
+        ("good, phrasing", (*result.phrasings, result.good)),
     ):
         output.say()
         output.table(
@@ -197,9 +203,7 @@ def _print_score(result: "Score") -> None:
         )
     if result.unproposed:
         output.say()
-        output.say(
-            f"{result.unproposed:,} more candidates of the truth file were never proposed by this run."
-        )
+        output.say(f"{result.unproposed:,} candidates of the truth file were not proposed in this run.")
     if result.unknown:
         output.note(f"{result.unknown:,} candidates of the run are not in {result.run}'s truth file")
 
@@ -211,5 +215,5 @@ def _row(group: "Group", used: list[str]) -> list[object]:
 
 def _in_words(share: "Share") -> str:
     if share.share is None:
-        return "none of 0"
+        return "0 of 0"
     return f"{share.count:,} of {share.total:,} ({share.share:.1%}, 95% {share.low:.1%} to {share.high:.1%})"

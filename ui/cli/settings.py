@@ -116,7 +116,7 @@ class Db:
         Option(
             "--db",
             envvar="TAGRPO_DB",
-            help="Database: a file (by default ./tagrpo.db), or postgresql+psycopg://USER@HOST/NAME.",
+            help="Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db.",
         ),
     ] = None
 
@@ -191,7 +191,7 @@ def _check_tables(path: Path, tables: Mapping[str, Any], group: Any, inside: str
         command = group.commands.get(name)
         if command is None or not isinstance(inner, dict):
             there = ", ".join(group.commands)
-            raise InputError(f"{path}: [{inside}{name}] is no table of a command; there are: {there}.")
+            raise InputError(f"{path}: [{inside}{name}] is not the name of a command. Valid names: {there}.")
         if hasattr(command, "commands"):
             _check_tables(path, inner, command, f"{inside}{name}.")
 
@@ -222,9 +222,9 @@ def _read_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the settings cannot be read ({error}).") from error
+        raise InputError(f"{path}: cannot read the settings ({error}).") from error
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not TOML ({error}).") from error
+        raise InputError(f"{path}: not valid TOML ({error}).") from error
 
 
 def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> None:
@@ -239,12 +239,12 @@ def _use(context: Any, layer: str, path: Path, values: Mapping[str, Any]) -> Non
     for key in values:
         if key.replace("_", "-") in _LITERAL_KEYS:
             raise InputError(
-                f"{path}: {key} would be a key in a file, which others read and copy. Put it into the "
+                f"{path}: {key} would store a key in a file that others can read or copy. Put it into the "
                 'environment and name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY".'
             )
         if key not in keys:
             command = " ".join(context.command_path.split()[1:]) or context.command.name
-            raise InputError(f"{path}: {command} has no option {key!r}; {_nearest(key, keys)}")
+            raise InputError(f"{path}: {command} has no option {key!r}. {_nearest(key, keys)}")
     layers = context.meta.setdefault("layers", {})
     several = {
         parameter.name for parameter in context.command.params if getattr(parameter, "multiple", False)
@@ -270,9 +270,11 @@ def _read_endpoint(context: typer.Context, name: str | None) -> str | None:
     path, endpoints = context.meta.get(_FILE, (_shared_file([]), {}))
     if name not in endpoints:
         there = ", ".join(endpoints) or "none"
-        raise InputError(f"{path}: there is no [endpoint.{name}]; there are: {there}.")
+        raise InputError(f"{path}: [endpoint.{name}] does not exist. Available: {there}.")
     if not isinstance(endpoints[name], dict):
-        raise InputError(f"{path}: endpoint.{name} is no table; write its options below [endpoint.{name}].")
+        raise InputError(
+            f"{path}: endpoint.{name} is not a table. Write its options below [endpoint.{name}]."
+        )
     _use(context, _ENDPOINT, path, endpoints[name])
     return name
 
@@ -290,7 +292,7 @@ def _nearest(key: str, keys: Mapping[str, str]) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(key.replace("_", "-"), keys, n=1)
-    return f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(sorted(keys))}."
+    return f"Did you mean {near[0]!r}?" if near else f"Available: {', '.join(sorted(keys))}."
 
 
 @dataclass(frozen=True)
@@ -302,7 +304,8 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_settings,
-            help="TOML file of options without dashes (max-usd = 50); the command line wins.",
+            help="TOML file of options without dashes (max-usd = 50). Options on the command line take "
+            "precedence.",
         ),
     ] = None
     endpoint: Annotated[
@@ -310,20 +313,19 @@ class SettingsFile:
         Option(
             is_eager=True,
             callback=_read_endpoint,
-            help="Take address, prices and limits from \\[endpoint.NAME] in tagrpo.toml beside the database.",
+            help="Read address, prices and limits from \\[endpoint.NAME] in tagrpo.toml, in the database's "
+            "folder.",
         ),
     ] = None
 
 
-Seed = Annotated[
-    int, Option("--seed", min=0, max=2**63 - 1, help="Seed of all that is drawn; the same draws the same.")
-]
+Seed = Annotated[int, Option("--seed", min=0, max=2**63 - 1, help="Random seed.")]
 Reviewer = Annotated[
     str | None,
-    Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Who decides; by default the login name."),
+    Option("--reviewer", envvar="TAGRPO_REVIEWER", help="Name of the reviewer. Default: your login name."),
 ]
 RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
-OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; not needed if there is only one.")]
+OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; optional if there is only one.")]
 
 
 def reviewer_name(option: str | None) -> str:
@@ -338,8 +340,8 @@ def reviewer_name(option: str | None) -> str:
             name = getpass.getuser()
         except (OSError, KeyError, ImportError) as error:
             raise InputError(
-                "this login has no name; give one with --reviewer or TAGRPO_REVIEWER."
+                "your login has no name. Give one with --reviewer or TAGRPO_REVIEWER."
             ) from error
     if not name.strip():
-        raise InputError("the reviewer's name is empty; give one with --reviewer or TAGRPO_REVIEWER.")
+        raise InputError("the reviewer's name is empty. Give one with --reviewer or TAGRPO_REVIEWER.")
     return name.strip()

@@ -23,28 +23,33 @@ def ui(
     db: Db,
     demo: Annotated[
         bool,
-        Option(help="Show a demo's results: those in this folder, or else the ones shipped with tagrpo."),
+        Option(
+            help="Show the results of a demo: those in this folder if there are any, otherwise those shipped "
+            "with tagrpo."
+        ),
     ] = False,
     review: Annotated[
-        bool, Option(help="Allow reviews to be written; nothing else is ever written.")
+        bool, Option(help="Allow reviews to be written; the UI never writes anything else.")
     ] = False,
     host: Annotated[
-        str, Option(help="Address to listen on; the default admits only this machine's users.")
+        str, Option(help="Address to listen on; the default accepts only connections from this machine.")
     ] = "127.0.0.1",
     port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8501,
     allow_host: Annotated[
-        list[str] | None, Option(help="Another host name under which the server is reached.")
+        list[str] | None, Option(help="Additional host name by which browsers reach the server.")
     ] = None,
-    password: Annotated[bool, Option(help="Ask for a password now (or read a line from a pipe).")] = False,
-    password_file: Annotated[Path | None, Option(help="Read the password from a file's first line.")] = None,
+    password: Annotated[bool, Option(help="Ask for a password now, or read one line from a pipe.")] = False,
+    password_file: Annotated[
+        Path | None, Option(help="Read the password from the first line of this file.")
+    ] = None,
     no_token: Annotated[bool, Option(help="Admit anyone who can reach the address.")] = False,
-    no_browser: Annotated[bool, Option(help="Only print the address; do not open a browser.")] = False,
+    no_browser: Annotated[bool, Option(help="Print the address without opening a browser.")] = False,
 ) -> None:
-    """Open the pages in a browser: questions, neighbors, sets, rollouts, curves.
+    """Open the UI in a browser: questions, neighbors, sets, rollouts, curves.
 
-    The database is only read, unless --review lets reviews be added. The printed address holds a token that
-    lets in whoever opens it, nobody else; a password from --password, --password-file or TAGRPO_UI_PASSWORD
-    takes its place. Ctrl-C ends it.
+    The UI only reads the database, unless --review allows it to store reviews. The printed address contains a
+    token, and only people who have this address get in. A password from --password, --password-file or
+    TAGRPO_UI_PASSWORD replaces the token. Press Ctrl-C to stop the server.
 
     Example: [bold]tagrpo ui[/bold]
     """
@@ -53,7 +58,7 @@ def ui(
     from ui.pages.server import serving
 
     if demo and db.db_file is not None:
-        raise InputError("--demo shows the demo's own database; leave out --db.")
+        raise InputError("--demo opens the demo's own database; remove --db.")
     address = Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_token)
     lock = serving.Lock(secret) if secret is not None else None if no_token else serving.Lock.token()
@@ -71,7 +76,7 @@ def ui(
 
     def say() -> None:
         url = address.url if lock is None else lock.opened(address.url)
-        output.say(f"tagrpo is at {url} (Ctrl-C ends it)")
+        output.say(f"tagrpo UI at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
     browser = not no_browser and sys.stdout.isatty() and has_display()
@@ -87,7 +92,7 @@ def _note_what_is_wrong(place: "Place") -> None:
     try:
         Database.open(place, read_only=True).close()
     except TagrpoError as error:
-        output.note(f"the pages have nothing to show yet: {error}")
+        output.note(f"the UI has nothing to show yet: {error}")
 
 
 def has_display() -> bool:
@@ -111,7 +116,7 @@ def demo_database() -> tuple[Path, str]:
     from ui.shipped_demo.unpacking import shipped_demo
 
     output.note(
-        "there is no demo in this folder; this is the one that ships with tagrpo (`tagrpo demo` makes one)"
+        "this folder contains no demo; showing the one shipped with tagrpo (`tagrpo demo` creates your own)"
     )
     shipped = shipped_demo()
     return shipped.database, shipped.words
@@ -126,16 +131,16 @@ def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
     from service.errors import InputError
 
     if ask + (file is not None) + none > 1:
-        raise InputError("give one of --password, --password-file and --no-token.")
+        raise InputError("give only one of --password, --password-file and --no-token.")
     if none:
         return None
     if file is not None:
         try:
             lines = file.read_text(encoding="utf-8").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: the password cannot be read ({error}).") from error
+            raise InputError(f"{file}: cannot read the password ({error}).") from error
         if not lines or not lines[0]:
-            raise InputError(f"{file}: the first line is empty; write the password there.")
+            raise InputError(f"{file}: the first line is empty. Write the password there.")
         return lines[0]
     if ask:
         if sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""The report of a demo: Markdown and HTML with pictures, in one folder that needs nothing else."""
+"""The report of a demo: Markdown and HTML with pictures, in one self-contained folder."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,27 +15,29 @@ __all__ = ["REPORT_FILES", "write_report"]
 
 
 def write_report(plan: "DemoPlan", steps: "Sequence[tuple[Step, float]]") -> None:
-    """Write the report of a finished demo into its folder, at one stroke; an earlier one is replaced.
+    """Write the report of a finished demo into its folder; it appears only when complete.
+
+    An earlier report is replaced.
 
     Args:
         steps: all steps of the plan with the seconds each took.
 
     Raises:
-        TagrpoError: a step has not left what it should, or the disk does not take it.
+        TagrpoError: a step's results are missing, or the disk is full.
         PrerequisiteError: the packages that draw charts are missing.
     """
     from evaluator.reports.documents.html import render_html
     from evaluator.reports.documents.rendering import render_markdown
     from service.writing import write_folder
     from ui.charts.saving import draw
-    from ui.charts.theme import in_dark
+    from ui.charts.theme import darken
     from ui.demo_report.findings import read_findings
     from ui.demo_report.page import demo_document
 
     document = demo_document(plan, read_findings(plan), steps)
     specs = {picture.name: dict(picture.spec) for picture in document.pictures}
     light = {name: draw(spec, ".svg").decode() for name, spec in specs.items()}
-    dark = {name: draw(in_dark(spec), ".svg").decode() for name, spec in specs.items()}
+    dark = {name: draw(darken(spec), ".svg").decode() for name, spec in specs.items()}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()

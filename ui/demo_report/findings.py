@@ -1,4 +1,4 @@
-"""What a finished demo left in its database, read once: everything the report says comes from here."""
+"""Results of a finished demo, read once from its database; the report uses nothing else."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -39,28 +39,28 @@ _OF_MODELS: tuple[Part, ...] = ("zero_gradient", "diversity", "cost")
 
 @dataclass(frozen=True)
 class Trained:
-    """A training as it was recorded: metrics step by step, and all responses that were drawn."""
+    """A recorded training: metrics step by step, and all responses."""
 
     steps: tuple[Mapping[str, float], ...]
     rollouts: int
 
     def mean(self, metric: str, part: slice = slice(None)) -> float | None:
-        """Return a metric's mean over the steps, or over a part of them; None where it is not there."""
+        """Return a metric's mean over the steps, or over a part of them; None if it is missing."""
         values = [step[metric] for step in self.steps[part] if metric in step]
         return sum(values) / len(values) if values else None
 
     @property
     def quarter(self) -> int:
-        """Steps in a quarter of the training, one at least."""
+        """Steps in a quarter of the training, at least one."""
         return max(1, len(self.steps) // 4)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """What came out.
+    """Results of a demo.
 
     Attributes:
-        score: verdicts against the truth.
+        score: verdicts against the true labels.
         neighbor_set: the published version.
         forecast: of the pilot: groups by shape.
         audit: of the pilot: difficulty of neighbors.
@@ -68,7 +68,7 @@ class Findings:
         report: all models on the held-out questions.
         comparisons: pairs of runs, in the plan's order.
         shares, diversities, costs: on the neighbor set, of the base and of the first seed's models.
-        labels: what the runs of those are called.
+        labels: of the runs of those models.
     """
 
     score: Score
@@ -85,10 +85,10 @@ class Findings:
 
 
 def read_findings(plan: DemoPlan) -> Findings:
-    """Return what the demo's steps left.
+    """Return the results of the demo's steps.
 
     Raises:
-        TagrpoError: a step has not left what it should.
+        TagrpoError: a step's results are missing.
     """
     names = [training.name for training in plan.trainings()]
     with Database.open(plan.database, create=False) as database, database.read() as session:

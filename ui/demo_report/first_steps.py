@@ -1,4 +1,4 @@
-"""What the first steps of training saw of the shares that the pilot foresaw."""
+"""The pilot's forecast compared with the first training steps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ STEPS = 5
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A group's share without a gradient, foreseen and in the first steps of a training.
+class FirstSteps:
+    """A group's share without a gradient: forecast, and in the first steps of a training.
 
     `low` and `high` are the exact 95% interval of `equal` of `groups`.
     """
@@ -31,12 +31,12 @@ class Seen:
 
     @property
     def missed(self) -> bool:
-        """Whether the two intervals have nothing in common."""
+        """Whether the two intervals do not overlap."""
         return self.low > self.foreseen.high or self.high < self.foreseen.low
 
 
-def seen(plan: DemoPlan, findings: Findings) -> list[Seen]:
-    """Return the first seed's trainings whose groups are one of those foreseen."""
+def compare_first_steps(plan: DemoPlan, findings: Findings) -> list[FirstSteps]:
+    """Return the first seed's trainings whose groups have a forecast."""
     by_name = {row.shape.name: row for row in findings.forecast}
     rows = []
     for training in plan.trainings():
@@ -48,12 +48,12 @@ def seen(plan: DemoPlan, findings: Findings) -> list[Seen]:
         groups = plan.size.questions_a_step * len(shares)
         equal = round(plan.size.questions_a_step * sum(shares))
         low, high = exact_interval(equal, groups)
-        rows.append(Seen(row, training.name, equal, groups, low, high))
+        rows.append(FirstSteps(row, training.name, equal, groups, low, high))
     return rows
 
 
-def blocks(rows: Sequence[Seen]) -> list[Block]:
-    """Return the table, and a word on what was missed."""
+def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
+    """Return the table, and a comment on missed forecasts."""
     table = Table(
         ("group", "foreseen", "training", "its first groups"),
         tuple(
@@ -66,26 +66,26 @@ def blocks(rows: Sequence[Seen]) -> list[Block]:
             for row in rows
         ),
     )
-    lead = "What the first steps of training then saw, while the policy hardly had changed:"
+    lead = "The same shares in the first training steps, before the policy has changed much:"
     missed = [f"{row.foreseen.shape.name} = {row.foreseen.shape.responses}" for row in rows if row.missed]
     content: list[Block] = [Text(lead), table]
     if missed:
         content.append(
             Text(
-                f"**The forecast missed for {joined(missed)}.** Its intervals hold what other questions "
-                "would have changed, not that a few responses to a prompt hardly tell a success rate of .01 "
-                "from one of .05, on which large groups depend. Where that matters, draw a pilot of as many "
-                "responses as the group has."
+                f"**The forecast missed for {joined(missed)}.** Its intervals cover the choice of "
+                "questions. They do not cover that a few responses per prompt can hardly distinguish a "
+                "success rate of .01 from one of .05, on which large groups depend. If that matters, draw "
+                "as many pilot responses as the group has."
             )
         )
     return content
 
 
 def _group(recipe: str) -> str | None:
-    """Return the group that a recipe normalises over, of those foreseen; None for another one."""
+    """Return the group that a recipe normalises over, if it has a forecast; otherwise None."""
     of = RECIPES[recipe]
     if of.drops_dead_groups:
-        return None  # what it trains on was drawn until it was mixed
+        return None  # its training groups were drawn until they were mixed
     if of.neighbors == 0:
         return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(of.rollouts)
     return JOINT_GROUP if of.group == "joint" and of.rollouts == G * (NEIGHBORS + 1) else None

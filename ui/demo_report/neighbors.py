@@ -1,4 +1,4 @@
-"""The report's first part: broken candidates caught, good ones lost, and what was published."""
+"""The report's first part: broken candidates rejected, good ones lost, and the published set."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def blocks(score: "Score", header: "SetHeader") -> list[Block]:
-    """Return the part of the report."""
+    """Return this part of the report."""
     from sandbox.scoring import OUTCOMES, groups_with_members
 
     kinds = groups_with_members(score.kinds)
@@ -21,16 +21,16 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
     counts = header.counts
     return [
         Text(
-            f"Of {kept.total:,} broken candidates {_in_words(score.broken.rejected)} were rejected, and "
+            f"Of {kept.total:,} broken candidates, {_in_words(score.broken.rejected)} were rejected, and "
             f"{_in_words(kept)} were kept out of the set, since undecided ones are not published either. "
-            f"**{through:,} came through.** Of {score.good.rejected.total:,} good candidates "
+            f"**{through:,} got through.** Of {score.good.rejected.total:,} good candidates, "
             f"{_in_words(score.good.rejected)} were rejected by mistake, and "
-            f"{_in_words(score.good.kept_out)} kept out of the set. In brackets exact 95% "
-            "intervals, which take candidates as independent."
+            f"{_in_words(score.good.kept_out)} kept out of the set. Brackets contain exact 95% intervals, "
+            "which treat candidates as independent."
         ),
         Picture(
             "caught",
-            "Share of broken candidates rejected, by how they were broken",
+            "Share of broken candidates rejected, by kind of error",
             share_chart(
                 [
                     {
@@ -43,7 +43,7 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
                     if group.rejected.total
                 ],
                 title="Broken candidates that were rejected",
-                subtitle="By how they were broken; bars: exact 95% interval",
+                subtitle="By kind of error; bars: exact 95% interval",
                 x_title="share rejected",
             ),
         ),
@@ -53,8 +53,8 @@ def blocks(score: "Score", header: "SetHeader") -> list[Block]:
         ),
         Text(
             f"Published as `{header.ref}` with the content hash `{header.content_hash[:16]}`: "
-            f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors; questions by their "
-            f"number: {_sizes(counts['questions_by_neighbors'])}."
+            f"{counts['questions']:,} questions with {counts['neighbors']:,} neighbors. Questions by number "
+            f"of neighbors: {_sizes(counts['questions_by_neighbors'])}."
         ),
     ]
 

@@ -1,4 +1,4 @@
-"""The demo's report: what was found, in the order in which it was done."""
+"""The demo's report: its results, in the order of the steps."""
 
 import os
 import platform
@@ -40,7 +40,7 @@ from ui.demo_report.findings import Findings, G
 from ui.demo_report.pictures import share_chart, training_chart
 
 LINES_SHOWN = 8
-"""Of a chart: more cannot be told apart."""
+"""Maximum lines of a chart: more cannot be distinguished."""
 
 
 def demo_document(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float]]) -> Document:
@@ -51,12 +51,12 @@ def demo_document(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step
     """
     sections = {
         "Which candidates became neighbors": neighbors.blocks(findings.score, findings.neighbor_set),
-        "What the pilot foresaw": _pilot(plan, findings),
+        "Forecast from the pilot": _pilot(plan, findings),
         "Training": _training(plan, findings),
         "Held-out questions": _heldout(plan, findings),
-        "What training did to the training signal": _signal(findings),
-        "Look further": _further(plan),
-        "Every command": _commands(steps),
+        "Training signal after training": _signal(findings),
+        "Next steps": _further(plan),
+        "All commands": _commands(steps),
     }
     blocks = _intro(plan, findings, steps)
     for title, part in sections.items():
@@ -69,8 +69,8 @@ def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float
     return [
         Text(
             f"World {size.world} of the sandbox: {size.train} training and {size.heldout} held-out word "
-            f"problems, a policy of a few hundred thousand weights, {size.responses:,} responses a training "
-            f"by verl on the CPU. Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo "
+            f"problems, a policy of a few hundred thousand weights, and {size.responses:,} responses per "
+            f"training run, with verl on the CPU. Written {datetime.now(UTC):%Y-%m-%d %H:%M} UTC by tagrpo "
             f"{version('tagrpo')} on {platform.machine()} with {os.cpu_count()} cores; the steps took "
             f"{minutes:.1f} minutes."
         ),
@@ -83,20 +83,22 @@ def _intro(plan: DemoPlan, findings: Findings, steps: Sequence[tuple[Step, float
 
 def _caution(plan: DemoPlan) -> str:
     caution = (
-        "Intervals are for new questions of the same kind, with these very models. They hold nothing of what "
-        "another training would have given: "
+        "The intervals are for new questions of the same kind, with exactly these models. They do not cover "
+        "the variation between training runs: "
     )
     if plan.seeds == 1:
         caution += (
-            "**one seed a recipe proves nothing about a recipe.** Two trainings of one recipe can differ by "
+            "**one seed per recipe proves nothing about a recipe.** Two runs of one recipe can differ by "
             "more than the recipes here do; `--seeds 3` shows by how much."
         )
     else:
         caution += (
-            f"that is what the {plan.seeds} seeds are for, and {plan.seeds} are few. Compare the difference "
-            "between recipes with the spread between seeds."
+            f"the {plan.seeds} seeds show it, although {plan.seeds} are few. Compare the difference between "
+            "recipes with the spread between seeds."
         )
-    return f"{caution} And a world of eight phrasings is no benchmark: look at what happens, not at who wins."
+    return (
+        f"{caution} A world of eight phrasings is not a benchmark: look at the mechanism, not at the ranking."
+    )
 
 
 def _scores(findings: Findings, ks: Sequence[int]) -> Table:
@@ -125,9 +127,10 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
     spread = audit.spread
     blocks: list[Block] = [
         Text(
-            f"From {plan.size.pilot} responses to every prompt: the share of questions whose responses would "
-            "all get one reward, so that they teach nothing. Much of what a joint group gains over G "
-            "responses is its size; the fair comparison is with as many responses to the question alone."
+            f"From {plan.size.pilot} responses to every prompt: the share of questions whose responses "
+            "would all get the same reward, and therefore give no gradient. A joint group gains over G "
+            "responses mainly because it is larger; the fair comparison is the same number of responses to "
+            "the question alone."
         ),
         Picture(
             "forecast",
@@ -140,7 +143,7 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
             ),
         ),
     ]
-    seen = first_steps.seen(plan, findings)
+    seen = first_steps.compare_first_steps(plan, findings)
     if seen:
         blocks += first_steps.blocks(seen)
     return [
@@ -148,10 +151,10 @@ def _pilot(plan: DemoPlan, findings: Findings) -> list[Block]:
         Text(
             f"Neighbors shift difficulty by {spread.shift.mean:+.2f} logits [{spread.mean_low:+.2f}, "
             f"{spread.mean_high:+.2f}] on average, with a standard deviation of {spread.shift.sd:.2f} "
-            f"[{spread.sd_low:.2f}, {spread.sd_high:.2f}]"
-            f"{f' ({spread.shift.at_bound})' if spread.shift.at_bound else ''}. {len(audit.flagged)} of "
-            f"{len(audit.neighbors):,} are flagged as implausibly easy or hard at a false-discovery rate of "
-            f"{audit.fdr:.0%}."
+            f"[{spread.sd_low:.2f}, "
+            f"{spread.sd_high:.2f}]{f' ({spread.shift.at_bound})' if spread.shift.at_bound else ''}. "
+            f"{len(audit.flagged)} of {len(audit.neighbors):,} are flagged as implausibly easy or hard at a "
+            f"false-discovery rate of {audit.fdr:.0%}."
         ),
         Picture(
             "difficulty",
@@ -195,37 +198,38 @@ def _training(plan: DemoPlan, findings: Findings) -> list[Block]:
                 "correct, last quarter",
                 "no gradient, first quarter",
                 "no gradient, all steps",
-                "seconds a step",
+                "seconds per step",
             ),
             tuple(rows),
         ),
         Text(
-            "Shares of correct responses are those of the training prompts: of neighbors too, where a recipe "
-            "draws them, so they do not compare recipes. The held-out questions do. Trainings beside each "
-            "other shared the cores, and so did their seconds."
+            "Shares of correct responses are those of the training prompts. They include neighbors if a "
+            "recipe draws them, so they do not compare recipes; the held-out questions do. Trainings that "
+            "ran in parallel shared the cores, which affects their seconds."
         ),
         *_rescued(findings),
     ]
 
 
 def _rescued(findings: Findings) -> list[Block]:
-    """Say whom neighbors rescued, of the trainings that sample in stages."""
+    """Report which all-wrong questions neighbors rescued, for trainings that sample in stages."""
     lines = []
     for name, trained in findings.trained.items():
         dead, revived = (trained.mean(f"tagrpo/rescue/{what}_share") for what in ("dead", "revived"))
         if dead is not None:
             lines.append(
-                f"`{name}`: for {percent(dead)} of the questions the first half of the responses was all "
-                f"wrong. Where neighbors were asked then, one was answered rightly in {percent(revived)}."
+                f"`{name}`: for {percent(dead)} of the questions, the first half of the responses was all "
+                "wrong. The recipe then sampled their neighbors, and at least one neighbor got a correct "
+                f"response for {percent(revived)} of them."
             )
     return [Points(tuple(lines))] if lines else []
 
 
 def _left_out(there: int, what: str) -> list[Block]:
-    """Say that a chart has not all lines, where it has not."""
+    """Say that a chart does not show all lines, if so."""
     if there <= LINES_SHOWN:
         return []
-    return [Text(f"The first {LINES_SHOWN} of {there} {what} are drawn; more lines cannot be told apart.")]
+    return [Text(f"The first {LINES_SHOWN} of {there} {what} are drawn; more lines cannot be distinguished.")]
 
 
 def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
@@ -241,7 +245,10 @@ def _heldout(plan: DemoPlan, findings: Findings) -> list[Block]:
         _scores(findings, KS),
     ]
     if plan.seeds > 1:
-        blocks += [Text(f"Mean over {plan.seeds} seeds, lowest and highest:"), _over_seeds(plan, findings)]
+        blocks += [
+            Text(f"Mean over {plan.seeds} seeds, with lowest and highest:"),
+            _over_seeds(plan, findings),
+        ]
     rows = [
         (
             f"{compared.label_a} - {compared.label_b}",
@@ -302,9 +309,9 @@ def _signal(findings: Findings) -> list[Block]:
     ]
     return [
         Text(
-            "On the training questions and their neighbors. Shares of questions whose responses all get one "
-            f"reward (G = {G}, N = 3), exact over all subsets of the responses drawn, on the questions that "
-            "have 3 neighbors:"
+            "On the training questions and their neighbors. Shares of questions whose responses all get the "
+            f"same reward (G = {G}, N = 3), exact over all subsets of the responses drawn, on the questions "
+            "with 3 neighbors:"
         ),
         Table(("model", *groups, "questions"), tuple(shares)),
         Text("Diversity: mean cosine distance between responses, TF-IDF over words and numbers."),
@@ -315,7 +322,7 @@ def _signal(findings: Findings) -> list[Block]:
             density_chart(curves).to_dict(),
         ),
         Text(
-            "Responses drawn for one question with mixed rewards, by the forecast of each model, with 95% "
+            "Responses drawn per question with mixed rewards, by the forecast of each model, with 95% "
             "intervals:"
         ),
         Table(("model", *methods), tuple((label, *map(_cost, map(of.get, methods))) for label, of in costs)),
@@ -335,9 +342,9 @@ def _further(plan: DemoPlan) -> list[Block]:
     db = shlex.quote(str(plan.database))
     last = plan.trainings()[-1].name
     return [
-        Text("The pages show all of it, down to single responses:"),
+        Text("Browse all results in the UI, down to single responses:"),
         Commands((f"tagrpo ui --db {db}",)),
-        Text("And so does the command line:"),
+        Text("Or on the command line:"),
         Commands(
             (
                 f"tagrpo eval samples {BASE}.heldout 0 --grade wrong --db {db}",
@@ -353,11 +360,11 @@ def _commands(steps: Sequence[tuple[Step, float]]) -> list[Block]:
     slowest = sorted(steps, key=lambda step: -step[1])[:3]
     return [
         Text(
-            "The demo ran these, in this order; a training that was interrupted went on from its last "
-            "checkpoint. The longest were "
-            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To "
-            "repeat one, give it another folder or name: what is there is not written over. The variables "
-            "change speed alone."
+            "The demo ran these commands in this order; interrupted trainings resumed from their last "
+            "checkpoint. The longest steps were "
+            f"{joined([f'{step.title} ({seconds:.0f} s)' for step, seconds in slowest])}. To repeat one, "
+            "give it another folder or name, since existing results are never overwritten. The variables "
+            "affect speed only."
         ),
         Commands((f"export {speed_settings()}", *(step.shell for step, _ in steps))),
     ]

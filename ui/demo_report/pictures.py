@@ -1,10 +1,10 @@
-"""Pictures of a demo's report that no command draws: training as it went, shares with intervals."""
+"""Pictures of a demo's report that no command draws: training curves, shares with intervals."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ui.charts.drawing.panels import dot_panels, line_panels, panel_size, titled
-from ui.charts.theme import altair, colours, themed
+from ui.charts.drawing.panels import add_titles, dot_panels, line_panels, panel_size
+from ui.charts.theme import altair, apply_theme, colours
 
 if TYPE_CHECKING:
     from ui.demo_report.findings import Trained
@@ -14,7 +14,7 @@ WINDOWS = 10
 
 
 def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
-    """Return success and groups without a gradient over the responses that trainings drew, by name."""
+    """Return success and groups without a gradient over the responses of trainings, by name."""
     wanted = (
         ("tagrpo/correct/mean", "Correct responses"),
         ("tagrpo/zero/group/share", "Groups without a gradient"),
@@ -41,16 +41,17 @@ def training_chart(runs: "Mapping[str, Trained]") -> dict[str, Any]:
 
     drawn = line_panels(panels, palette, size, at="responses", x=x, y_title="share", tooltip=tooltip)
     chart = alt.concat(
-        *titled(drawn, [title for _, title in wanted], ["" for _ in wanted]),
+        *add_titles(drawn, [title for _, title in wanted], ["" for _ in wanted]),
         columns=size.columns,
         spacing=28,
     ).properties(
         title=alt.TitleParams(
             "Training",
-            subtitle="Responses drawn in training; each point the mean of a tenth of the steps, or a step",
+            subtitle="Responses drawn in training; each point is the mean of a tenth of the steps, or a "
+            "single step",
         )
     )
-    return dict(themed(chart).to_dict())
+    return dict(apply_theme(chart).to_dict())
 
 
 def _windows(label: str, trained: "Trained", metric: str) -> list[dict[str, Any]]:
@@ -92,4 +93,4 @@ def share_chart(
     ]
     drawn = dot_panels([drawn_rows], palette, panel_size(1), x_title=x_title, tooltip=tooltip)
     chart = alt.concat(*drawn).properties(title=alt.TitleParams(title, subtitle=subtitle))
-    return dict(themed(chart).to_dict())
+    return dict(apply_theme(chart).to_dict())

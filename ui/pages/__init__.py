@@ -1,1 +1,1 @@
-"""The pages in the browser (`tagrpo ui`): Streamlit over a database that is only read."""
+"""The UI (`tagrpo ui`): Streamlit pages that read the database."""

@@ -1,4 +1,4 @@
-"""The script that Streamlit runs: the pages by name, then the one that the address asks for."""
+"""The script that Streamlit runs: list the pages, then run the one in the address."""
 
 from pathlib import Path
 
@@ -25,15 +25,15 @@ chosen = st.navigation(
 )
 now = settings.current()
 with st.sidebar:
-    mode = "reviews are written" if now.review else "read only"
+    mode = "reviews enabled" if now.review else "read only"
     st.caption(f"{escaped('shipped demo' if now.shipped else now.place_name)}, {escaped(mode)}")
     if now.signing_in:
         st.html(SIGN_OUT)  # safe: a constant
 if now.shipped:
     st.caption(f":blue-badge[shipped demo] {escaped(now.shipped)}")
-if get_script_run_ctx() is not None:  # a process that is spawned for grading runs this file as well
-    links.entered(chosen.title)
+if get_script_run_ctx() is not None:  # a process spawned for grading runs this file too
+    links.enter_page(chosen.title)
 try:
     chosen.run()
 finally:
-    links.complete_here()
+    links.complete_permalink()

@@ -1,6 +1,6 @@
-"""The demo that ships with tagrpo: a real demo's database, packed small, unpacked on first use.
+"""The demo that ships with tagrpo: the database of a real demo, packed small and unpacked on first use.
 
-    python -m ui.shipped_demo tagrpo-demo/tagrpo.db     # packs another one in its place
+    python -m ui.shipped_demo tagrpo-demo/tagrpo.db     # packs another one to replace it
 
-`README.md` beside this file says what is in it.
+`README.md` in this folder describes its content.
 """

@@ -1,7 +1,7 @@
-"""Packing a database: every row of every table, by columns, as one JSON text that is compressed as a whole.
+"""Pack a database: every row of every table, by columns, as one compressed JSON text.
 
-The schema is not in a pack: tagrpo makes it. Texts that the database keeps compressed one by one are packed
-plain. Nothing is left out but the index of letters, which triggers make anew from the texts.
+A pack has no schema, since tagrpo creates it. Texts that the database compresses one by one are packed plain.
+Only the index of letters is left out; triggers rebuild it from the texts.
 """
 
 import json
@@ -20,34 +20,34 @@ from service.writing import write_file
 
 FORMAT = 2
 MOST_BYTES = 2_500_000
-"""Of a pack: it is part of the wheel."""
+"""Maximum bytes of a pack: it is part of the wheel."""
 
 LETTERS = ("text_letters", "searched_texts")
-"""How the tables of the index of letters begin."""
+"""Prefix of the tables of the index of letters."""
 
-_FRAME = b"\x28\xb5\x2f\xfd"  # how a zstd frame begins
+_FRAME = b"\x28\xb5\x2f\xfd"  # start of a zstd frame
 _MACHINE = re.compile(r"""(?:^|["'\s=])(/(?:home|Users|root|tmp|mnt|work|scratch)/[^"'\s]*)""")
-"""A path that tells of the machine on which something was made."""
+"""A path that reveals the machine on which a file was made."""
 
 
 def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
-    """Pack `database` into `target`, which is replaced.
+    """Pack `database` into `target`, replacing it.
 
-    The demo's folder is named without the folders above it, wherever its full path stands in a row: what
-    ships must not tell where it was made.
+    The demo's folder is stored without its parent folders in every row, so that the pack does not reveal
+    where it was made.
 
     Args:
-        folder: in which the demo ran; the database's own folder without it.
+        folder: in which the demo ran; by default the database's own folder.
 
     Raises:
-        InputError: no database of this version of tagrpo, one that cannot be packed, one that holds this
-            machine's paths, or a pack of more than `most_bytes`.
+        InputError: not a database of this version of tagrpo, one that cannot be packed, one that contains
+            this machine's paths, or a pack of more than `most_bytes`.
     """
     if not database.is_file():
-        raise InputError(f"{database}: there is no such file; `tagrpo demo` makes a demo's database.")
+        raise InputError(f"{database}: there is no such file. Run `tagrpo demo` to create a demo's database.")
     folder = (folder or database.parent).resolve()
     with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
-        connection.execute("BEGIN")  # one view of it, should something write meanwhile
+        connection.execute("BEGIN")  # one view of it, in case something writes meanwhile
         _check(connection, database)
         tables = {name: _columns(connection, name, folder) for name in table_names(connection)}
     content = {"format": FORMAT, "revision": HEAD_REVISION, "tables": tables}
@@ -55,8 +55,8 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
     data = lzma.compress(text.encode("utf-8", "surrogatepass"))
     if len(data) > most_bytes:
         raise InputError(
-            f"{database}: packed it takes {len(data):,} bytes, and {most_bytes:,} are the most to ship. "
-            "Nothing is left out of a pack; make a demo with fewer steps, seeds or recipes."
+            f"{database}: the pack has {len(data):,} bytes, more than the limit of {most_bytes:,}. A pack "
+            "must be complete, so run a demo with fewer steps, seeds or recipes."
         )
     write_file(target, lambda path: path.write_bytes(data), overwrite=True)
 
@@ -64,11 +64,11 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
 def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
     """Return the tables of a pack by name, each as a dict of its columns.
 
-    A column has `values` and the `kind` of them: `plain` (as JSON has them), `bytes` (as Latin-1), or
-    `frames` (texts to compress, as Latin-1).
+    A column has `values` and their `kind`: `plain` (JSON values), `bytes` (as Latin-1), or `frames` (texts to
+    compress, as Latin-1).
 
     Raises:
-        InputError: no pack, or one that another version of tagrpo has made.
+        InputError: not a pack, or a pack of another version of tagrpo.
     """
     try:
         content = json.loads(lzma.decompress(pack.read_bytes()).decode("utf-8", "surrogatepass"))
@@ -78,8 +78,8 @@ def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
         raise InputError(f"{pack}: not a packed database ({error}).") from error
     if made != (FORMAT, HEAD_REVISION):
         raise InputError(
-            f"{pack}: packed in format {made[0]} with schema {made[1]}; this version of tagrpo has format "
-            f"{FORMAT} and schema {HEAD_REVISION}."
+            f"{pack}: packed in format {made[0]} with schema {made[1]}, but this version of tagrpo has "
+            f"format {FORMAT} and schema {HEAD_REVISION}."
         )
     return tables
 
@@ -89,15 +89,15 @@ def _check(connection: sqlite3.Connection, database: Path) -> None:
         (revision,) = connection.execute("SELECT version_num FROM alembic_version").fetchone()
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
     except sqlite3.Error as error:
-        raise InputError(f"{database}: not a database of tagrpo ({error}).") from error
+        raise InputError(f"{database}: not a tagrpo database ({error}).") from error
     if revision != HEAD_REVISION:
-        raise InputError(f"{database}: of schema {revision}; only one of {HEAD_REVISION} can be packed.")
+        raise InputError(f"{database}: has schema {revision}, but only schema {HEAD_REVISION} can be packed.")
     if not runs:
-        raise InputError(f"{database}: there is no run in it; pack the database of a demo.")
+        raise InputError(f"{database}: contains no runs. Pack the database of a demo.")
 
 
 def table_names(connection: sqlite3.Connection) -> list[str]:
-    """Return the names of the tables of a database that are packed."""
+    """Return the names of the tables to pack."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
     skipped = ("sqlite_", "alembic_version", *LETTERS)
     return [name for (name,) in names if not name.startswith(skipped)]
@@ -118,7 +118,7 @@ def _column(values: list[Any], folder: Path, where: str) -> dict[str, Any]:
     if not blobs:
         return {"kind": "plain", "values": [_placeless(value, folder, where) for value in values]}
     if len(blobs) + values.count(None) < len(values):
-        raise InputError(f"{where} holds values of several types, which cannot be packed.")
+        raise InputError(f"{where} contains values of several types, which cannot be packed.")
     frames = all(blob.startswith(_FRAME) for blob in blobs)
     plain = zstandard.ZstdDecompressor().decompress if frames else bytes
     texts = [None if value is None else plain(value).decode("latin-1") for value in values]
@@ -129,15 +129,15 @@ def _column(values: list[Any], folder: Path, where: str) -> dict[str, Any]:
 
 
 def _placeless(value: Any, folder: Path, where: str) -> Any:
-    """Return a value with the demo's folder cut to its name; refuse one that holds another such path."""
+    """Return a value with the demo's folder shortened to its name; refuse other paths of this machine."""
     if not isinstance(value, str):
         return value
-    if value == str(folder.parent):  # in which the commands of the demo ran
+    if value == str(folder.parent):  # the folder in which the demo's commands ran
         return "."
     text = value.replace(f"{folder}/", f"{folder.name}/")
     if path := _MACHINE.search(text):
         raise InputError(
-            f"{where}: a row holds {path[1]!r}, a path of this machine, which must not ship. Name the "
-            "folder in which the demo ran with --folder."
+            f"{where}: a row contains {path[1]!r}, a path of this machine, which must not ship. Give the "
+            "folder of the demo with --folder."
         )
     return text

@@ -1,4 +1,4 @@
-"""Unpacking the demo that ships with tagrpo, on first use, to a folder of the user's."""
+"""Unpack the demo that ships with tagrpo, on first use, to a folder of the user."""
 
 import json
 import os
@@ -24,18 +24,17 @@ SHIPPED = Path(__file__).with_name("demo.json.xz")
 
 @dataclass(frozen=True)
 class ShippedDemo:
-    """The unpacked database, and what the pages say about it."""
+    """The unpacked database, and its description on the pages."""
 
     database: Path
     words: str
 
 
 def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
-    """Return the shipped demo's database, unpacked where that was not done yet.
+    """Return the shipped demo's database, unpacked if necessary.
 
-    It lies below `XDG_CACHE_HOME` or `~/.cache`; where that cannot be written to, in the folder of temporary
-    files. Its folder is named after the pack and the schema, so that another version of tagrpo unpacks its
-    own.
+    It is below `XDG_CACHE_HOME` or `~/.cache`; if that is not writable, in the folder of temporary files. Its
+    folder is named after the pack and the schema, so that each version of tagrpo unpacks its own.
 
     Raises:
         InputError: the pack is damaged, or there is no place to unpack it to.
@@ -52,7 +51,7 @@ def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
             continue
         return ShippedDemo(target, _words(target))
     raise InputError(
-        f"the shipped demo cannot be unpacked to {' or '.join(tried)}; set XDG_CACHE_HOME to a folder."
+        f"the shipped demo cannot be unpacked to {' or '.join(tried)}. Set XDG_CACHE_HOME to a folder."
     )
 
 
@@ -60,13 +59,13 @@ def unpack(pack: Path, target: Path) -> None:
     """Write the database of a pack to `target`, a new file.
 
     Raises:
-        InputError: the pack is damaged, or another version of tagrpo has made it.
+        InputError: the pack is damaged, or made by another version of tagrpo.
         OSError: the file cannot be written.
     """
     tables = read_tables(pack)
     Database.open(target).close()
     with closing(sqlite3.connect(target)) as connection:
-        connection.execute("PRAGMA journal_mode = OFF")  # thrown away where it does not come to its end
+        connection.execute("PRAGMA journal_mode = OFF")  # the file is discarded if unpacking fails
         connection.execute("PRAGMA synchronous = OFF")
         connection.execute("BEGIN")
         later = _put_off(connection)
@@ -82,10 +81,10 @@ def unpack(pack: Path, target: Path) -> None:
 
 
 def _put_off(connection: sqlite3.Connection) -> list[str]:
-    """Drop what the rows do better without, and return the SQL that makes it again.
+    """Drop indexes and triggers that slow down the import, and return the SQL that restores them.
 
-    Indexes are built faster behind them, and triggers would count twice what the rows count already. Those
-    that fill the index of letters stay: it is not packed.
+    Indexes are built faster afterwards, and triggers would count the rows twice. The triggers that fill the
+    index of letters stay, since it is not packed.
     """
     made = connection.execute(
         "SELECT type, name, sql FROM sqlite_master WHERE type IN ('index', 'trigger') AND sql IS NOT NULL"
@@ -111,17 +110,17 @@ def _places() -> list[Path]:
 
 
 def _unpack_folder(pack: Path, folder: Path) -> None:
-    """Unpack into a folder that appears with the finished database in it; two may do so at a time."""
+    """Unpack into a folder that appears only when complete; two processes may do so at once."""
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if hasattr(os, "getuid") and folder.parent.stat().st_uid != os.getuid():
-        raise PermissionError(None, "the folder is another user's")
+        raise PermissionError(None, "the folder belongs to another user")
     made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
         unpack(pack, made / "tagrpo.db")
         try:
             made.rename(folder)
         except OSError:
-            if not (folder / "tagrpo.db").is_file():  # else another process was quicker
+            if not (folder / "tagrpo.db").is_file():  # otherwise another process was faster
                 raise
     finally:
         shutil.rmtree(made, ignore_errors=True)
@@ -131,13 +130,13 @@ def _words(database: Path) -> str:
     made_on, _, versions = describe(database)
     made = f", tagrpo {versions['tagrpo']}" if "tagrpo" in versions else ""
     return (
-        f"Results of a real demo run ({made_on}{made}) on a small world of word problems: too small to prove "
-        "anything."
+        f"Results of a real demo run ({made_on}{made}) on a small world of word problems: too small to "
+        "prove anything."
     )
 
 
 def describe(database: Path) -> tuple[str, dict[str, int], dict[str, str]]:
-    """Return the day of a database's newest run, the number of runs by kind, and what they were made with."""
+    """Return the day of a database's newest run, the number of runs by kind, and their versions."""
     with closing(sqlite3.connect(f"{database.resolve().as_uri()}?mode=ro", uri=True)) as connection:
         kinds = dict(
             connection.execute("SELECT kind, count(*) FROM runs GROUP BY kind ORDER BY kind").fetchall()

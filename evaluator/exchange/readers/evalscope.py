@@ -23,8 +23,8 @@ def open_rows(file: RowFile) -> ResponseFile:
     """Open reviews; their ids count the rows of a subset, so a problem is known by its text."""
     if not {*file.present} >= _COLUMNS:
         raise InputError(
-            f"{file.source.name}: predictions of evalscope hold no answers of the problems; "
-            "import the file of the same name in its folder reviews."
+            f"{file.source.name}: evalscope's predictions do not contain the gold answers. Import the file "
+            "of the same name in its folder reviews."
         )
     parts = {name: name for name in ("response", "question", "answer", "score", "extracted")}
 
@@ -32,7 +32,7 @@ def open_rows(file: RowFile) -> ResponseFile:
         sample = row.values.get("sample_score")
         score = sample.get("score") if isinstance(sample, Mapping) else None
         if not isinstance(score, Mapping):
-            raise RowProblem('"sample_score" holds no "score"')
+            raise RowProblem('"sample_score" contains no "score"')
         return score
 
     first = file.first

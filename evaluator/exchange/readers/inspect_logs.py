@@ -54,10 +54,10 @@ def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
         version = (about.get("packages") or {}).get("inspect_ai")
         model, task = str(about["model"]), str(about["task"])
     except _UNREADABLE as error:
-        raise InputError(f"{path}: cannot be read as a log of inspect_ai ({_brief(error)}).") from error
+        raise InputError(f"{path}: cannot be read as an inspect_ai log ({_brief(error)}).") from error
     if scorer is not None and scorer not in scorers:
         raise InputError(
-            f"{path}: no scorer {scorer!r}; there are: {', '.join(dict.fromkeys(scorers)) or 'none'}."
+            f"{path}: no scorer {scorer!r}. Available: {', '.join(dict.fromkeys(scorers)) or 'none'}."
         )
     settings = {name: config[name] for name in _SETTINGS if config.get(name) is not None}
     chosen = scorer or next(iter(scorers), None)
@@ -80,7 +80,7 @@ def _read_header(path: Path) -> Any:
         members = {info.filename: info for info in log.infolist()}
         name = next((name for name in _HEADERS if name in members), None)
         if name is None:
-            raise KeyError(f"no {_HEADERS[0]} in it")
+            raise KeyError(f"it contains no {_HEADERS[0]}")
         return _member(log, members[name])
 
 
@@ -93,10 +93,10 @@ def _responses(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
             yield response
     except _UNREADABLE as error:
         raise InputError(
-            f"{path}: sample {count + 1} cannot be read ({_brief(error)}); the log may be damaged."
+            f"{path}: sample {count + 1} cannot be read ({_brief(error)}). The log may be damaged."
         ) from error
     if not count:
-        raise InputError(f"{path}: there are no samples in it.")
+        raise InputError(f"{path}: contains no samples.")
 
 
 def _samples(path: Path) -> Iterator[Any]:
@@ -126,7 +126,7 @@ def _member(log: ZipFile, info: ZipInfo) -> Any:
     elif info.compress_type == ZIP_STORED:
         data = packed
     else:
-        raise BadZipFile(f"compression {info.compress_type} is not known")
+        raise BadZipFile(f"compression {info.compress_type} is unknown")
     if zlib.crc32(data) != info.CRC:
         raise BadZipFile(f"the checksum of {info.filename} is wrong")
     return json.loads(data)

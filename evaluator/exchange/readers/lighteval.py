@@ -27,10 +27,10 @@ def open_rows(file: RowFile) -> ResponseFile:
     def responses(row: RawRow) -> Iterator[OutsideResponse]:
         doc, replied = row.values.get(doc_column), row.values.get(told_column)
         if not isinstance(doc, Mapping) or not isinstance(replied, Mapping):
-            raise RowProblem(f'"{doc_column}" or "{told_column}" is no object')
+            raise RowProblem(f'"{doc_column}" or "{told_column}" is not an object')
         texts, thoughts = list(replied.get("text") or []), replied.get("reasonings") or []
         if not texts:
-            raise RowProblem("it has no text of a response; log-likelihood tasks cannot be imported")
+            raise RowProblem("it has no response text. Log-likelihood tasks cannot be imported")
         if len(thoughts) == len(texts):
             texts = [with_thought(thought, text) for thought, text in zip(thoughts, texts, strict=True)]
         tokens = replied.get("output_tokens") or []

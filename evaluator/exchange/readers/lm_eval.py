@@ -43,7 +43,7 @@ def open_rows(file: RowFile) -> ResponseFile:
     chosen = of_filter or next(iter(filters), "")
     if chosen not in filters or (metric and metric not in present):
         raise InputError(
-            f"{file.source.name}: no scorer {file.scorer!r}; give METRIC,FILTER: metrics are "
+            f"{file.source.name}: no scorer {file.scorer!r}. Give METRIC,FILTER: metrics are "
             f"{', '.join(metrics) or 'none'}, filters {', '.join(filters)}."
         )
     parts = {name: name for name in ("response", "question", "id", "answer", "score", "extracted")}
@@ -57,10 +57,10 @@ def open_rows(file: RowFile) -> ResponseFile:
                 return iter(())
             seen.add(str(values.get("doc_id")))
             if "resps" not in values:
-                raise RowProblem('it has no "resps", as samples of lm-evaluation-harness have')
+                raise RowProblem('it has no "resps", which samples of lm-evaluation-harness have')
             texts = _first(values.get("resps"))
             if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-                raise RowProblem('"resps" has no text; log-likelihood tasks cannot be imported')
+                raise RowProblem('"resps" has no text. Log-likelihood tasks cannot be imported')
             alone = len(texts) == 1
             named = {
                 "response": texts,

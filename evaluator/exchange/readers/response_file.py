@@ -86,9 +86,10 @@ def checked(
 def unusable(name: str, bad: Sequence[str], which: str) -> InputError:
     """Return the error of a file with rows that cannot be used, or with none; `which` rows these are."""
     if not bad:
-        return InputError(f"{name}: there are no rows in it.")
+        return InputError(f"{name}: contains no rows.")
     more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
     listed = "\n  ".join(bad[:_BAD_NAMED])
     return InputError(
-        f"{name}: {which} cannot be used:\n  {listed}{more}\nA file is taken whole; mend these rows."
+        f"{name}: {which} cannot be used:\n  {listed}{more}\nA file is imported completely or not at all; "
+        "fix these rows."
     )

@@ -36,7 +36,7 @@ def open_rows(
     def responses(row: RawRow) -> Iterator[OutsideResponse]:
         if chosen["response"].split(".")[0] not in row.values and chosen["response"] not in row.values:
             there = ", ".join(row.values) or "none"
-            raise RowProblem(f'it has no "{chosen["response"]}"; there are: {there}')
+            raise RowProblem(f'it has no "{chosen["response"]}". Available: {there}')
         return read_responses(row.place, change(row.values, chosen), chosen)
 
     names = (name if name in file.present else name.split(".")[0] for name in chosen.values())

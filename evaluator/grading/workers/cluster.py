@@ -122,8 +122,8 @@ class ClusterGraders:
                 last_seen = time.monotonic()
             elif time.monotonic() - last_seen > _START_S:
                 raise PrerequisiteError(
-                    f"for {_START_S:.0f} s the Ray cluster had no node with free CPUs that grades; what is "
-                    "graded is stored, and the same command goes on."
+                    f"for {_START_S:.0f} s, no node of the Ray cluster had free CPUs for grading. Finished "
+                    "grades are stored; run the same command again to resume."
                 )
             for node, reference in self._finished():
                 part = node.awaited.pop(reference)
@@ -139,8 +139,8 @@ class ClusterGraders:
                     yield part.key, result
                 elif result != self.version:
                     raise InputError(
-                        f"a node of the cluster grades by {result}, and this one by {self.version}: install "
-                        "the same packages on all of them."
+                        f"a node of the cluster grades with {result}, but this one with {self.version}. "
+                        "Install the same packages on all nodes."
                     )
                 else:
                     node.ready = True

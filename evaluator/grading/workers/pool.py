@@ -29,8 +29,8 @@ _CHUNK = 24
 _CHUNKS_PER_WORKER = 64
 """A worker is replaced after so many chunks, since sympy's caches only grow."""
 _CANNOT_START = (
-    "the grading workers cannot start; a script that grades must be a file and must do its work under "
-    '`if __name__ == "__main__":`, since workers import it (their own message stands above)'
+    "the grading workers cannot start. A script that grades must be a file and do its work under `if "
+    '__name__ == "__main__":`, since workers import it (see their own message above)'
 )
 _RESTARTS = 3
 _LOOK_S = 1.0

@@ -68,7 +68,7 @@ def _averages(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
             if mean is not None and abs(mean - value(figure)) > unit(figure.printed):
                 titles = ", ".join(_title(paper, name) for name in averages[key.column].of)
                 yield Oddity(
-                    f"the average {figure.printed} of {key.model} {key.method} is not the mean of its "
+                    f"the average {figure.printed} of {key.model} {key.method} differs from the mean of its "
                     f"columns ({titles}), which is {mean:.{_digits(figure)}f}; it is shown as printed.",
                     (key,),
                     (key.k,),
@@ -84,7 +84,7 @@ def _repeats(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 stands.setdefault(table.figures[key].printed, []).append(table.label)
         if len(stands) > 1:
             where = joined([f"{printed} in {joined(labels)}" for printed, labels in stands.items()])
-            yield Oddity(f"{_what(paper, key)} is {where}; the first is taken.", (key,), (key.k,))
+            yield Oddity(f"{_what(paper, key)} is {where}; the first value is used.", (key,), (key.k,))
 
 
 def _copies(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
@@ -113,13 +113,13 @@ def _curves(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 for low, high in pairwise(keys):
                     if value(table.figures[high]) < value(table.figures[low]):
                         yield Oddity(
-                            f"{_what(paper, high)} is below that at k = {low.k}.", (high,), (high.k,)
+                            f"{_what(paper, high)} is below the value at k = {low.k}.", (high,), (high.k,)
                         )
                 for before, key, after in zip(keys, keys[1:], keys[2:], strict=False):
                     if _bends_up(table, before, key, after):
                         yield Oddity(
-                            f"{_what(paper, key)} does not fit the figures around it: a further sample never "
-                            "gains more than the one before, but beyond this k it does here.",
+                            f"{_what(paper, key)} is inconsistent with the figures around it: a further "
+                            "sample never gains more than the previous one, but after this k it does.",
                             (key,),
                             (key.k,),
                         )
@@ -143,8 +143,8 @@ def _shares(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
                 odd[key] = f"{figure.printed} of {key.method} on {_title(paper, key.column)} ({problems})"
     if odd:
         yield Oddity(
-            f"no whole number of problems gives {joined(list(odd.values()))}, so unlike the others they are "
-            "no shares of one sample a problem, or misprinted.",
+            f"no whole number of problems gives {joined(list(odd.values()))}. Unlike the others, they are "
+            "not shares of one sample per problem, or they are misprints.",
             tuple(odd),
             (1,),
         )
@@ -178,8 +178,8 @@ def _marks(paper: Paper, tables: Sequence[PrintedTable]) -> Iterator[Oddity]:
             if each == label
         ]
         yield Oddity(
-            f"the text at hand of {label} has figures in bold that are not the best, or underlined ones that "
-            f"are not second best: {'; '.join(columns)}. Neither is shown here.",
+            f"the available text of {label} marks figures in bold that are not the best, or underlines "
+            f"figures that are not second best: {'; '.join(columns)}. The marks are not shown here.",
             ks=tuple(k for (each, _), ks in places.items() if each == label for k in ks),
         )
 
@@ -209,7 +209,7 @@ def _gains(paper: Paper, model: str) -> Iterator[Oddity]:
         printed = joined([f"{claim.gain} ({claim.place})" for claim, _ in pairs])
         actual_gains = joined([f"{actual:.{digits}f}" for _, actual in pairs])
         what = "a gain" if len(pairs) == 1 else "gains"
-        text = f"the text calls {printed} {what} of {method} over {over}; by the tables "
+        text = f"the text calls {printed} {what} of {method} over {over}; according to the tables "
         text += f"that is over {fits}, and over {over} it is" if fits else "it is"
         yield Oddity(f"{text} {actual_gains}.")
 
@@ -236,7 +236,7 @@ def _orders(paper: Paper, model: str) -> Iterator[Oddity]:
                 for (column, what), ks in against.items()
             ]
             yield Oddity(
-                f"{claim.place} says that {claim.says}; by the tables not so: {'; '.join(places)}.",
+                f"{claim.place} says that {claim.says}, but the tables contradict it: {'; '.join(places)}.",
                 ks=tuple(k for ks in against.values() for k in ks),
             )
 

@@ -196,7 +196,7 @@ def find_model(name: str) -> str:
     """
     model = recognise(name)
     if model is None:
-        raise InputError(f"the papers have no model {name!r}; they have {', '.join(models())}.")
+        raise InputError(f"the papers have no model {name!r}. They have {', '.join(models())}.")
     return model
 
 

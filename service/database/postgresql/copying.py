@@ -44,7 +44,7 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     """
     source, target = parse_place(source), parse_place(target)
     if source == target or source.absolute() == target.absolute():
-        raise DatabaseError(f"{target}: is the database to be copied; name another place.")
+        raise DatabaseError(f"{target}: is the source database itself. Choose another target.")
     load_tables()
     with (
         Database.open(source, create=False, read_only=True) as reading,
@@ -58,8 +58,8 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         for table in _tables():
             if _content(copy, table) != contents[table.name]:
                 raise DatabaseError(
-                    f"{target}: {table.name} came back with other content than it has in {source}, and "
-                    "nothing was copied. PostgreSQL keeps no character 0 in a text: look for it there."
+                    f"{target}: the copied content of {table.name} differs from {source}, so nothing was "
+                    "copied. PostgreSQL texts cannot contain the NUL character; look for it there."
                 )
         _go_on_numbering(copy)
     return {name: content.rows for name, content in contents.items()}
@@ -84,7 +84,7 @@ def _tables() -> Iterator[Table]:
 def _check_empty(session: Session, target: Place) -> None:
     for table in _tables():
         if session.execute(select(*table.primary_key).limit(1)).first() is not None:
-            raise DatabaseError(f"{target}: holds rows already ({table.name}); name an empty database.")
+            raise DatabaseError(f"{target}: already contains rows ({table.name}). Choose an empty database.")
 
 
 def _copy(source: Session, target: Session, table: Table, report: TellStage) -> Content:

@@ -37,28 +37,28 @@ def describe(error: DBAPIError, place: Server) -> DatabaseError | None:
             f"{place}: {reason}. Keep the password in ~/.pgpass or PGPASSWORD, not in the URL."
         )
     if "does not exist" in whole and "database" in reason and state in (None, "3D000"):
-        return DatabaseError(f"{place}: {reason}. Make it: `createdb {place.url.database}`.")
+        return DatabaseError(f"{place}: {reason}. Create it: `createdb {place.url.database}`.")
     if state is None and "role" in reason and "does not exist" in reason:
-        return DatabaseError(f"{place}: {reason}. Make it: `createuser {place.url.username or ''}`.")
+        return DatabaseError(f"{place}: {reason}. Create it: `createuser {place.url.username or ''}`.")
     if state == "25006":
         return DatabaseError(f"{place}: the database cannot be written ({text}).")
     if state == "42501":
         return DatabaseError(
-            f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the right; its owner "
-            "gives it by GRANT, or name another role in --db."
+            f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the permission. Ask "
+            "the owner to grant it, or name another role in --db."
         )
     if state == "55P03":
         return DatabaseError(
-            f"{place}: another process has kept the database locked for {LOCK_TIMEOUT_S} s; try again."
+            f"{place}: another process has locked the database for {LOCK_TIMEOUT_S} s. Try again."
         )
     if state == "53100":
         return DatabaseError(
-            f"{place}: the server's disk is full ({text}); nothing of the last step was written. Free space "
-            "there and run the same command again, it continues where it stopped."
+            f"{place}: the server's disk is full ({text}); the last step was not written. Free space there "
+            "and run the same command again to resume."
         )
     if is_lost(error):
         return ConnectionLostError(
-            f"{place}: the server cannot be reached, or ended the connection ({reason}). Nothing of the last "
-            "step was written; once it is there, run the same command again, it continues where it stopped."
+            f"{place}: the server cannot be reached, or closed the connection ({reason}). The last step was "
+            "not written. When the server is available, run the same command again to resume."
         )
     return None

@@ -59,7 +59,7 @@ class PostgresDatabase:
 
     def __init__(self, place: Server, *, read_only: bool) -> None:
         if find_spec("psycopg") is None:
-            raise DatabaseError(f"{place}: PostgreSQL needs psycopg: pip install 'tagrpo[postgresql]'.")
+            raise DatabaseError(f"{place}: PostgreSQL requires psycopg: pip install 'tagrpo[postgresql]'.")
         self.place, self.read_only = place, read_only
         self._reached = False
         self.engine = create_engine(
@@ -188,8 +188,8 @@ class PostgresDatabase:
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise DatabaseError(
-                f"{self.place}: its encoding is {encoding}; make another one: "
-                "`createdb -E UTF8 -T template0 NAME`."
+                f"{self.place}: the encoding is {encoding}. Create another database: `createdb -E UTF8 -T "
+                "template0 NAME`."
             )
 
     def integrity_report(self, connection: Connection, *, whole: bool) -> list[str]:
@@ -197,7 +197,7 @@ class PostgresDatabase:
         names = connection.execute(
             text("SELECT CAST(indexrelid::regclass AS text) FROM pg_index WHERE NOT indisvalid ORDER BY 1")
         ).scalars()
-        return [f"index {name} is not valid; make it anew by REINDEX INDEX {name}" for name in names]
+        return [f"index {name} is not valid. Rebuild it: REINDEX INDEX {name}" for name in names]
 
     def size(self, connection: Connection) -> int:
         """Return the bytes of the database."""

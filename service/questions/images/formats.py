@@ -52,8 +52,8 @@ def format_of(data: bytes) -> str:
         return GIF
     head = data[:1_000].lstrip(b"\xef\xbb\xbf \t\r\n").lower()
     if head.startswith(b"<svg") or (head.startswith((b"<?xml", b"<!")) and b"<svg" in head):
-        raise ImageProblem("is an SVG, which is a program as much as a picture; save it as a PNG")
-    raise ImageProblem("is no PNG, JPEG, WebP or GIF")
+        raise ImageProblem("is an SVG, which may contain programs. Save it as a PNG")
+    raise ImageProblem("is not a PNG, JPEG, WebP or GIF")
 
 
 def clean(data: bytes, kind: str) -> tuple[bytes, tuple[int, int] | None]:
@@ -79,7 +79,7 @@ def _clean_png(data: bytes) -> tuple[bytes, tuple[int, int]]:
         if end > len(data):
             raise IndexError
         if name in (b"acTL", b"fcTL", b"fdAT"):
-            raise ImageProblem("is animated; save the picture that is meant")
+            raise ImageProblem("is animated. Save the intended frame as a picture")
         if name in _OF_A_PNG:
             pieces.append(data[at:end])
         if name == b"IEND":
@@ -151,7 +151,7 @@ def _clean_webp(data: bytes) -> tuple[bytes, tuple[int, int]]:
             raise IndexError
         at += len(piece)
         if name in (b"ANIM", b"ANMF"):
-            raise ImageProblem("is animated; save the picture that is meant")
+            raise ImageProblem("is animated. Save the intended frame as a picture")
         if name not in _OF_A_WEBP:
             continue
         if size is None:

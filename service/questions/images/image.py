@@ -78,7 +78,9 @@ def read_image(data: bytes) -> Image:
         ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
     """
     if len(data) > MOST_BYTES:
-        raise ImageProblem(f"has {len(data) / 1e6:,.1f} MB, and {MOST_BYTES / 1e6:,.0f} MB are the most")
+        raise ImageProblem(
+            f"has {len(data) / 1000000.0:,.1f} MB, more than the limit of {MOST_BYTES / 1000000.0:,.0f} MB"
+        )
     kind = format_of(data)
     cleaned, size = clean(data, kind)
     if size is not None:
@@ -91,9 +93,9 @@ def read_image(data: bytes) -> Image:
             warnings.simplefilter("ignore")  # Pillow's about EXIF
             _check_size(*picture.size)
             if size is not None and picture.size != size:
-                raise ImageProblem(f"is a {kind} whose parts do not agree on its size")
+                raise ImageProblem(f"is a {kind} with contradictory sizes")
             if getattr(picture, "n_frames", 1) > 1:
-                raise ImageProblem("is animated; save the picture that is meant")
+                raise ImageProblem("is animated. Save the intended frame as a picture")
             picture.load()
             if kind == GIF:
                 cleaned, kind = _written(picture, PNG), PNG
@@ -123,17 +125,17 @@ def read_image_file(path: Path) -> Image:
     except OSError as error:
         raise ImageProblem(f"cannot be read ({error.strerror})") from error
     if len(data) > MOST_BYTES:
-        raise ImageProblem(f"has more than {MOST_BYTES / 1e6:,.0f} MB, the most that is read")
+        raise ImageProblem(f"has more than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
     return read_image(data)
 
 
 def _check_size(width: int, height: int) -> None:
     if not width or not height:
-        raise ImageProblem(f"is {width}x{height} pixels, which shows nothing")
+        raise ImageProblem(f"is {width}x{height} pixels, too small to show anything")
     if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
         raise ImageProblem(
-            f"is {width}x{height} pixels; the most are {MOST_PIXELS / 1e6:,.1f} million, {LONGEST_SIDE:,} a "
-            "side: make it smaller"
+            f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1000000.0:,.1f} million "
+            f"pixels and {LONGEST_SIDE:,} per side. Make it smaller"
         )
 
 

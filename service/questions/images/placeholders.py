@@ -23,8 +23,8 @@ def place_images(text: str, images: int) -> str:
         return text
     if count:
         raise InputError(
-            f"{images} image{'s' * (images > 1)} for a text with {count} {PLACEHOLDER}; there must be "
-            "as many, or none at all in the text"
+            f"{images} image{'s' * (images > 1)} for a text with {count} {PLACEHOLDER}. The numbers must be "
+            "equal, or the text must have none"
         )
     return PLACEHOLDER * images + text
 

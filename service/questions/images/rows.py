@@ -55,7 +55,7 @@ class RowImages:
         """
         entries = list(_entries(value))
         if len(entries) > MOST_IMAGES:
-            raise ImageProblem(f"holds {len(entries)} images, and {MOST_IMAGES} are the most")
+            raise ImageProblem(f"contains {len(entries)} images, more than the limit of {MOST_IMAGES}")
         ids = []
         for number, entry in enumerate(entries, start=1):
             try:
@@ -101,42 +101,42 @@ class RowImages:
                 return self._of_a_file(path)
         if isinstance(entry, str) and not isinstance(entry, JsonNumber):
             return self._of_a_text(entry.strip())
-        raise ImageProblem(f"is {_kind(entry)}, no image; name another column with {self._other}")
+        raise ImageProblem(f"is {_kind(entry)}, not an image. Name another column with {self._other}")
 
     def _of_a_text(self, text: str) -> Image:
         if text[:5].lower() == "data:":
             head, comma, encoded = text.partition(",")
             if not comma or not head.lower().endswith(";base64"):
-                raise ImageProblem("is a data: address that holds no base64")
+                raise ImageProblem("is a data: address without base64 content")
             if len(encoded) > MOST_BYTES // 3 * 4 + 8:
-                raise ImageProblem(f"has more than {MOST_BYTES / 1e6:,.0f} MB, the most that is read")
+                raise ImageProblem(f"has more than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
             try:
                 return read_image(base64.b64decode(encoded, validate=True))
             except ValueError as error:
-                raise ImageProblem(f"is a data: address of damaged base64 ({error})") from error
+                raise ImageProblem(f"is a data: address with damaged base64 ({error})") from error
         return self._of_a_file(text)
 
     def _of_a_file(self, name: str) -> Image:
         if _ADDRESS.match(name):
-            alone = f", or pass {self._without} to import the texts alone" if self._without else ""
+            alone = f", or pass {self._without} to import only the texts" if self._without else ""
             raise ImageProblem(
-                f"is an address ({name[:60]}), and tagrpo fetches none: download the images and "
-                f"name their files{alone}"
+                f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and name "
+                f"their files{alone}"
             )
         if self._folder is None:
-            raise ImageProblem(f"names a file ({name[:60]}); rows of the Hub must hold their images")
+            raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
         path = Path(name)
         if "\0" in name or path.is_absolute() or "\\" in name or ".." in path.parts:
-            raise ImageProblem(f'names "{name[:60]}"; give a path below the folder of the rows')
+            raise ImageProblem(f'names "{name[:60]}". Give a path below the folder of the rows')
         try:
             top, whole = self._folder.resolve(), (self._folder / path).resolve()
             is_file = whole.is_file()
         except (OSError, RuntimeError) as error:  # a name too long, a link to itself
-            raise ImageProblem(f'names "{name[:60]}", which is no path of a file') from error
+            raise ImageProblem(f'names "{name[:60]}", which is not a file path') from error
         if not whole.is_relative_to(top):
-            raise ImageProblem(f'names "{name[:60]}", a link that leads out of the folder of the rows')
+            raise ImageProblem(f'names "{name[:60]}", a link to a place outside the folder of the rows')
         if not is_file:
-            raise ImageProblem(f'names "{name[:60]}", and there is no such file in {self._folder}')
+            raise ImageProblem(f'names "{name[:60]}", but there is no such file in {self._folder}')
         try:
             return read_image_file(whole)
         except ImageProblem as problem:
@@ -167,7 +167,7 @@ def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]
     if len(ids) == 1 and set(numbers) != {1}:
         return text, tuple(ids)
     if min(numbers) < 1 or max(numbers) > len(ids):
-        raise ImageProblem(f"holds {len(ids)} for a text that names image {max(numbers)}")
+        raise ImageProblem(f"contains {len(ids)} for a text that refers to image {max(numbers)}")
     return _NUMBERED.sub(PLACEHOLDER, text), tuple(ids[number - 1] for number in numbers)
 
 
@@ -178,7 +178,7 @@ def _entries(value: Any) -> Iterator[Any]:
         try:
             value = json.loads(value)
         except ValueError as error:
-            raise ImageProblem(f"is no list in JSON ({error})") from error
+            raise ImageProblem(f"is not a list in JSON ({error})") from error
     if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"} and not any(value.values()):
         return
     if isinstance(value, list):
@@ -189,7 +189,7 @@ def _entries(value: Any) -> Iterator[Any]:
 
 
 def _refuse_list() -> Iterator[Any]:
-    raise ImageProblem("is a list in a list")
+    raise ImageProblem("is a nested list")
 
 
 def _kind(value: Any) -> str:

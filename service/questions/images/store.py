@@ -88,7 +88,7 @@ def image_problems(session: Session) -> list[str]:
     """Read all images and return what is wrong with those whose bytes do not give their id or size."""
     rows = session.execute(select(ImageRow.id, ImageRow.size, ImageRow.data).execution_options(yield_per=20))
     return [
-        f"image {id}: its bytes do not give its id" if image_id(data) != id else f"image {id}: wrong size"
+        f"image {id}: its bytes do not match its id" if image_id(data) != id else f"image {id}: wrong size"
         for id, size, data in rows
         if image_id(data) != id or len(data) != size
     ]
@@ -97,4 +97,6 @@ def image_problems(session: Session) -> list[str]:
 def _check_all(wanted: Sequence[str], present: Iterable[str]) -> None:
     missing = sorted(set(wanted) - set(present))
     if missing:
-        raise NotFoundError(f"no image {missing[0]} in the database; it may be damaged: `tagrpo db check`.")
+        raise NotFoundError(
+            f"no image {missing[0]} in the database, which may be damaged. Run `tagrpo db check`."
+        )

@@ -51,7 +51,7 @@ def start(db):
 def test_a_run_shows_up_by_itself_and_grows_in_place(db, tmp_path, view_of, pictures):
     with served(tagrpo_ui(tmp_path / "t.db")) as url:
         view = view_of(url).open("/")
-        view.tab.get_by_text("Nothing runs now").wait_for()
+        view.tab.get_by_text("No active runs").wait_for()
         view.tab.evaluate("window.stayed = true")
         start(db)
         view.tab.get_by_text("250 of 1,000 requests").wait_for()

@@ -144,7 +144,7 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     until_quiet(view)
     press(view, "u")
     until_quiet(view)
-    assert "Taken back: you had rejected this one." in view.tab.locator(".says").inner_text()
+    assert "Undone: you had rejected this one." in view.tab.locator(".says").inner_text()
     assert "1 of 80 decided by bea; now 1 accepted, 0 rejected, 1 skipped" in view.text()
     press(view, "w")
     view.tab.get_by_label("Reason of the rejection").fill("another unknown, so a u and an a are no keys")

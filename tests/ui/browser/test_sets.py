@@ -17,7 +17,7 @@ def test_versions_changes_and_verifying(url, view_of, pictures):
     view = view_of(url).open("/sets")
     assert "2.00 neighbors" in view.text()
     view.check()
-    view.tab.get_by_text("What changed", exact=True).click()
+    view.tab.get_by_text("Changes", exact=True).click()
     view.until("() => location.search === '?view=changes'")
     view.tab.get_by_text("25 of 40").wait_for()
     view.choose_first_row(1, "neighbor")

@@ -1,1 +1,1 @@
-"""Advantages of responses: pure functions of rewards and groups, one file an estimator, in float64."""
+"""Advantages of responses: pure functions of rewards and groups, one file per estimator, in float64."""

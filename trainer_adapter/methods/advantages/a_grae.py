@@ -25,20 +25,20 @@ def a_grae_advantages(
 
         A = w/2 (R-mean)/(std sqrt(p)) + (1-w)/2 (R-mean)/(std sqrt(1-p)),   A * min(1, w/alpha) where A > 0.
 
-    Groups with p of 0 or 1 get 0 where rewards are right and wrong alone; where form counts too and differs,
-    they are not rescaled (half of (R-mean)/std), as the paper says of Eq. 12. The whole batch must be given
-    at once, since w is taken over it.
+    Groups with p of 0 or 1 get 0 with binary rewards. If rewards include format and differ, such groups are
+    not rescaled (half of (R-mean)/std), as the paper says of Eq. 12. Pass the whole batch at once, since w is
+    its mean.
 
     Args:
-        rewards: Rewards in {0, 1}, shape B; in [0, 1] where form counts too.
+        rewards: Rewards in {0, 1}, shape B; in [0, 1] if they include format.
         group_ids: The group of each response.
         formula: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
             sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
-        alpha: Where the suppression of positive advantages ends.
+        alpha: Batch mean at which the suppression of positive advantages ends.
         norm_by_std: False for Dr.GRPO as the base.
-        difficulty: Whether hard and easy groups are weighted (DDAS); False leaves (R-mean)/std.
-        suppression: Whether positive advantages are attenuated (ASS).
-        correct_B: Whether each answer is right, for p; default: the rewards say so.
+        difficulty: Whether to weight hard and easy groups (DDAS); False leaves (R-mean)/std.
+        suppression: Whether to attenuate positive advantages (ASS).
+        correct_B: Whether each answer is correct, for p; default: derived from the rewards.
 
     Raises:
         ValueError: rewards and ids do not match, rewards outside [0, 1], or alpha not above 0.
@@ -47,7 +47,7 @@ def a_grae_advantages(
     if ((rewards_B < 0) | (rewards_B > 1)).any():
         raise ValueError("A-GRAE is defined for rewards in [0, 1]")
     if alpha <= 0:
-        raise ValueError(f"alpha is {alpha}; give more than 0")
+        raise ValueError(f"alpha is {alpha}. Give more than 0")
     repo = formula == "repo"
     base_B = grpo_advantages(rewards_B, groups, formula=formula, norm_by_std=norm_by_std)
     reward_G = groups.mean(rewards_B)
@@ -73,7 +73,7 @@ def a_grae_sample_advantages(
     alpha: float = ALPHA,
     correct_B: Tensor | None = None,
 ) -> Tensor:
-    """Return A-GRAE's advantages with the weighting by difficulty alone (DDAS), shape B."""
+    """Return A-GRAE's advantages with difficulty weighting only (DDAS), shape B."""
     return a_grae_advantages(
         rewards, group_ids, formula=formula, alpha=alpha, suppression=False, correct_B=correct_B
     )
@@ -82,7 +82,7 @@ def a_grae_sample_advantages(
 def a_grae_group_advantages(
     rewards: Any, group_ids: Ids | Groups, *, formula: Formula = "paper", alpha: float = ALPHA
 ) -> Tensor:
-    """Return A-GRAE's advantages with the attenuation of positive ones alone (ASS), shape B."""
+    """Return A-GRAE's advantages with attenuated positive ones only (ASS), shape B."""
     return a_grae_advantages(rewards, group_ids, formula=formula, alpha=alpha, difficulty=False)
 
 
@@ -126,7 +126,7 @@ def negative_dominant_advantages(
 
 
 def _ddof(formula: Formula) -> int:
-    """Return the degrees of the standard deviation; epsilon is 0 in all control experiments."""
+    """Return the ddof of the standard deviation; epsilon is 0 in all control experiments."""
     return 1 if formula == "repo" else 0
 
 

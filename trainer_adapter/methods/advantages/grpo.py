@@ -1,10 +1,10 @@
-"""GRPO and its relatives: how far a reward stands from the mean of its group."""
+"""GRPO and its relatives: the distance of a reward from the mean of its group."""
 
 from typing import Any
 
 from trainer_adapter.methods.groups import Formula, Groups, Ids, Tensor, rewards_tensor
 
-REPO_EPSILON = 1e-6  # verl's, added to the standard deviation
+REPO_EPSILON = 1e-6  # verl's value, added to the standard deviation
 
 
 def grpo_advantages(
@@ -18,19 +18,19 @@ def grpo_advantages(
 ) -> Tensor:
     """Return A = (R - mean) / (std + epsilon) over each group, shape B, float64.
 
-    With the (N+1)G responses to a question and its neighbors as the group this is the joint advantage of
-    TA-GRPO (arXiv 2601.22478, Eq. 3); with the G responses to one prompt GRPO (arXiv 2402.03300); without the
-    standard deviation Dr.GRPO (arXiv 2503.20783).
+    With the (N+1)G responses to a question and its neighbors as the group, this is the joint advantage of
+    TA-GRPO (arXiv 2601.22478, Eq. 3). With the G responses to one prompt it is GRPO (arXiv 2402.03300), and
+    without the standard deviation Dr.GRPO (arXiv 2503.20783).
 
     Args:
-        rewards: One reward a response, shape B, in any order.
+        rewards: One reward per response, shape B, in any order.
         group_ids: The group of each response.
         formula: `paper`: ddof 0, epsilon 0; a group whose rewards are all equal, a single response included,
             gets 0. `repo` (verl 0.9.1): ddof 1, epsilon 1e-6; a single response keeps R / (1 + epsilon), or R
-            where the deviation is left out.
-        ddof: Degrees taken off the group's size; default as the formula has it.
-        epsilon: Added to the standard deviation; default as the formula has it.
-        norm_by_std: Whether to divide by the standard deviation at all.
+            without the deviation.
+        ddof: Degrees of freedom subtracted from the group's size; by default the formula's.
+        epsilon: Added to the standard deviation; by default the formula's.
+        norm_by_std: Whether to divide by the standard deviation.
 
     Raises:
         ValueError: rewards and ids do not match, or a reward is not finite.

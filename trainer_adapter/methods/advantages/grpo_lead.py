@@ -18,7 +18,7 @@ def lead_rewards(
 ) -> Tensor:
     """Return exp(-ALPHA z) for correct responses and -1 for wrong ones, shape B, float64.
 
-    z = (length - mean) / std over the correct responses of the group, 0 where they are all of one length.
+    z = (length - mean) / std over the correct responses of the group, 0 if all have the same length.
 
     Args:
         correct: Whether each response is correct (above 0), shape B.

@@ -1,4 +1,4 @@
-"""From a loss on every token to one number."""
+"""Aggregation of a loss on every token to one number."""
 
 from typing import Literal, TypeAlias
 
@@ -7,7 +7,7 @@ from trainer_adapter.methods.groups import Tensor
 Aggregation: TypeAlias = Literal[
     "token-mean", "token-sum", "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm"
 ]
-REPO_EPSILON = 1e-8  # verl's, added to the tokens of a response
+REPO_EPSILON = 1e-8  # verl's value, added to the tokens of a response
 
 
 def aggregate(
@@ -28,15 +28,15 @@ def aggregate(
     - `seq-mean-token-mean`: over the tokens of a response, then over responses (TA-GRPO, arXiv 2601.22478,
       Eq. 4; GRPO).
     - `seq-mean-token-sum`: the tokens' sum, mean over responses (Dr.GRPO, arXiv 2503.20783).
-    - `seq-mean-token-sum-norm`: the same over a constant, as verl 0.9.1 has it.
+    - `seq-mean-token-sum-norm`: the same divided by a constant, as in verl 0.9.1.
 
-    A response without a token, as padding rows have, counts nowhere.
+    Responses without a token, such as padding rows, do not count.
 
     Args:
         loss_BT: Loss of each token.
         mask_BT: 1 at the tokens of a response, 0 at padding.
-        mode: How to aggregate.
-        responses: Responses of the whole batch, where this is a micro-batch of one rank; default: those here.
+        mode: Kind of aggregation.
+        responses: Responses of the whole batch, if this is a micro-batch of one rank; default: those here.
         tokens: Tokens of the whole batch; default: those here.
         ranks: Data-parallel ranks whose gradients are averaged afterwards.
         scale: Constant of `seq-mean-token-sum-norm`; default: the padded length T.
@@ -46,7 +46,7 @@ def aggregate(
         ValueError: an unknown mode, or several ranks without the whole batch's counts.
     """
     mask_BT = mask_BT.to(loss_BT.dtype)
-    # Padding may hold anything, infinities included.
+    # Padding may contain anything, including infinities.
     loss_BT = loss_BT.where(mask_BT > 0, 0.0)
     if mode in ("token-mean", "token-sum"):
         if mode == "token-sum":
@@ -61,7 +61,7 @@ def aggregate(
     elif mode in ("seq-mean-token-sum", "seq-mean-token-sum-norm"):
         losses_B = sums_B
     else:
-        raise ValueError(f"no aggregation {mode!r}")
+        raise ValueError(f"unknown aggregation {mode!r}")
     if responses is None:
         _need_whole(ranks, "responses")
     loss: Tensor = losses_B.sum() / ((lengths_B > 0).sum().clamp(min=1) if responses is None else responses)

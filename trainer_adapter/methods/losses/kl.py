@@ -18,13 +18,13 @@ def kl_estimate(
     - `abs`: |d|.
     - `k2`: d^2 / 2. Biased, but its gradient is that of the KL.
     - `k3`: exp(-d) + d - 1. Unbiased and never negative; GRPO's (arXiv 2402.03300, Eq. 4).
-    - `low_var_kl`: k3 as verl computes it: d within 20, the estimate within 10 (beyond, its gradient is 0).
+    - `low_var_kl`: k3 as in verl: d within 20, the estimate within 10 (beyond, its gradient is 0).
 
     Args:
-        log_prob_BT: Log-probs under the policy that is trained.
+        log_prob_BT: Log-probs under the trained policy.
         ref_log_prob_BT: Log-probs under the reference.
         kind: The estimator.
-        straight_through: Keep the value, take the gradient of `k2` (verl's suffix `+`).
+        straight_through: Keep the value, use the gradient of `k2` (verl's suffix `+`).
 
     Raises:
         ValueError: an unknown estimator.
@@ -42,7 +42,7 @@ def kl_estimate(
         bounded = difference.clamp(-20.0, 20.0)
         value = (torch.expm1(-bounded) + bounded).clamp(-10.0, 10.0)
     else:
-        raise ValueError(f"no KL estimator {kind!r}")
+        raise ValueError(f"unknown KL estimator {kind!r}")
     if not straight_through:
         return value
     slope = difference.square() / 2

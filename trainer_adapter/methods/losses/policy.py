@@ -8,7 +8,7 @@ from trainer_adapter.methods.groups import Tensor
 
 
 class Surrogate(NamedTuple):
-    """Loss and importance ratio of each token, and which tokens were clipped by the bounds, by dual clip."""
+    """Loss and importance ratio of each token, and the tokens clipped by the bounds and by dual clip."""
 
     loss_BT: Tensor
     ratio_BT: Tensor
@@ -27,14 +27,13 @@ def clipped_surrogate(
 ) -> Surrogate:
     """Return -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) on every token (PPO; arXiv 2601.22478, Eq. 4).
 
-    r = exp(log_prob - old_log_prob). With the question as anchor both are conditioned on the original
-    question, whichever prompt the response was drawn for. Unequal bounds are DAPO's clip-higher
-    (arXiv 2503.14476).
+    r = exp(log_prob - old_log_prob). With the question as anchor, both are conditioned on the original
+    question, regardless of the sampled prompt. Unequal bounds are DAPO's clip-higher (arXiv 2503.14476).
 
     Args:
-        log_prob_BT: Log-probs of the tokens under the policy that is trained.
+        log_prob_BT: Log-probs of the tokens under the trained policy.
         old_log_prob_BT: Log-probs before the update.
-        advantages_BT: Advantage of each token; shape B is taken for all tokens of a response.
+        advantages_BT: Advantage of each token; shape B applies to all tokens of a response.
         clip_low: How far r may fall below 1.
         clip_high: How far r may rise above 1.
         dual_clip: c > 1 bounds the loss of negative advantages by -c A (arXiv 1912.09729; verl's default is
@@ -44,9 +43,9 @@ def clipped_surrogate(
         ValueError: negative bounds, or a dual clip of 1 or less.
     """
     if clip_low < 0 or clip_high < 0:
-        raise ValueError(f"clip bounds are {clip_low} and {clip_high}; give 0 or more")
+        raise ValueError(f"clip bounds are {clip_low} and {clip_high}. Give 0 or more")
     if dual_clip is not None and dual_clip <= 1:
-        raise ValueError(f"dual clip is {dual_clip}; give more than 1, or none")
+        raise ValueError(f"dual clip is {dual_clip}. Give more than 1, or none")
     if advantages_BT.dim() == log_prob_BT.dim() - 1:
         advantages_BT = advantages_BT.unsqueeze(-1)
     # As in verl: beyond 20 the ratio is clipped anyway, and exp would overflow in half precision.

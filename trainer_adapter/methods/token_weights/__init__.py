@@ -1,1 +1,1 @@
-"""Weights of tokens, constants for the gradient: CW-GRPO and Clip-Cov."""
+"""Token weights, constant in the gradient: CW-GRPO and Clip-Cov."""

@@ -1,4 +1,4 @@
-"""Clip-Cov: a few tokens of high covariance are left out of the update (arXiv 2505.22617)."""
+"""Clip-Cov: leave a few tokens of high covariance out of the update (arXiv 2505.22617)."""
 
 import math
 from typing import NamedTuple
@@ -12,14 +12,14 @@ RATIO, LOWER, UPPER = 2e-4, 1.0, 5.0
 
 
 class Candidates(NamedTuple):
-    """Which tokens may be clipped, and how many of them are to be."""
+    """Tokens that may be clipped, and how many of them will be."""
 
     candidate_BT: Tensor
     wanted: int
 
     @property
     def clipped(self) -> int:
-        """How many tokens are clipped: no more than there are candidates."""
+        """Number of clipped tokens: at most the number of candidates."""
         return min(self.wanted, int(self.candidate_BT.sum()))
 
 
@@ -30,10 +30,10 @@ def clip_cov_weights(
     *,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """Return the weight of each token, shape BT: 0 for those that are left out, 1 for the others.
+    """Return the weight of each token, shape BT: 0 for clipped tokens, 1 for the others.
 
-    The covariance is that of the whole step with the log-probs before the update, where the public code looks
-    at each micro-batch anew.
+    The covariance is that of the whole step with the log-probs before the update; the public code computes it
+    per micro-batch.
     """
     candidates = clip_cov_candidates(log_prob_BT, advantages_B, mask_BT)
     return (mask_BT > 0).logical_and_(~choose_clipped(candidates, generator)).to(log_prob_BT.dtype)
@@ -52,7 +52,7 @@ def clip_cov_candidates(
     clip_low: float = 0.2,
     clip_high: float = 0.2,
 ) -> Candidates:
-    """Return which tokens Clip-Cov chooses from, and how many it chooses.
+    """Return the tokens from which Clip-Cov chooses, and how many it chooses.
 
     The covariance is taken over all tokens of the batch.
 
@@ -62,10 +62,10 @@ def clip_cov_candidates(
         mask_BT: 1 at the tokens of a response, 0 at padding.
         old_log_prob_BT: Log-probs before the update; needed by `repo`.
         formula: `paper`: covariance in [lower, upper], floor(ratio N) tokens. `repo` (verl 0.9.1): in
-            (lower, upper), tokens that PPO's bounds clip are no candidates, at least one is chosen.
+            (lower, upper), excluding tokens that PPO's bounds clip, at least one token.
         ratio: Share of the tokens to clip.
-        lower: Least covariance of a candidate.
-        upper: Largest covariance of a candidate.
+        lower: Minimum covariance of a candidate.
+        upper: Maximum covariance of a candidate.
         clip_low: PPO's lower bound, for `repo`.
         clip_high: PPO's upper bound, for `repo`.
 
@@ -73,10 +73,10 @@ def clip_cov_candidates(
         ValueError: `repo` without old log-probs, or a ratio outside (0, 1].
     """
     if not 0 < ratio <= 1:
-        raise ValueError(f"ratio is {ratio}; give more than 0 and at most 1")
+        raise ValueError(f"ratio is {ratio}. Give more than 0 and at most 1")
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
     if formula == "repo" and old_log_prob_BT is None:
-        raise ValueError("the public code leaves out tokens that PPO clips: give old_log_prob_BT")
+        raise ValueError("the public code excludes tokens that PPO clips: pass old_log_prob_BT")
     candidate_BT = torch.zeros_like(covariance.log_prob_BT, dtype=torch.bool)
     for strip in covariance.strips:
         cov, padding = covariance.on(strip)
@@ -92,7 +92,7 @@ def clip_cov_candidates(
 
 
 def choose_clipped(candidates: Candidates, generator: torch.Generator | None = None) -> Tensor:
-    """Return which tokens are clipped, drawn evenly from the candidates, as booleans of shape BT."""
+    """Return the clipped tokens, drawn uniformly from the candidates, as booleans of shape BT."""
     places = torch.nonzero(candidates.candidate_BT)
     device = places.device if generator is None else generator.device
     drawn = torch.randperm(len(places), generator=generator, device=device)[: candidates.clipped]

@@ -1,8 +1,8 @@
-"""The covariance of log-prob and advantage on every token, on which CW-GRPO and Clip-Cov rest.
+"""The covariance of log-prob and advantage on every token, the basis of CW-GRPO and Clip-Cov.
 
-A step has thousands of responses of thousands of tokens, most of them far shorter than the longest. All here
-goes over them in strips that fit into a processor's cache, responses of like length together, so that little
-padding is looked at, and holds no tensor of shape BT beside what it returns.
+A step has thousands of responses of thousands of tokens, most of them far shorter than the longest. This
+module processes them in strips that fit into a processor's cache, grouping responses of similar length, so
+that little padding is read. Its only tensor of shape BT is the result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ _STRIP = 1 << 18
 
 @dataclass(frozen=True)
 class Strip:
-    """Some responses of like length, and the width that holds all their tokens."""
+    """Some responses of similar length, and the width that holds all their tokens."""
 
     rows: Tensor
     width: int
@@ -28,7 +28,7 @@ class Strip:
         return values_BT[:, : self.width].index_select(0, self.rows)
 
     def put(self, values: Tensor, into_BT: Tensor) -> None:
-        """Write the values of these responses; what is beyond the width stays as it is."""
+        """Write the values of these responses; columns beyond the width stay unchanged."""
         into_BT[:, : self.width].index_copy_(0, self.rows, values)
 
 
@@ -46,7 +46,7 @@ def strips(mask_BT: Tensor) -> tuple[Strip, ...]:
 
 
 def _ends(mask_BT: Tensor) -> Tensor:
-    """Return the place after the last token of each response; the mask may have holes."""
+    """Return the position after the last token of each response; the mask may have holes."""
     rows, tokens = mask_BT.shape
     ends_B = torch.zeros(rows, dtype=torch.long, device=mask_BT.device)
     if not tokens:
@@ -82,10 +82,10 @@ def token_covariance(log_prob_BT: Tensor, advantages_BT: Tensor, mask_BT: Tensor
 
 @dataclass(frozen=True)
 class Covariance:
-    """What the covariance of a token is computed from, strip by strip.
+    """Inputs of a token's covariance, strip by strip.
 
-    `pools` tells the pool of each response, `tokens_B` counts its tokens; the means are those of its pool,
-    and `rounding_B` is the `rounding` of advantages about theirs.
+    `pools` is the pool of each response, `tokens_B` counts its tokens. The means are those of its pool, and
+    `rounding_B` is the `rounding` of advantages about theirs.
     """
 
     log_prob_BT: Tensor
@@ -107,9 +107,9 @@ class Covariance:
         pools: Ids | Groups | None,
         parts: Sequence[Strip] | None = None,
     ) -> "Covariance":
-        """Take the means; an advantage of shape B is that of all tokens of a response.
+        """Compute the means; an advantage of shape B applies to all tokens of a response.
 
-        `parts` are the strips of the mask, where they are known already.
+        `parts` are the strips of the mask, if already known.
         """
         log_prob_BT, advantages = log_prob_BT.detach(), advantages.detach()
         if advantages.dim() == log_prob_BT.dim() - 1:
@@ -145,7 +145,7 @@ class Covariance:
         )
 
     def on(self, strip: Strip) -> tuple[Tensor, Tensor]:
-        """Return the covariance of the tokens of some responses, 0 at padding, and which are padding."""
+        """Return the covariance of some responses' tokens, 0 at padding, and which tokens are padding."""
         covariance = strip.take(self.log_prob_BT)
         log_prob_mean, advantage_mean, noise = (
             of_row_B[strip.rows].unsqueeze(-1)
@@ -154,7 +154,7 @@ class Covariance:
         covariance -= log_prob_mean.to(covariance.dtype)
         apart = strip.take(self.advantages) - advantage_mean
         covariance *= apart.masked_fill_(apart.abs() <= noise, 0.0).to(covariance.dtype)
-        # Padding may hold anything, infinities included.
+        # Padding may contain anything, including infinities.
         padding = strip.take(self.mask_BT) <= 0
         return covariance.masked_fill_(padding, 0.0), padding
 
@@ -165,18 +165,18 @@ def row_sums(values: Tensor) -> Tensor:
 
 
 def pool_mean(sums_B: Tensor, tokens_B: Tensor, pools: Groups) -> Tensor:
-    """Return for each response the mean over the tokens of its pool; 0 where the pool has none."""
+    """Return for each response the mean over the tokens of its pool; 0 for a pool without tokens."""
     return pools.spread(pools.sum(sums_B) / pools.sum(tokens_B).clamp(min=1))
 
 
 def rounding(sizes_B: Tensor, tokens_B: Tensor, pools: Groups, dtype: torch.dtype) -> Tensor:
-    """Return for each response how far a value may lie from the mean of its pool by rounding alone.
+    """Return for each response how far rounding alone may move a value from the mean of its pool.
 
     Args:
         sizes_B: Sum of the absolute values over the tokens of each response.
         tokens_B: Tokens of each response.
-        pools: Over which means are taken, in float64.
-        dtype: In which the values came.
+        pools: Responses over which means are taken, in float64.
+        dtype: Original type of the values.
     """
     rows_B = pools.spread(pools.sum(torch.ones_like(tokens_B)))
     relative_B = 4 * torch.finfo(dtype).eps + rows_B * torch.finfo(torch.float64).eps

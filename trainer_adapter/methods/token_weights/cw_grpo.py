@@ -1,4 +1,4 @@
-"""CW-GRPO: tokens of extreme covariance weigh less (arXiv 2605.11538)."""
+"""CW-GRPO: down-weight tokens of extreme covariance (arXiv 2605.11538)."""
 
 import torch
 
@@ -7,7 +7,7 @@ from trainer_adapter.methods.token_weights.covariance import pool_mean, rounding
 
 REPO_EPSILON = 1e-8
 ROUNDING = 1e-14
-"""Of sums in float64 that cancel: a smaller part of them is no variance."""
+"""Relative size below which a cancelling float64 sum counts as zero variance."""
 
 
 def cw_weights(
@@ -17,11 +17,11 @@ def cw_weights(
     *,
     groups: Ids | Groups | None = None,
 ) -> Tensor:
-    """Return the weight of each token, of mean 1 over the tokens of a group, 0 at padding; a constant.
+    """Return the weight of each token, with mean 1 over the tokens of a group, 0 at padding; a constant.
 
     c = (log pi - mean log pi)(A - mean A), w = exp(-c^2 / (2 sigma^2)) with sigma the standard deviation of
-    c, then w N / sum w over the N tokens of the group. Where sigma is 0, or so small beside every c that all
-    w vanish, all weights are 1; what rounding alone makes of equal values counts as 0.
+    c, then w N / sum w over the N tokens of the group. All weights are 1 if sigma is 0, or so much smaller
+    than every c that all w vanish. Differences of equal values that come from rounding count as 0.
 
     Args:
         log_prob_BT: Log-probs before the update.
@@ -30,10 +30,10 @@ def cw_weights(
         groups: The group of each response (the paper's sums run over one); default: the whole batch.
 
     Raises:
-        ValueError: advantages that are not one a response.
+        ValueError: not one advantage per response.
     """
     if advantages_B.shape != log_prob_BT.shape[:1]:
-        raise ValueError(f"advantages of shape {tuple(advantages_B.shape)}; CW-GRPO takes one a response")
+        raise ValueError(f"advantages have shape {tuple(advantages_B.shape)}. CW-GRPO needs one per response")
     dtype = advantages_B.dtype
     log_prob_BT, advantages_B = log_prob_BT.detach(), advantages_B.detach().double()
     rows, device = len(log_prob_BT), log_prob_BT.device
@@ -51,7 +51,7 @@ def cw_weights(
     apart_B = advantages_B - pool_mean(advantages_B * tokens_B, tokens_B, groups)
     apart_B[apart_B.abs() <= rounding(advantages_B.abs() * tokens_B, tokens_B, groups, dtype)] = 0.0
     variance_B = _variance(tokens_B, sums_B, squares_B, mean_B, apart_B, groups)
-    # Where it is 0 every covariance is the same, and so is every weight.
+    # If it is 0, every covariance is the same, and so is every weight.
     scale_B = (apart_B / (2 * variance_B).sqrt()).where(variance_B > 0, 0.0)
     most = torch.finfo(log_prob_BT.dtype).max
     scale_B = scale_B.clamp(-most, most).to(log_prob_BT.dtype)
@@ -80,9 +80,9 @@ def _variance(
     apart_B: Tensor,
     groups: Groups,
 ) -> Tensor:
-    """Return for each response the variance of c over its group, from sums over rows; 0 below their rounding.
+    """Return for each response the variance of c over its group, from row sums; 0 below their rounding.
 
-    c is (log pi - mean) times a constant of the row, so that no token is looked at again.
+    c is (log pi - mean) times a constant of the row, so tokens need not be read again.
     """
     first_B = apart_B * (sums_B - tokens_B * mean_B)
     second_B = apart_B.square() * (squares_B - 2 * mean_B * sums_B + tokens_B * mean_B.square())
@@ -94,10 +94,11 @@ def _variance(
 
 
 def cw_weights_repo(log_prob_BT: Tensor, advantages_B: Tensor, mask_BT: Tensor) -> Tensor:
-    """Return the weights as the released code computes them, shape BT: not constants, their gradient flows.
+    """Return the weights of the released code, shape BT: not constants, since their gradient flows.
 
-    Log-probs are centred over each response, advantages over the responses of the batch; sigma is over its
-    tokens; the weights are of mean 1 over all B x T places, padding included, so that they grow with padding.
+    Log-probs are centred over each response, advantages over the responses of the batch, and sigma is over
+    the batch's tokens. The weights have mean 1 over all B x T places including padding, so they grow with
+    padding.
     """
     mask_BT = mask_BT.to(log_prob_BT.dtype)
     lengths_B1 = mask_BT.sum(-1, keepdim=True) + REPO_EPSILON

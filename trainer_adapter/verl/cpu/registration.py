@@ -31,7 +31,7 @@ def _register() -> None:
     chosen = os.environ.get("VERL_PLATFORM", PLATFORM)
     if chosen != PLATFORM:
         raise PrerequisiteError(
-            f"VERL_PLATFORM is {chosen}, but trainer_adapter.verl.cpu is for the CPU; unset one of the two."
+            f"VERL_PLATFORM is {chosen}, but trainer_adapter.verl.cpu is for the CPU. Unset one of the two."
         )
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)

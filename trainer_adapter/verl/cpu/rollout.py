@@ -92,7 +92,7 @@ class ResponseServer:
                 ignored.
         """
         if video_data:
-            raise ValueError("the CPU rollout reads text and images, no videos")
+            raise ValueError("the CPU rollout supports text and images, but no videos")
         images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
         row = self._row(prompt_ids, sampling_params, images)
         if not self._loaded:
@@ -148,7 +148,7 @@ class ResponseServer:
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
             raise ValueError(
-                "the CPU rollout reads images with Qwen 2 VL and models like it, not "
+                "the CPU rollout supports images for models like Qwen 2 VL, not for "
                 f"{type(self._model).__name__}"
             )
 
@@ -237,10 +237,10 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         """
         if peft_config is not None:
             raise ValueError(
-                "the CPU rollout takes whole weights; set actor_rollout_ref.model.lora.merge=True"
+                "the CPU rollout needs whole weights. Set actor_rollout_ref.model.lora.merge=true"
             )
         if wire_format != "named_tensors":
-            raise ValueError(f"the CPU rollout takes whole weights, not {wire_format}")
+            raise ValueError(f"the CPU rollout needs whole weights, not {wire_format}")
         # Each rank walks through the weights, because gathering a shard takes all of them.
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
         if self._sends:

@@ -24,8 +24,8 @@ def check_verl() -> None:
     lines = tuple(hook for hook in CPU if hook.package == "verl" and hook.use == "line")
     for lacking in differences(installed_folders(), lines):
         raise PrerequisiteError(
-            f"{lacking}; verl was changed, and trainer_adapter.verl.cpu no longer fits it. Install verl "
-            f"{TESTED_VERSIONS[-1]} anew."
+            f"{lacking}; verl was changed, and trainer_adapter.verl.cpu no longer fits it. Reinstall verl "
+            f"{TESTED_VERSIONS[-1]}."
         )
 
 
@@ -86,7 +86,7 @@ def _replace(module: Any, name: str, new: object) -> None:
     ]
     if taken:
         raise PrerequisiteError(
-            f"{', '.join(taken)} was imported before trainer_adapter.verl.cpu and keeps the old {name}; "
-            "load the plug-in by VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration."
+            f"{', '.join(taken)} was imported before trainer_adapter.verl.cpu and keeps the old {name}. "
+            "Load the plug-in with VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration."
         )
     setattr(module, name, new)

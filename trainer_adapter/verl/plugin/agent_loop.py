@@ -19,27 +19,27 @@ from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, setting
 from trainer_adapter.verl.reward import CUT_OFF_FIELD
 
 DRAW_FIELD = "tagrpo_draw"
-"""Column the trainer adds to rows for training: how often the question was drawn before in this step.
+"""Column that the trainer adds to training rows: how often the question was drawn before in this step.
 
-Rows for validation have none, and are asked as they are.
+Rows for validation lack it, and are asked unchanged.
 """
 
 ABOUT_FIELD = "tagrpo"
-"""What the loop adds to a response's `extra_fields`."""
+"""Fields that the loop adds to a response's `extra_fields`."""
 
 _LONGEST_TAG = 8
-"""Tokens that `<think>` and a line's end take, where they are no tokens of their own."""
+"""Tokens of `<think>` and a line's end, if they are not tokens of their own."""
 
 _SEED_NAMES = {"sglang": "sampling_seed"}
 _checked_configs: list[tuple[Any, Recipe, RunSettings]] = []
 
 
 class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
-    """Draws one response for the question of a row or one of its neighbors.
+    """Draw one response for the question of a row or one of its neighbors.
 
-    verl asks for `rollout.n` responses a row by their session number. The prompt ids it returns are those of
-    the anchor: from them verl computes old, new and reference log-probs alike. Images of a question are those
-    of its neighbors too.
+    verl requests `rollout.n` responses per row by their session number. The returned prompt ids are those of
+    the anchor: from them verl computes old, new and reference log-probs alike. Images of a question are also
+    those of its neighbors.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -51,9 +51,9 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         """Return the response of session `session_id` to the row in `kwargs`.
 
         `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
-        prompt that was asked is not the anchor's), `question_id`, `neighbor_id`, `strategy`, `draw`,
-        `session`, the step whose weights drew it (as the engine says), the ids of the prompt that was asked,
-        and the log-probs of sampling.
+        sampled prompt is not the anchor's), `question_id`, `neighbor_id`, `strategy`, `draw` and `session`.
+        It also gets the step of the sampling weights (according to the engine), the ids of the sampled
+        prompt, and the sampling log-probs.
         """
         session = int(kwargs["session_id"])
         neighbors = kwargs.get("neighbors") if DRAW_FIELD in kwargs else None
@@ -97,7 +97,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         images = images_of(question)
         asked = question if variant == 0 else with_images(row["neighbors"][variant - 1], images)
         params = dict(sampling_params)
-        if self.never_drawn:  # a response with one would have fewer images than places for them
+        if self.never_drawn:  # a response with one would have fewer images than placeholders
             params["logit_bias"] = dict.fromkeys(sorted(self.never_drawn), FORBIDDEN)
         if training:
             params["logprobs"] = True
@@ -129,7 +129,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
 
 
 def question_id(row: Any) -> str:
-    """Return the id of the row's question, as exported; its number in the file where it has none."""
+    """Return the exported id of the row's question; without one, its number in the file."""
     about = row.get("extra_info")
     named = about.get("question_id") if isinstance(about, dict) else None
     return str(named if named is not None else row.get("index", row.get("uid")))
@@ -143,7 +143,7 @@ def questions_of(batch: Any) -> list[str]:
 
 
 def _described(row: Any, variant: int) -> dict[str, Any]:
-    """Return which prompt was asked: of a row with neighbors in it, or of one of a flat export."""
+    """Return the sampled prompt: of a row that contains neighbors, or of a flat export's row."""
     extra = row.get("extra_info")
     about = extra if isinstance(extra, dict) else {}
     if "variant" in about:
@@ -163,7 +163,7 @@ def _described(row: Any, variant: int) -> dict[str, Any]:
 
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:
-    """Return what the configuration carries, read and checked once a process: a loop is made per response."""
+    """Return the recipe and settings of the config, checked once per process: a loop is made per response."""
     for checked, recipe, settings in _checked_configs:
         if checked is config:
             return recipe, settings

@@ -1,4 +1,4 @@
-"""What has to hold before a recipe is trained: versions, registrations, and a configuration that means it."""
+"""Checks before a recipe is trained: versions, registrations, and a matching config."""
 
 import importlib.util
 import time
@@ -16,32 +16,32 @@ from trainer_adapter.verl.plugin.overrides import CORRECTNESS, FORMAT_REWARD, ke
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
 
 _ENDING_S = 10.0
-"""How long Ray may take to clear away a training that was killed."""
+"""Seconds that Ray may take to remove a killed training."""
 
 _ANOTHER = (
-    "another training runs on this Ray cluster, and verl would keep the responses of both in one place; wait "
-    "for its end, or start a cluster for each."
+    "another training runs on this Ray cluster, and verl would store the responses of both in one place. "
+    "Wait until it ends, or start a separate cluster."
 )
 
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
 def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
-    """Raise unless the installed verl is a tested one, or has all of these hooks as a tested one has.
+    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form.
 
     Raises:
-        PrerequisiteError: verl is missing, lacks a hook, or stands beside a TRL that it cannot import.
+        PrerequisiteError: verl is missing, lacks a hook, or is installed with a TRL that it cannot import.
     """
     try:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
         raise PrerequisiteError(
-            f"verl is not installed; training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
+            f"verl is not installed. Training needs verl {TESTED_VERSIONS[-1]}: pip install 'tagrpo[train]'."
         ) from error
     if _trl_in_the_way():
         raise PrerequisiteError(
-            f"TRL is installed beside verl {version}, which looks there for a class that TRL no longer has, "
-            "and ends at its start: pip uninstall trl, or give TRL an environment of its own."
+            f"TRL is installed next to verl {version}, which imports a class that TRL no longer has, and "
+            "crashes at its start. Run pip uninstall trl, or use a separate environment for TRL."
         )
     if version in TESTED_VERSIONS:
         return
@@ -49,8 +49,8 @@ def check_version(hooks: tuple[Hook, ...] = PLUGIN) -> None:
     if lacking:
         more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
         raise PrerequisiteError(
-            f"verl {version} is installed, which is not tested and differs from what tagrpo extends: "
-            f"{lacking[0]}{more}; `tagrpo doctor --training` lists all. {_INSTALL}."
+            f"verl {version} is installed, which is not tested and differs in parts that tagrpo extends: "
+            f"{lacking[0]}{more}. `tagrpo doctor --training` lists all. {_INSTALL}."
         )
 
 
@@ -64,21 +64,21 @@ def _trl_in_the_way() -> bool:
 
 
 def untested_version() -> str | None:
-    """Return what a user should know of an installed verl that is no tested one; None where it is one."""
+    """Return a warning about an untested verl; None for a tested one."""
     version = metadata.version("verl")
     if version in TESTED_VERSIONS:
         return None
     return (
-        f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}); all that tagrpo "
-        "extends is there as in those"
+        f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}), but everything "
+        "that tagrpo extends matches them"
     )
 
 
 def check_queue() -> None:
-    """Raise where another training runs on this Ray cluster: verl keeps the responses of both in one queue.
+    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
 
     Raises:
-        PrerequisiteError: another one runs.
+        PrerequisiteError: another training runs.
     """
     import ray
 
@@ -96,12 +96,12 @@ def check_queue() -> None:
 
 
 def check_connection() -> None:
-    """Raise where verl has connected to the queue of a training that was started in the same seconds.
+    """Raise if verl has connected to the queue of a training that was started in the same seconds.
 
-    The other's queue is forgotten first: verl would end it on its way out.
+    The other's queue is forgotten first; otherwise verl would end it when it exits.
 
     Raises:
-        PrerequisiteError: it is another's.
+        PrerequisiteError: the queue belongs to another training.
     """
     import transfer_queue.interface as queues
 
@@ -119,7 +119,7 @@ def _is_own(queue: Any) -> bool:
 def check_registrations() -> None:
     """Raise unless verl knows trainer, agent loop and estimator in this process.
 
-    verl swallows what goes wrong while it loads an entry point, so that a missing one shows here.
+    verl swallows errors while it loads an entry point, so a missing one only shows here.
 
     Raises:
         PrerequisiteError: one is missing.
@@ -136,19 +136,19 @@ def check_registrations() -> None:
     missing = [what for what, registry in registries if NAME not in registry]
     if missing:
         raise PrerequisiteError(
-            f"verl does not know tagrpo's {' and '.join(missing)}; set the environment variable "
+            f"verl does not know tagrpo's {' and '.join(missing)}. Set the environment variable "
             f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}, which also shows why loading fails."
         )
 
 
 def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
-    """Raise unless verl's configuration trains `recipe` and nothing else.
+    """Raise unless verl's config trains `recipe` and nothing else.
 
     Args:
-        config: verl's configuration as plain dictionaries.
+        config: verl's config as plain dictionaries.
 
     Raises:
-        InputError: with every reason, not the first only.
+        InputError: lists every reason, not only the first.
     """
     problems = list(_problems(config, recipe))
     if problems:
@@ -156,20 +156,21 @@ def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
 
 
 def check_columns(columns: Collection[str], recipe: Recipe) -> None:
-    """Raise unless training data with these columns can be trained on by `recipe`.
+    """Raise unless `recipe` can be trained on data with these columns.
 
     Raises:
-        InputError: the recipe asks neighbors and the data has none, or the data names an agent loop.
+        InputError: the recipe needs neighbors and the data has none, or the data names an agent loop.
     """
     if "agent_name" in columns:
         raise InputError(
-            f"recipe {recipe.name}: the training data has a column agent_name, which would take verl's agent "
-            "loop for tagrpo's; leave it out."
+            f"recipe {recipe.name}: the training data has a column agent_name, with which verl would use "
+            "its own agent loop. Remove it."
         )
     if recipe.neighbors and "neighbors" not in columns:
         raise InputError(
-            f"recipe {recipe.name} asks {recipe.neighbors} neighbors of each question, but the training data "
-            "has no column neighbors; export the set with the layout grouped, or take a recipe without."
+            f"recipe {recipe.name} needs {recipe.neighbors} neighbors per question, but the training data "
+            "has no column neighbors. Export the set with the layout grouped, or choose a recipe without "
+            "neighbors."
         )
 
 
@@ -195,42 +196,47 @@ def _problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
     for key, value in expected.items():
         setting = value_at(config, key)
         if setting != value:
-            yield f"{key} is {_spelled(setting)} where the recipe has {_spelled(value)}"
+            yield f"{key} is {_spelled(setting)}, but the recipe has {_spelled(value)}"
     if value_at(config, f"{actor}.shuffle"):
-        yield f"{actor}.shuffle scatters the responses to a question over a step's updates; set false"
+        yield f"{actor}.shuffle scatters the responses to a question over a step's updates; set it to false"
     if value_at(config, "trainer.critic_warmup"):
-        yield "trainer.critic_warmup leaves out the first updates, for a critic that no recipe has; set 0"
+        yield (
+            "trainer.critic_warmup skips the first updates for a critic, which recipes do not have; set it "
+            "to 0"
+        )
 
 
 def _anchor_problems(config: Mapping[str, Any], recipe: Recipe) -> Iterable[str]:
-    """Yield what would condition log-probs on another prompt than the recipe's anchor."""
+    """Yield settings that would condition log-probs on another prompt than the recipe's anchor."""
     correction = "algorithm.rollout_correction"
     weighed = value_at(config, f"{correction}.rollout_is")
     if weighed is not None:
         yield (
-            f"{correction}.rollout_is={weighed} would weigh responses once more; set null, and say "
-            f"{SETTINGS_KEY}.engine_correction={weighed}, which keeps engine and prompt apart"
+            f"{correction}.rollout_is={weighed} would weight responses a second time; set it to null, and "
+            f"set {SETTINGS_KEY}.engine_correction={weighed}, which keeps engine and prompt separate"
         )
     if recipe.neighbors == 0:
         return
     if value_at(config, f"{correction}.rollout_rs") is not None:
         yield (
-            f"{correction}.rollout_rs drops responses of neighbors for being unlikely under the question; "
-            "set null"
+            f"{correction}.rollout_rs drops responses to neighbors that are unlikely under the question; "
+            "set it to null"
         )
     if value_at(config, f"{correction}.bypass_mode"):
         yield (
-            f"{correction}.bypass_mode takes the sampling log-probs for the old ones, which belong to the "
-            "prompt that was asked, not to the anchor; set false"
+            f"{correction}.bypass_mode uses the sampling log-probs as the old ones, which belong to the "
+            "sampled prompt instead of the anchor; set it to false"
         )
     if value_at(config, "actor_rollout_ref.actor.use_prefix_grouper"):
-        yield ("actor.use_prefix_grouper takes one prompt of a question for all its responses; set false")
+        yield (
+            "actor.use_prefix_grouper uses one prompt of a question for all its responses; set it to false"
+        )
     if value_at(config, "actor_rollout_ref.rollout.enable_rollout_routing_replay") or any(
         mode not in (None, "disabled") for mode in _replay_modes(config)
     ):
         yield (
-            "router replay routes tokens by their place after the prompt that was asked, which is longer or "
-            "shorter than the anchor's; disable it"
+            "router replay routes tokens by their position after the sampled prompt, whose length differs "
+            "from the anchor's; disable it"
         )
 
 
@@ -241,7 +247,7 @@ def _replay_modes(config: Mapping[str, Any]) -> Iterable[Any]:
 
 
 def value_at(config: Any, key: str) -> Any:
-    """Return the value at a dotted key; None where there is none."""
+    """Return the value at a dotted key, or None."""
     for part in key.split("."):
         if not isinstance(config, Mapping) or part not in config:
             return None

@@ -1,4 +1,4 @@
-"""Responses to a row, graded by verl's reward workers as verl itself would have them graded."""
+"""Grading of a row's responses by verl's reward workers, with verl's own protocol."""
 
 import asyncio
 import copy
@@ -17,15 +17,15 @@ from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
 OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
-"""Columns that the agent loop reads and nothing after it; a question's stand in each of its rows."""
+"""Columns that only the agent loop reads; a question's columns are in each of its rows."""
 
 
 async def grade(
     worker: Any, outputs: Sequence[AgentLoopOutput], row: Mapping[str, Any]
 ) -> list[BaseException | None]:
-    """Write rewards into the outputs, in one call, or, where that fails, each for itself.
+    """Write rewards into the outputs in one call or, if that fails, separately.
 
-    Returns what went wrong with each of them; such a one keeps the reward None.
+    Returns the errors of the outputs; an output with an error keeps the reward None.
 
     Args:
         worker: handle of a reward worker.
@@ -35,7 +35,7 @@ async def grade(
     try:
         graded = await worker.compute_score_batch.remote(to_grade(outputs, row))
     except Exception:
-        _LOG.warning("a reward worker failed over %d responses; each is graded alone", len(outputs))
+        _LOG.warning("a reward worker failed on %d responses; grading each separately", len(outputs))
         graded = await asyncio.gather(
             *(worker.compute_score.remote(to_grade([output], row)) for output in outputs),
             return_exceptions=True,
@@ -53,13 +53,13 @@ async def grade(
 async def grade_by_worker(
     outputs: list[AgentLoopOutput], row: Mapping[str, Any], workers: int
 ) -> list[BaseException | None]:
-    """Grade responses by one of verl's reward workers, which have their names from verl."""
+    """Grade responses with one of verl's reward workers, which verl has named."""
     worker = ray.get_actor(f"reward_loop_worker_{random.randrange(workers)}")
     return await grade(worker, outputs, row)
 
 
 def to_grade(outputs: Sequence[AgentLoopOutput], row: Mapping[str, Any]) -> DataProto:
-    """Return responses to one row as a reward worker takes them, in verl's columns."""
+    """Return responses to one row as input of a reward worker, in verl's columns."""
     count = len(outputs)
     widths = [
         max(len(ids) for ids in side)

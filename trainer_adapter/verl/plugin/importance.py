@@ -1,8 +1,8 @@
 """Importance weights of responses: between rollout engine and trainer, and between two prompts.
 
-A response was drawn by the engine on the prompt that was asked; the loss takes the trainer's log-probs on the
-anchor. The way between them has two parts: from the engine to the trainer on the prompt that was asked, which
-every recipe may correct, and from that prompt to the anchor, which anchor corrected weighs.
+The engine drew a response on the sampled prompt; the loss uses the trainer's log-probs on the anchor. The
+weight between them has two parts. The first goes from engine to trainer on the sampled prompt, and every
+recipe may correct it. The second goes from that prompt to the anchor, and anchor corrected weights it.
 """
 
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
 
 
 class Importance(NamedTuple):
-    """What lies between sampling and training of a step's responses.
+    """Importance ratios and weights of a step's responses.
 
     Attributes:
-        engine_ratio_BT: log of trainer over engine on the prompt that was asked; 0 where it was not compared.
-        compared_B: whether it was: on the anchor it always is, on other prompts where the trainer was asked.
-        log_ratio_B: log of the anchor over the prompt that was asked, of a whole response; None without the
-            engine's log-probs.
-        engine_BT: truncated weights of the first; None where they are not wanted.
-        prompt_BT: truncated weights of the second; None for anchors other than corrected.
+        engine_ratio_BT: log of trainer over engine on the sampled prompt; 0 if it was not compared.
+        compared_B: whether it was: always on the anchor, on other prompts if the trainer evaluated them.
+        log_ratio_B: log of the anchor over the sampled prompt, of a whole response; None without the engine's
+            log-probs.
+        engine_BT: truncated weights of the first part; None if not needed.
+        prompt_BT: truncated weights of the second part; None for anchors other than corrected.
     """
 
     engine_ratio_BT: Tensor | None
@@ -41,7 +41,7 @@ class Importance(NamedTuple):
 
     @property
     def weights_BT(self) -> Tensor | None:
-        """Both together, as the loss takes them; None where there are none."""
+        """The product of both for the loss; None if there are none."""
         if self.engine_BT is None or self.prompt_BT is None:
             return self.prompt_BT if self.engine_BT is None else self.engine_BT
         return self.engine_BT * self.prompt_BT
@@ -53,18 +53,18 @@ def importance(
     """Return the weights of a step, as verl's rollout correction computes them.
 
     Args:
-        own_BT: the trainer's log-probs on the prompts that were asked, of responses whose anchor is another
-            one; None takes the engine's for them, so that the anchor's weight holds both parts.
+        own_BT: the trainer's log-probs on the sampled prompts, for responses with another anchor; None uses
+            the engine's instead, so that the anchor's weight contains both parts.
 
     Raises:
-        RuntimeError: weights are wanted, and the engine gave no log-probs.
+        RuntimeError: weights are needed, but the engine returned no log-probs.
     """
     foreign_B, drawn_BT = responses.numbers("foreign") > 0, responses.sampling_log_probs()
     if drawn_BT is None:
         if settings.corrects_engine or recipe.anchor == "corrected":
             raise RuntimeError(
-                "the rollout engine gave no log-probs to weigh responses by; set "
-                f"{SETTINGS_KEY}.engine_correction=none and take another anchor than corrected"
+                "the rollout engine returned no log-probs for importance weights. Set "
+                f"{SETTINGS_KEY}.engine_correction=none and choose another anchor than corrected"
             )
         return Importance(None, torch.zeros_like(foreign_B), None, None, None)
     mask_BT = responses.mask_AT[responses.real_A]
@@ -87,9 +87,9 @@ def importance(
 def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: float) -> Tensor:
     """Return min(exp(log ratio), threshold) of tokens, or of whole responses on each of their tokens.
 
-    verl's `rollout_is`. Padding weighs 0. With `min_prefix` a token's ratio is multiplied by the smallest
-    before it in its response (1 for the first), in place of all of them, whose product grows or vanishes with
-    length (MinPRO, arXiv 2601.22718).
+    This is verl's `rollout_is`. Padding weighs 0. With `min_prefix`, a token's ratio is multiplied by the
+    smallest earlier ratio in its response (1 for the first). The product of all earlier ones would grow or
+    vanish with length (MinPRO, arXiv 2601.22718).
 
     Args:
         level: token, sequence or min_prefix.
@@ -116,21 +116,21 @@ def own_log_probs(
     temperature: float,
     micro_batch: int = 1,
 ) -> Tensor | None:
-    """Return the trainer's log-probs of responses on the prompts that were asked, where those are no anchors.
+    """Return the trainer's log-probs of responses on the sampled prompts, if those are not the anchors.
 
-    One more pass over these responses. They go to the workers under names of their own, with the images of
-    their questions.
+    This is one more pass over these responses. They go to the workers under separate names, with the images
+    of their questions.
 
     Args:
         batch: verl's handle on the step.
         workers: verl's group of actor workers.
-        processor: of a model that takes images.
+        processor: of a model that accepts images.
         ranks: their data-parallel ranks.
-        temperature: that responses were drawn with.
-        micro_batch: the rows of a micro-batch, of which verl wants whole ones; 1 where it cuts by tokens.
+        temperature: sampling temperature of the responses.
+        micro_batch: rows of a micro-batch, which verl needs to be full; 1 if it cuts by tokens.
 
     Returns:
-        Shape [B, T], 0 for all other responses; None where there are none of these.
+        Shape [B, T], 0 for all other responses; None if there are no such responses.
     """
     lengths = responses.mask_AT[responses.real_A].sum(-1).tolist()
     rows = [row for row, about in enumerate(responses.about) if about["foreign"]]
@@ -159,12 +159,12 @@ def log_probs_of(
     temperature: float,
     micro_batch: int = 1,
 ) -> list[Tensor]:
-    """Return the trainer's log-probs of the tokens of each response, which are in no step's batch.
+    """Return the trainer's log-probs of the tokens of each response outside the step's batch.
 
-    They go to the workers under names of their own, of like lengths to each rank.
+    They go to the workers under separate names, with similar lengths on each rank.
 
     Args:
-        samples: what a worker reads of each.
+        samples: the workers' inputs for each.
         batch, workers, ranks, temperature, micro_batch: see `own_log_probs`.
     """
     by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
@@ -192,7 +192,7 @@ def log_probs_of(
 
 
 def _seen(batch: Any, responses: StepResponses, rows: Sequence[int]) -> list[dict[str, Any]]:
-    """Return what the model is given of the images of these rows, as verl's queue has it."""
+    """Return the model's inputs for the images of these rows, from verl's queue."""
     keys = [key for key, real in zip(batch.keys, responses.real_A.tolist(), strict=True) if real]
     data = tq.kv_batch_get(
         keys=[keys[row] for row in rows],

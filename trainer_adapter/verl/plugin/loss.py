@@ -1,4 +1,4 @@
-"""The loss in verl's workers: a recipe's own, where verl's has a dual clip and counts padding."""
+"""The loss in verl's workers: a recipe's own, since verl's has a dual clip and counts padding."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -16,20 +16,21 @@ from trainer_adapter.methods.recipes import Loss
 from trainer_adapter.methods.registry import call, find_formula
 
 SCALE_FIELD = "tagrpo_scale"
-"""What the trainer writes beside each response, for the loss.
+"""Values that the trainer writes next to each response, for the loss.
 
-The real responses of its mini-batch; 1 where the KL penalty looks at it; the responses and the tokens of its
-mini-batch that the penalty looks at. A worker sees one micro-batch, padding included, and cannot count them.
+The number of real responses of its mini-batch; 1 if the KL penalty covers the response; the numbers of
+responses and of tokens of its mini-batch that the penalty covers. A worker sees one micro-batch including
+padding, so it cannot count them.
 """
 
 
 @dataclass(frozen=True)
 class LossTerms:
-    """What the loss is made of.
+    """Settings of the loss.
 
     Attributes:
         loss: the recipe's loss axis.
-        response_length: the constant that Dr.GRPO's aggregation divides by.
+        response_length: divisor of Dr.GRPO's aggregation.
         entropy_coef: weight of an entropy bonus, verl's `entropy_coeff`.
     """
 
@@ -43,8 +44,8 @@ def recipe_loss(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a micro-batch, to be summed over micro-batches, and verl's metrics of it.
 
-    Mean over real responses (or tokens) of the whole mini-batch, of all ranks, whatever padding verl added.
-    Importance weights of anchor corrected multiply the clipped surrogate, as verl's own losses do.
+    It is a mean over real responses (or tokens) of the whole mini-batch on all ranks, independent of verl's
+    padding. Importance weights of anchor corrected multiply the clipped surrogate, as in verl's own losses.
     """
     new_BT = no_padding_2_padding(model_output["log_probs"], data)
     entropy = model_output.get("entropy")
@@ -68,7 +69,8 @@ def recipe_loss(
     policy_BT = surrogate.loss_BT if isinstance(surrogate, Surrogate) else surrogate
     if policy_BT.shape != mask_BT.shape:
         raise ValueError(
-            f"surrogate {loss.surrogate}: gave shape {tuple(policy_BT.shape)} for {tuple(mask_BT.shape)}"
+            f"surrogate {loss.surrogate}: returned shape {tuple(policy_BT.shape)} instead of "
+            f"{tuple(mask_BT.shape)}"
         )
     if "rollout_is_weights" in held:
         policy_BT = policy_BT * fields["rollout_is_weights"]
@@ -105,19 +107,19 @@ def _share(values_BT: Tensor, mask_BT: Tensor, ranks: int, tokens: float) -> Ten
 
 
 def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) -> Tensor:
-    """Return what `SCALE_FIELD` holds for each row of verl's batch, shape [B, 4], float64.
+    """Return the value of `SCALE_FIELD` for each row of verl's batch, shape [B, 4], float64.
 
     Args:
-        mask_BT: 1 at the tokens of a response; nothing but 0 in a padding row.
-        kl_B: whether the KL penalty looks at a response.
+        mask_BT: 1 at the tokens of a response; all 0 in a padding row.
+        kl_B: whether the KL penalty covers a response.
         mini_batch: rows of a mini-batch on all ranks together.
-        ranks: data-parallel ranks; each takes an even part of the rows, and its mini-batches in order.
+        ranks: data-parallel ranks; each gets an equal part of the rows, and its mini-batches in order.
     """
     real_B = mask_BT.sum(-1) > 0
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)
     if mini_batch % ranks or rows % mini_batch:
-        raise ValueError(f"{rows} rows do not make whole mini-batches of {mini_batch} on {ranks} ranks")
+        raise ValueError(f"{rows} rows do not fill whole mini-batches of {mini_batch} on {ranks} ranks")
     part = rows // ranks
     index_B = torch.arange(rows) % part // (mini_batch // ranks)
     count = part // (mini_batch // ranks)

@@ -1,4 +1,4 @@
-"""A recipe as overrides of verl's configuration; nothing here imports verl."""
+"""A recipe as overrides of verl's config; nothing here imports verl."""
 
 import re
 from collections.abc import Mapping
@@ -9,22 +9,23 @@ from trainer_adapter.verl.plugin import NAME
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
 CORRECTNESS = "acc"
-"""What a reward function calls correctness, in verl's validation and in dynamic sampling alike."""
+"""The reward function's name for correctness, in verl's validation and in dynamic sampling."""
 
 
 FORMAT_REWARD = "reward.custom_reward_function.reward_kwargs.format_reward"
-"""Has tagrpo's reward function add 1 for thinking between tags."""
+"""Makes tagrpo's reward function add 1 for thinking between tags."""
 
 
 def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dict[str, Any]:
-    """Return what stock `verl.trainer.main_ppo` has to be told for `recipe`: Hydra keys and plain values.
+    """Return the settings of stock `verl.trainer.main_ppo` for `recipe`: Hydra keys and plain values.
 
-    A leading `+` marks keys that verl's own configuration does not have. Files, model, batch sizes, lengths
-    and the machine are the user's and not here; `ppo_mini_batch_size` and `train_batch_size` count questions,
-    since `rollout.n` responses stand in one row.
+    A leading `+` marks keys that verl's own config lacks. Files, model, batch sizes, lengths and the machine
+    are the user's and not included. `ppo_mini_batch_size` and `train_batch_size` count questions, since one
+    row has `rollout.n` responses.
 
-    The values of the loss are given to verl as well as carried in the recipe: the plug-in's own loss computes
-    it (verl's has a dual clip and counts padding), and verl's keys decide whether a reference policy is held.
+    The loss values are passed to verl and also carried in the recipe. The plug-in's own loss computes the
+    loss, since verl's has a dual clip and counts padding; verl's keys decide whether to load a reference
+    policy.
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -62,16 +63,16 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
 
 
 def keeps_log_probs(recipe: Recipe) -> bool:
-    """Return whether verl gets the log-probs responses were drawn with.
+    """Return whether verl gets the sampling log-probs of responses.
 
-    Those of a neighbor's response belong to another prompt than the anchor's, and would make verl's
-    comparison of rollout and training meaningless; the plug-in keeps them for itself.
+    Those of a neighbor's response belong to another prompt than the anchor's and would make verl's comparison
+    of rollout and training meaningless, so the plug-in keeps them for itself.
     """
     return recipe.anchor == "own" or recipe.neighbors == 0
 
 
 def hydra_arguments(overrides: Mapping[str, Any]) -> list[str]:
-    """Return the overrides as arguments of a command line, one each, quoted for Hydra (not for a shell)."""
+    """Return the overrides as command-line arguments, one each, quoted for Hydra (not for a shell)."""
     return [f"{key}={_literal(value)}" for key, value in overrides.items()]
 
 
@@ -93,8 +94,8 @@ def _literal(value: Any) -> str:
         and not _reads_else(text)
     ):
         return text
-    # Hydra takes a quoted text as it is, but for quotes, interpolations, and the backslashes before them and
-    # before its end.
+    # Hydra reads a quoted text literally, except for quotes, interpolations, and the backslashes before them
+    # and before its end.
     escaped = re.sub(r"(\\*)(\$\{|'|\Z)", lambda end: 2 * end[1] + ("\\" + end[2] if end[2] else ""), text)
     return f"'{escaped}'"
 

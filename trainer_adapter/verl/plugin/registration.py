@@ -1,7 +1,7 @@
-"""Makes verl know trainer, agent loop and advantage estimator; verl loads this in every process.
+"""Register trainer, agent loop and advantage estimator; verl loads this module in every process.
 
-Registering needs the trainer of verl, which takes seconds to import and settles on a device. So nothing is
-imported here: what is registered waits until verl itself imports the module that holds the registry.
+Registering needs verl's trainer, which takes seconds to import and selects a device. So nothing is imported
+here: a registration waits until verl itself imports the module that has the registry.
 """
 
 import hashlib
@@ -27,9 +27,9 @@ _waiting: dict[str, list[Callable[[], None]]] = {}
 
 
 def after_import(module: str, then: Callable[[], None]) -> None:
-    """Call `then` once `module` was imported; at once where it has been. Calls are made in the order given.
+    """Call `then` after `module` is imported, or at once if it already is; calls keep their order.
 
-    What `then` raises comes out of the import.
+    Errors of `then` propagate out of the import.
     """
     loaded = sys.modules.get(module)
     if loaded is not None and not getattr(loaded.__spec__, "_initializing", False):
@@ -41,14 +41,14 @@ def after_import(module: str, then: Callable[[], None]) -> None:
 
 
 def register_agent_loop() -> None:
-    """Register the agent loop by its name alone: Hydra imports it where responses are drawn."""
+    """Register the agent loop by its name only: Hydra imports it where responses are drawn."""
     from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 
     _agent_loop_registry[NAME] = {"_target_": "trainer_adapter.verl.plugin.agent_loop.NeighborAgentLoop"}
 
 
 def register_trainer() -> None:
-    """Register the trainer, and the estimator that works with it alone.
+    """Register the trainer, and the estimator that works with it only.
 
     Raises:
         PrerequisiteError: verl is of another version, or another training runs on the Ray cluster.
@@ -68,17 +68,18 @@ def register_trainer() -> None:
 
 
 def repair_positions(module: str) -> None:
-    """Have an engine's module pack positions of images by tokens."""
+    """Make an engine's module pack positions of images by tokens."""
     from trainer_adapter.verl.plugin.images.positions import pack_by_tokens
 
     sys.modules[module].maybe_fix_3d_position_ids = pack_by_tokens  # type: ignore[attr-defined]
 
 
 def separate_sockets() -> None:
-    """Name the socket through which weights go to vLLM after the training too, by the file of its metrics.
+    """Name the socket of the weight transfer to vLLM after the training too, by its metrics file.
 
-    verl names it after Ray's job, and the first job of every Ray cluster is 01000000: two trainings on one
-    machine, each with a cluster of its own, wait for ever or send their weights into each other's engine.
+    verl names it after Ray's job, and the first job of every Ray cluster is 01000000. Without this, two
+    trainings on one machine, each with its own cluster, wait forever or send their weights to each other's
+    engine.
     """
     training = hashlib.sha256(os.environ.get("VERL_FILE_LOGGER_PATH", "").encode()).hexdigest()[:12]
 
@@ -95,7 +96,7 @@ def separate_sockets() -> None:
 
 
 class _Finder(importlib.abc.MetaPathFinder):
-    """Finds the modules that are waited for as every other finder does, and adds what is to follow."""
+    """Find the awaited modules as every other finder does, and add their callbacks."""
 
     def __init__(self) -> None:
         self._looking: set[str] = set()
@@ -116,7 +117,7 @@ class _Finder(importlib.abc.MetaPathFinder):
 
 
 class _Loader(importlib.abc.Loader):
-    """Loads as the loader it stands for, then calls what waits for the module."""
+    """Load as the original loader does, then run the callbacks of the module."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

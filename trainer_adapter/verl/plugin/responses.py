@@ -1,4 +1,4 @@
-"""A step's responses, from verl's queue to tensors."""
+"""Reads a step's responses from verl's queue into tensors."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ _FIELDS = [
 
 
 class StepResponses(NamedTuple):
-    """The rows of verl's batch: tensors of all of them (A), and what is known of the real ones (B)."""
+    """The rows of verl's batch: tensors of all of them (A), and data of the real ones (B)."""
 
     real_A: Tensor
     mask_AT: Tensor
@@ -38,7 +38,7 @@ class StepResponses(NamedTuple):
     tensors_BT: Mapping[str, Tensor]
 
     def numbers(self, name: str) -> Tensor:
-        """Return a whole number that the agent loop kept of each response, shape B."""
+        """Return a whole number that the agent loop stored with each response, shape B."""
         return torch.tensor([int(each[name]) for each in self.about], dtype=torch.long)
 
     def groups(self, recipe: Recipe) -> Tensor:
@@ -50,7 +50,7 @@ class StepResponses(NamedTuple):
         return grouped
 
     def sampling_log_probs(self) -> Tensor | None:
-        """Return the log-probs tokens were drawn with, shape BT; None where the engine gave none."""
+        """Return the sampling log-probs of tokens, shape BT; None if the engine returned none."""
         by_response = [each["log_probs"] for each in self.about]
         if any(each is None for each in by_response):
             return None
@@ -64,24 +64,24 @@ def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> S
     """Read the rows of `batch`, verl's handle on the step's responses.
 
     Args:
-        end_ids: tokens that end a response; one of `max_length` tokens without is truncated.
+        end_ids: tokens that end a response; a response of `max_length` tokens without one is truncated.
 
     Raises:
-        RuntimeError: no real row, or a response without a reward or without a place among the neighbors.
+        RuntimeError: no real row, or a response without a reward or without the loop's fields.
     """
     data = tq.kv_batch_get(keys=batch.keys, partition_id=batch.partition_id, select_fields=_FIELDS)
     if "rm_scores" not in data:
-        raise RuntimeError("no rewards came with the responses; set reward.custom_reward_function")
+        raise RuntimeError("the responses have no rewards. Set reward.custom_reward_function")
     extra = [getattr(each, "data", each) for each in data.pop("extra_fields")]
     real_A = torch.tensor([not tag.get("is_padding", False) for tag in batch.tags])
     if not real_A.any():
-        raise RuntimeError("no response came back in this step; see the rollout's log above")
+        raise RuntimeError("no response arrived in this step. See the rollout's log above")
     tensors = dict(data.to_padded_tensor(padding=0.0).items())
     mask_AT = tensors.pop("response_mask")
     mask_AT[~real_A] = 0
     extras = [each for each, real in zip(extra, real_A.tolist(), strict=True) if real]
     tensors_BT = {name: value[real_A] for name, value in tensors.items()}
-    scores_B = tensors_BT.pop("rm_scores").sum(-1).double()  # one token of a response holds its score
+    scores_B = tensors_BT.pop("rm_scores").sum(-1).double()  # one token of a response has its score
     graded = [each.get("reward_extra_info") or {} for each in extras]
     keys = [key for key, real in zip(batch.keys, real_A.tolist(), strict=True) if real]
     mask_BT, responses_BT = mask_AT[real_A], tensors_BT["responses"]
@@ -106,7 +106,8 @@ def _about(extra: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     about = extra.get(ABOUT_FIELD)
     if not isinstance(about, Mapping):
         raise RuntimeError(
-            f"response {key} did not come from tagrpo's agent loop; the data must have no column agent_name"
+            f"response {key} did not come from tagrpo's agent loop. Remove the column agent_name from the "
+            "data"
         )
     return about
 
@@ -117,6 +118,6 @@ def _numbered(names: Sequence[str]) -> list[int]:
 
 
 def _flags(graded: Sequence[Mapping[str, Any]], name: str, default_B: Tensor) -> Tensor:
-    """Return what the reward function said of each response, or whether the default is above 0."""
+    """Return the reward function's values for each response, or whether the default is above 0."""
     marks = [graded[row].get(name, default) for row, default in enumerate(default_B.tolist())]
     return torch.tensor([float(each) > 0 for each in marks])

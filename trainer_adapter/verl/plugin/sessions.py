@@ -1,7 +1,7 @@
-"""Which prompt each response of a row is drawn for, and with which seed.
+"""Prompt and seed of each response of a row.
 
-verl asks for the responses of a row by session, each on its own. Where a second stage depends on the first,
-the sessions of a row, which run in one process, share its `Stages`.
+verl requests the responses of a row by session, each separately. If a second stage depends on the first, the
+sessions of a row, which run in one process, share its `Stages`.
 """
 
 import asyncio
@@ -28,20 +28,20 @@ Grade: TypeAlias = Callable[[list["AgentLoopOutput"]], Awaitable[Any]]
 def prompt_of(session: int, prompts: int, rollouts: int) -> int:
     """Return the prompt of a question's response: 0 for the question, k for its k-th neighbor.
 
-    The `rollouts` responses of a question are split evenly over its prompts, and the question takes what does
-    not divide: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with
-    fewer neighbors costs the same.
+    The `rollouts` responses of a question are split evenly over its prompts, and the question gets the
+    remainder: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with fewer
+    neighbors costs the same.
 
     Args:
         session: the response's number, from 0.
-        prompts: the question's own and its neighbors'.
+        prompts: the number of prompts of the question and its neighbors.
         rollouts: (N + 1) G.
 
     Raises:
         ValueError: no prompt, or a session beyond the last response.
     """
     if prompts < 1:
-        raise ValueError(f"{prompts} prompts; a question has one at least")
+        raise ValueError(f"{prompts} prompts, but a question has at least one")
     if not 0 <= session < rollouts:
         raise ValueError(f"session {session} of {rollouts} responses")
     share, rest = divmod(rollouts, prompts)
@@ -53,7 +53,7 @@ def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> 
 
     Args:
         step: the global step.
-        draw: how often the question was drawn before in this step; a small training set comes round again.
+        draw: how often the question was drawn before in this step; a small training set repeats.
         session: the response's number among those of the question.
     """
     text = "\0".join(map(str, (base, step, question_id, draw, session)))
@@ -61,15 +61,15 @@ def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> 
 
 
 class Stages:
-    """Two stages of a question: half of its responses for itself, the others where those leave it.
+    """Two stages of a question: half of its responses for itself, then the others for its neighbors.
 
-    Whoever of its sessions comes first starts the whole first stage, so that one that fails by itself keeps
-    nobody waiting.
+    The first of its sessions starts the whole first stage, so that a session that fails does not block the
+    others.
 
     Args:
         rollouts: sessions of the row; the first half of them are the first stage.
-        neighbors: how many prompts there are for the second.
-        seed: decides which of the neighbors get a response more, where they do not divide evenly.
+        neighbors: number of prompts for the second stage.
+        seed: decides which neighbors get one response more, if they do not divide evenly.
         draw: draws a response of the first stage.
         grade: writes rewards into responses.
     """
@@ -87,7 +87,7 @@ class Stages:
         """Return a response of the first stage.
 
         Raises:
-            Exception: what kept it from being drawn.
+            Exception: the error that prevented it.
         """
         outcome = (await asyncio.shield(self._drawn))[session]
         if isinstance(outcome, BaseException):
@@ -97,7 +97,7 @@ class Stages:
     async def prompt(self, session: int) -> int:
         """Return the prompt of a session of the second stage: 0 for the question, k for its k-th neighbor.
 
-        The question where a response of the first stage is right. Else its neighbors in turn.
+        It is the question if a response of the first stage is correct, otherwise its neighbors in turn.
         """
         outcomes = await asyncio.shield(self._drawn)
         if any(not isinstance(each, BaseException) and _is_right(each) for each in outcomes):
@@ -110,17 +110,17 @@ class Stages:
         if outputs:
             try:
                 await grade(outputs)
-            except Exception:  # they are graded again with the others, where a failure is reported
-                _LOG.exception("the first stage of a question was not graded; its neighbors are asked")
+            except Exception:  # they are graded again with the others, which reports a failure
+                _LOG.exception("the first stage of a question was not graded; sampling its neighbors")
         return outcomes
 
 
 _stages: dict[str, tuple[int, Stages]] = {}
-"""Of the questions that this process draws for now, by verl's name of the row, with their step."""
+"""Stages of the questions that this process draws for now, by verl's name of the row, with their step."""
 
 
 def stages_of(uid: str, step: int, begin: Callable[[], Stages]) -> Stages:
-    """Return the stages of a row, begun by whoever asks first; those of earlier steps are forgotten."""
+    """Return the stages of a row, started by the first caller; those of earlier steps are dropped."""
     if uid not in _stages:
         for stale in [name for name, (of_step, _) in _stages.items() if of_step < step]:
             del _stages[stale]

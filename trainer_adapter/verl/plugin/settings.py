@@ -1,4 +1,4 @@
-"""How a recipe is run in verl: what is no axis of it, and how both travel in verl's configuration."""
+"""Settings of a recipe's run in verl that are no axis, and how both travel in verl's config."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ from trainer_adapter.methods.recipes import Loss, Recipe
 
 RECIPE_KEY = "tagrpo_recipe"
 SETTINGS_KEY = "tagrpo_run"
-"""The two blocks of verl's configuration that are ours."""
+"""The two blocks of verl's config that belong to tagrpo."""
 
 _Kind = TypeVar("_Kind", Recipe, Loss, "RunSettings")
 
@@ -59,43 +59,43 @@ _POSSIBLE: dict[str, tuple[Callable[[Any], bool], str]] = {
     "weight_update_limit_s": (_is_above_0, "a number above 0"),
     "poll_interval_s": (_is_above_0, "a number above 0"),
 }
-"""What a setting may be, and the way out where it is not."""
+"""The valid values of a setting, and the advice for invalid ones."""
 
 
 @dataclass(frozen=True)
 class RunSettings:
-    """What the plug-in does beside the recipe.
+    """Settings of the plug-in in addition to the recipe.
 
     Attributes:
-        answers: what of a response is rewarded: boxed, nothing but an answer in a box; all, also one that a
-            sentence states or that merely stands at the end.
-        seed: of the sampler, of Clip-Cov's draws; None leaves sampling to the engine's own generator, so that
-            no run can be repeated.
-        waves: with dynamic sampling, draw anew only once all groups are there, so that what is drawn can be
-            repeated; else as soon as a place is free, as verl does.
-        max_gen_batches: with dynamic sampling, the most batches of questions a step may draw before it is
-            made of the groups that are there; one batch is `data.train_batch_size` questions.
+        answers: answers that are rewarded: boxed, only boxed ones; all, also an answer that a sentence states
+            or that is at the end.
+        seed: of the sampler and of Clip-Cov's draws; None leaves sampling to the engine's own generator, so
+            that no run can be repeated.
+        waves: with dynamic sampling, draw again only after all groups have arrived, so that the draws are
+            repeatable; otherwise as soon as a place is free, as verl does.
+        max_gen_batches: with dynamic sampling, maximum batches of questions per step, after which the step
+            uses the available groups; one batch is `data.train_batch_size` questions.
         draw_again: with filter predicted, the probability p that a question is drawn again after a group
             without a gradient; after z of them in a row p^z.
-        replay_steps: with filter replay, how many steps old a group may be that is replayed.
+        replay_steps: with filter replay, the maximum age in steps of a replayed group.
         replay_threshold: where the importance weights of replayed tokens are truncated.
-        kl_on: the responses the KL penalty looks at: all, or those to the original question.
+        kl_on: the responses that the KL penalty covers: all, or those to the original question.
         engine_correction: importance weights between rollout engine and trainer: of a token, of a whole
-            response (sequence), or none; None stands for token on GPUs and none on the CPU, where one code
-            draws and trains.
+            response (sequence), or none; None means token on GPUs, and none on the CPU, where one code draws
+            and trains.
         engine_threshold: where these weights are truncated; verl's default.
-        correction: with anchor corrected, whether the importance weight between the prompt that was asked and
-            the anchor is of a token, of a response, or of a token and the least likely one before it.
+        correction: with anchor corrected, whether the importance weight between the sampled prompt and the
+            anchor is of a token, of a response, or of a token and the least likely one before it.
         correction_threshold: where that weight is truncated.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows to 1 (DAPO: 4,096 of
-            20,480); None takes a fifth of the longest response.
-        record: folder of the rollout record; None keeps none.
+            20,480); None uses a fifth of the longest response.
+        record: folder of the rollout record; None records nothing.
         record_tokens: record the log-ratio of every token too.
-        record_share: share of the questions whose responses are recorded; chosen by the hashes of their ids,
-            so that they are the same at every step and in every run. Metrics are of all.
-        weight_update_limit_s: how long the rollout engine may take to load new weights before training ends;
-            the default is verl's limit for a collective call (`actor_rollout_ref.nccl_timeout`).
-        poll_interval_s: how often the trainer looks for finished responses; verl has 2 seconds.
+        record_share: share of the questions whose responses are recorded, chosen by the hashes of their ids,
+            so that they are the same at every step and in every run. Metrics cover all responses.
+        weight_update_limit_s: time limit of the rollout engine for loading new weights; training ends when it
+            is exceeded. The default is verl's limit for a collective call (`actor_rollout_ref.nccl_timeout`).
+        poll_interval_s: seconds between checks for finished responses; verl has 2.
     """
 
     answers: Literal["boxed", "all"] = "boxed"
@@ -121,23 +121,23 @@ class RunSettings:
         for name, (fits, way_out) in _POSSIBLE.items():
             value = getattr(self, name)
             if not fits(value):
-                raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}; give {way_out}.")
+                raise InputError(f"{SETTINGS_KEY}.{name} is {value!r}. Give {way_out}.")
 
     @property
     def corrects_engine(self) -> bool:
-        """Whether responses are weighed by how far rollout engine and trainer are apart."""
+        """Whether responses are weighted by the ratio of trainer to rollout engine."""
         return self.engine_correction in ("token", "sequence")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the form that travels in verl's configuration."""
+        """Return the form for verl's config."""
         return dataclasses.asdict(self)
 
 
 def recipe_of(config: Mapping[str, Any]) -> Recipe:
-    """Return the recipe that `config`, verl's configuration as plain dictionaries, carries.
+    """Return the recipe in `config`, verl's config as plain dictionaries.
 
     Raises:
-        InputError: there is none, it has an unknown part, or it makes no sense.
+        InputError: there is none, it has an unknown part, or it is invalid.
     """
     carried = dict(_block(config, RECIPE_KEY))
     carried["loss"] = _built(Loss, carried.get("loss") or {}, f"{RECIPE_KEY}.loss")
@@ -145,10 +145,10 @@ def recipe_of(config: Mapping[str, Any]) -> Recipe:
 
 
 def settings_of(config: Mapping[str, Any]) -> RunSettings:
-    """Return the settings that `config` carries; the defaults where it carries none.
+    """Return the settings in `config`, or the defaults.
 
     Raises:
-        InputError: an unknown setting, or a value that cannot be.
+        InputError: an unknown setting, or an invalid value.
     """
     return _built(RunSettings, config.get(SETTINGS_KEY) or {}, SETTINGS_KEY)
 
@@ -157,8 +157,8 @@ def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     block = config.get(key)
     if not isinstance(block, Mapping):
         raise InputError(
-            f"verl's configuration has no {key}; start with `tagrpo train run`, or give verl every override "
-            "that `tagrpo recipes show` prints."
+            f"verl's config has no {key}. Start with `tagrpo train run`, or give verl every override that "
+            "`tagrpo recipes show` prints."
         )
     return block
 

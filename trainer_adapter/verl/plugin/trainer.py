@@ -35,31 +35,31 @@ from trainer_adapter.verl.plugin.responses import StepResponses, read_responses
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
-from trainer_adapter.verl.plugin.steps.replaying import Replaying
-from trainer_adapter.verl.plugin.steps.skipping import Skipping
+from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
+from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
 
 _LOG = logging.getLogger("tagrpo.trainer")
-_SHORT = "step %d: question %s has %d of %d responses; the others failed, see the log of the rollout"
+_SHORT = "step %d: question %s has %d of %d responses; the others failed (see the log of the rollout)"
 _LOST = (
-    "step %d: %d of %d questions have no response; all of theirs failed, see the log of the rollout "
-    "(trainer.v1.sampler.sync_refill_failed_groups=true draws others for them)"
+    "step %d: %d of %d questions have no response, since all of theirs failed (see the log of the rollout; "
+    "trainer.v1.sampler.sync_refill_failed_groups=true draws others instead)"
 )
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
-"""What the workers of a text model read."""
+"""Fields that the workers of a text model read."""
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Trains the recipe that the configuration carries.
+    """Train the recipe in the config.
 
     Raises:
-        PrerequisiteError: another verl, or one that does not know what belongs to this trainer; another
-            training on the Ray cluster.
-        InputError: a configuration that would train something else than the recipe.
+        PrerequisiteError: another verl, or one that does not know the parts of this trainer; another training
+            on the Ray cluster.
+        InputError: a config that would train something other than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
@@ -71,15 +71,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         check_config(plain, self.recipe)
         self._drawn: Counter[str] = Counter()
         self._drawn_in, self._questions = -1, 0
-        self._skipping = Skipping(self.settings.draw_again, self.settings.seed or 0)
-        self._replaying = Replaying(
+        self._skipping = SkipPolicy(self.settings.draw_again, self.settings.seed or 0)
+        self._replaying = ReplayStep(
             steps=self.settings.replay_steps,
             most=config.data.train_batch_size,
             threshold=self.settings.replay_threshold,
         )
         self._alarms = Alarms()
         with open_dict(config):
-            # Any other name would give the asynchronous replay buffer (`trainer_base.py:153`).
+            # Any other name would select the asynchronous replay buffer (`trainer_base.py:153`).
             config.trainer.v1.trainer_mode = "sync"
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
@@ -100,7 +100,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             check_columns(held.column_names, self.recipe)
         schedule = self.config.actor_rollout_ref.actor.optim
         if not schedule.get("zero_indexed_step", True):
-            schedule.total_training_steps += 1  # counted from 1, the last step would have a cosine's end, 0
+            schedule.total_training_steps += (
+                1  # counted from 1, the last step would get the end of the cosine, 0
+            )
 
     def _build_replay_buffer(self) -> NeighborReplayBuffer:
         batch_size = self.config.data.train_batch_size
@@ -130,12 +132,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
         def limited(*args: Any, **kwargs: Any) -> Any:
             failure = (
-                f"step {self.global_steps}: the rollout engine did not take the new weights within "
-                f"{limit_s:g} s; its own error, if it had one, stands above"
+                f"step {self.global_steps}: the rollout engine did not accept the new weights within "
+                f"{limit_s:g} s. Its own error, if any, is above"
             )
             return call_within(limit_s, partial(update, *args, **kwargs), failure)
 
-        # Where the engine fails, verl waits for ever for it to say that it has the weights.
+        # If the engine fails, verl waits forever for its confirmation of the weights.
         manager.update_weights = limited
         super().on_init_end()
 
@@ -146,12 +148,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         self.actor_rollout_wg.set_loss_fn(partial(recipe_loss, terms=terms))
 
     def _fetch_one_gen_batch(self) -> Any:
-        """Name the questions in the order they are drawn, where verl makes up random names."""
+        """Name the questions in drawing order; verl makes up random names."""
         batch = super()._fetch_one_gen_batch()
         if self._drawn_in != self.global_steps:
             self._drawn, self._drawn_in = Counter(), self.global_steps
         if self.recipe.filter == "predicted":
-            for _ in range(len(self.train_dataset)):  # where all are to be left out, none is
+            for _ in range(len(self.train_dataset)):  # if all would be skipped, none is
                 if not self._skipping.skips(questions_of(batch)[0], self.global_steps):
                     break
                 batch = super()._fetch_one_gen_batch()
@@ -168,7 +170,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return batch
 
     def _balance_batch(self, batch: Any, metrics: dict[str, Any], **kwargs: Any) -> Any:
-        """Put rows into an order of their own, since responses come in that of arrival."""
+        """Sort rows into a fixed order, since responses arrive in a random one."""
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: place_of(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
         if self.recipe.filter == "predicted":
@@ -189,7 +191,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return self._make_updates(batch, list(batch.keys), metrics, **kwargs)
 
     def _make_updates(self, batch: Any, keys: list[str], metrics: dict[str, Any], **kwargs: Any) -> Any:
-        """Let verl fill and balance a batch, and give updates whole questions again, in the order of keys."""
+        """Let verl fill and balance a batch, then restore whole questions per update, in key order."""
         batch = super()._balance_batch(batch, metrics, **kwargs)
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
         return batch
@@ -243,7 +245,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _replay(
         self, batch: Any, responses: StepResponses, weights_BT: Tensor | None, metrics: dict[str, Any]
     ) -> Any:
-        """Train on mixed groups of earlier steps in place of groups without a gradient."""
+        """Train on mixed groups of earlier steps instead of groups without a gradient."""
         read = _DRAWN if self.processor is None else (*_DRAWN, "multi_modal_inputs")
         with marked_timer("tagrpo_replay", self.timing_raw):
             replayed, counted = self._replaying.replay(
@@ -261,7 +263,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             )
             metrics.update(counted)
             if replayed is not None:
-                # What stands for a group is in its place, and comes into its update.
+                # A replacement takes the group's place, and so its update.
                 pairs = zip(batch.keys, replayed.batch.keys, strict=True)
                 drawn = [key for _, key in sorted(pairs, key=lambda pair: place_of(pair[0]))]
                 batch = self._make_updates(replayed.batch, drawn, metrics)
@@ -270,10 +272,10 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
-        """Save once the record is on the disk: steps up to a checkpoint are never trained again."""
+        """Save after the record is on the disk: steps up to a checkpoint are never trained again."""
         if self._record is not None:
             self._record.flush()
-        # Before verl says that the checkpoint is whole.
+        # Before verl marks the checkpoint as complete.
         if self.recipe.filter == "predicted":
             self._skipping.save(self._checkpoint())
         if self.recipe.filter == "replay":
@@ -304,18 +306,18 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._record.write_metrics(self.global_steps, metrics)
 
     def _tell_failures(self) -> None:
-        """Say which steps were not recorded; training goes on without them."""
+        """Warn about steps that were not recorded; training continues without them."""
         assert self._record is not None
         for failure in self._record.failures[self._failures_told :]:
-            _LOG.warning("%s: %s; training goes on", MARK, failure)
+            _LOG.warning("%s: %s; training continues", MARK, failure)
             self._failures_told += 1
 
     def _for_workers(self, batch: Any) -> Any:
-        """Name the fields that a text model needs; verl sends workers prompts and grades as well."""
+        """List the fields that a text model needs; verl also sends workers prompts and grades."""
         rollout = self.config.actor_rollout_ref.rollout
         if self.processor is not None or self.use_teacher_policy or rollout.enable_rollout_routing_replay:
             return batch
-        if batch.fields is None:  # as it comes from the replay buffer, with what was drawn
+        if batch.fields is None:  # as it comes from the replay buffer, with the draws
             batch.fields = list(_DRAWN)
         else:
             batch.fields = [name for name in batch.fields if name in (*_DRAWN, *_COMPUTED)]
@@ -336,7 +338,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
     @property
     def _pass_options(self) -> dict[str, Any]:
-        """How a pass over responses of no batch is cut, as `log_probs_of` takes it."""
+        """Settings that cut a pass over responses outside a batch, for `log_probs_of`."""
         rollout = self.config.actor_rollout_ref.rollout
         rows = 1 if rollout.log_prob_use_dynamic_bsz else rollout.log_prob_micro_batch_size_per_gpu
         return {"ranks": self._ranks, "temperature": rollout.temperature, "micro_batch": int(rows)}
@@ -362,11 +364,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             weights_AT[responses.real_A] = weights_BT
             jagged = tq.kv_batch_get(**where, select_fields=["response_mask"])["response_mask"]
             fields["rollout_is_weights"] = response_to_nested(weights_AT, jagged)
-        # What it returns names the fields that the workers will ask for.
+        # The result names the fields that the workers will need.
         return tq.kv_batch_put(**where, fields=fields)
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
-        """Look at a step before the policy is updated."""
+        """Inspect a step before the policy is updated."""
         metrics.update(step_metrics(step))
         metrics["tagrpo/grader/timeouts"] = sum(
             graded.get("reason") == "timeout" for graded in responses.graded

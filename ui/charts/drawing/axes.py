@@ -1,4 +1,4 @@
-"""Ends and ticks of axes, chosen here so that labels can be placed before the chart is drawn."""
+"""Ends and ticks of axes, computed here so that labels can be placed before the chart is drawn."""
 
 from collections.abc import Sequence
 from math import ceil, floor, log2
@@ -10,7 +10,7 @@ _STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
 
 def share_ticks(values: Sequence[float], most: int = 6) -> list[float]:
-    """Return up to `most` + 1 even ticks from below the least to above the greatest share, within 0 to 1."""
+    """Return up to `most` + 1 even ticks that enclose the shares, within 0 to 1."""
     low, high = min(values), max(values)
     for step in _STEPS:
         first, last = floor(low / step + 1e-9), ceil(high / step - 1e-9)
@@ -23,7 +23,7 @@ def share_ticks(values: Sequence[float], most: int = 6) -> list[float]:
 
 
 def shared_ticks(panels: Sequence[Sequence[float]], most: int = 6) -> list[list[float]]:
-    """Return ticks of the panels: the same for all, unless one would lose half of its height by that."""
+    """Return ticks of the panels: the same for all, unless one would lose half of its height."""
     alone = [share_ticks(values, most) for values in panels]
     together = share_ticks([value for values in panels for value in values], most)
     length = together[-1] - together[0]
@@ -33,26 +33,26 @@ def shared_ticks(panels: Sequence[Sequence[float]], most: int = 6) -> list[list[
 
 
 def power_ticks(low: float, high: float, most: int = 9) -> list[int]:
-    """Return powers of two from `low` to `high`, at most `most`: every second, third, ... if need be."""
+    """Return powers of two from `low` to `high`, at most `most`: every second, third, ... if necessary."""
     first, last = ceil(log2(low) - 1e-9), floor(log2(high) + 1e-9)
     step = max(1, ceil((last - first + 1) / most))
     return [2**power for power in range(first, last + 1, step)]
 
 
 def percent_format(ticks: Sequence[float]) -> str:
-    """Return the d3 format of shares at these ticks: whole percents where they are whole."""
+    """Return the d3 format of shares at these ticks: whole percents if possible."""
     return ".0%" if all(abs(tick * 100 - round(tick * 100)) < 1e-6 for tick in ticks) else ".1%"
 
 
 def count_axis(most: float) -> dict[str, str]:
-    """Return how an axis of counts up to `most` is written: 0, 2,500 and 5,000, or 0, 5k and 10k."""
+    """Return the format of an axis of counts up to `most`: 0, 2,500 and 5,000, or 0, 5k and 10k."""
     if most < 10_000:
         return {"format": ",d"}
     return {"labelExpr": "datum.value === 0 ? '0' : format(datum.value, '~s')"}
 
 
 def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
-    """Return scale and axis of shares, from the first to the last of the ticks; `look` is the axis's."""
+    """Return scale and axis of shares, from the first to the last tick; `look` is the axis's."""
     alt = altair()
     return {
         "scale": alt.Scale(domain=[ticks[0], ticks[-1]], nice=False, zero=False),

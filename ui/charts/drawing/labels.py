@@ -1,4 +1,4 @@
-"""The names of lines, written where the lines end instead of in a legend: their places, long ones broken."""
+"""Names at the ends of lines instead of a legend: their positions, and wrapping of long ones."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -10,10 +10,10 @@ from ui.charts.theme import LINE_HEIGHT, altair
 
 ELLIPSIS = "…"
 
-_NEAR, _FAR = 5, 16  # pixels right of the line's end: where the leader begins and ends
-_GAP = 9  # to the text where no leader is needed
+_NEAR, _FAR = 5, 16  # pixels right of the line's end: where the leader starts and ends
+_GAP = 9  # to the text if no leader is needed
 _APART = 2  # pixels between labels
-_MOVED = 3  # pixels: below that a label stands beside its line well enough without a leader
+_MOVED = 3  # pixels: a label closer to its line than this needs no leader
 
 
 def end_labels(
@@ -27,20 +27,20 @@ def end_labels(
     per_pixel: float,
     wrapped: tuple[int, int],
 ) -> list[Any]:
-    """Return layers with the name of each line right of its end, moved apart where names would overlap.
+    """Return layers with the name of each line right of its end, moved apart if names would overlap.
 
     Args:
-        ends: of each line, its name and the place of its last point. Lines may end at different x.
+        ends: of each line, its name and the position of its last point. Lines may end at different x.
         at: name of the field that x encodes.
         x, y, colour: encodings of the chart's other layers; `y` takes the name of a field.
-        room: lowest and highest place for a label, in units of y.
+        room: lowest and highest position of a label, in units of y.
         per_pixel: units of y in a pixel.
-        wrapped: characters in a line of a label, and lines at most.
+        wrapped: maximum characters per line of a label, and maximum lines.
     """
     alt = altair()
     labels = ["\n".join(lines) for lines in wrap_labels([name for name, _, _ in ends], *wrapped)]
     heights = [((label.count("\n") + 1) * LINE_HEIGHT + _APART) * per_pixel for label in labels]
-    places = spread([value for _, _, value in ends], heights, *room)
+    places = spread_labels([value for _, _, value in ends], heights, *room)
     rightmost = max(last for _, last, _ in ends)
     rows = [
         {
@@ -50,7 +50,7 @@ def end_labels(
             "right": rightmost,
             "value": value,
             "place": place,
-            # A text of several lines hangs from its first one.
+            # A text of several lines is anchored at its first one.
             "first": place + (height - (LINE_HEIGHT + _APART) * per_pixel) / 2,
             "moved": abs(place - value) > _MOVED * per_pixel or last != rightmost,
         }
@@ -76,25 +76,26 @@ def end_labels(
     return [leaders, names] if moved else [names]
 
 
-def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
-    """Return places for the centres of labels: none overlap, order is kept, the squared moves are least.
+def spread_labels(wanted: Sequence[float], heights: Sequence[float], low: float, high: float) -> list[float]:
+    """Return positions for the centres of labels: no overlap, same order, least squared moves.
 
-    With the room that labels take from the first one's centre subtracted, "no overlap" becomes "not falling",
-    so the answer is the isotonic regression of the wanted places (pool adjacent violators), cut to the ends.
+    After subtracting the height that labels take from the first one's centre, "no overlap" becomes "not
+    falling". So the answer is the isotonic regression of the ideal positions (pool adjacent violators),
+    clipped to the ends.
 
     Args:
-        wanted: where each label would stand if it were alone, in any unit, rising upwards or downwards.
-        heights: room that each takes, in the same unit, 0 or more.
-        low, high: the labels stay between them. If they do not fit, they stand on end around the middle and
-            leave it on both sides.
+        wanted: the ideal position of each label, in any unit, rising upwards or downwards.
+        heights: height of each, in the same unit, 0 or more.
+        low, high: the labels stay between them. If they do not fit, they are stacked around the middle and
+            exceed it on both sides.
 
     Raises:
-        ValueError: as many heights as places are needed, and `low` must not be above `high`.
+        ValueError: the numbers of heights and positions differ, or `low` is above `high`.
     """
     if len(wanted) != len(heights):
         raise ValueError(f"{len(wanted)} labels with {len(heights)} heights")
     if low > high:
-        raise ValueError(f"labels cannot stand between {low} and {high}")
+        raise ValueError(f"labels cannot be placed between {low} and {high}")
     if not wanted:
         return []
     order = sorted(range(len(wanted)), key=wanted.__getitem__)
@@ -113,7 +114,7 @@ def spread(wanted: Sequence[float], heights: Sequence[float], low: float, high: 
 
 
 def _not_falling(values: Sequence[float]) -> list[float]:
-    pools: list[tuple[float, int]] = []  # sum and number of values that share one place
+    pools: list[tuple[float, int]] = []  # sum and number of values that share one position
     for value in values:
         total, count = value, 1
         while pools and pools[-1][0] * count >= total * pools[-1][1]:
@@ -124,7 +125,7 @@ def _not_falling(values: Sequence[float]) -> list[float]:
 
 
 def wrap_labels(labels: Sequence[str], width: int = 24, lines: int = 2) -> list[list[str]]:
-    """Wrap each label; one that must be cut begins where those with the same first word differ."""
+    """Wrap each label; a label that must be cut starts where labels with the same first word differ."""
     wrapped = []
     for label in labels:
         rows = wrap_label(label, width, lines)
@@ -135,7 +136,7 @@ def wrap_labels(labels: Sequence[str], width: int = 24, lines: int = 2) -> list[
 
 
 def _shared(label: str, labels: Sequence[str]) -> int:
-    """Return how many characters a label shares, up to the end of a word, with those that begin like it."""
+    """Return how many characters a label shares with similar ones, up to the end of a word."""
     first = re.split("[ /-]", label)[0]
     alike = [other for other in labels if re.split("[ /-]", other)[0] == first]
     places = enumerate(zip(*alike, strict=False))
@@ -146,9 +147,8 @@ def _shared(label: str, labels: Sequence[str]) -> int:
 def wrap_label(label: str, width: int = 24, lines: int = 2) -> list[str]:
     """Return a label in up to `lines` lines of up to `width` characters; the middle of longer ones is cut.
 
-    Lines break at blanks, behind `/` and `_`, behind a `-` without a digit (`1e-6`), and within a word only
-    where it is longer than a line. The ends of names of models and checkpoints tell them apart more often
-    than their middles.
+    Lines break at blanks, after `/` and `_`, after a `-` without a digit (`1e-6`), and within a word only if
+    it is longer than a line. Model and checkpoint names differ more often at the ends than in the middle.
     """
     label = " ".join(label.split())
     for room in range(min(len(label), width * lines), 0, -1):

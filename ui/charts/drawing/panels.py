@@ -1,4 +1,4 @@
-"""Panels of shares with intervals: lines over a scale, or one dot a line where the scale has one place."""
+"""Panels of shares with intervals: lines over a scale, or one dot per line at a single position."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _BANDS_STRONG = 4
 
 @dataclass(frozen=True)
 class Size:
-    """How panels are laid out: pixels, the most steps of ticks, characters and lines of a label."""
+    """Layout of panels: pixels, maximum ticks, characters and lines of a label."""
 
     columns: int
     width: int
@@ -28,7 +28,7 @@ class Size:
 
 
 def panel_size(panels: int) -> Size:
-    """Return the layout of so many panels: one large one, or up to two or three beside each other."""
+    """Return the layout of this many panels: one large one, or up to two or three side by side."""
     if panels == 1:
         return Size(1, 520, 330, 8, 11, (24, 3))
     if panels <= 4:
@@ -60,11 +60,11 @@ def line_panels(
     """Return a layered chart for each panel: bands, lines, points, names at the ends.
 
     Args:
-        panels: rows with label (one line each), `at` (their place), value, value_high, low, high.
+        panels: rows with label (one line each), `at` (their position), value, value_high, low, high.
         at: name of the field on the horizontal scale.
-        x: its encoding in the panel at this place.
-        tooltip: what a point tells.
-        picked: a selection of points, None where they cannot be clicked.
+        x: its encoding in the panel at this index.
+        tooltip: fields in a point's tooltip.
+        picked: a selection of points, None if they cannot be clicked.
     """
     ticks = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
     return [
@@ -135,12 +135,12 @@ def _line_panel(
 
 
 def _pointer(picked: Any) -> dict[str, str]:
-    """Show by the mouse's pointer what can be clicked."""
+    """Show a pointer cursor over clickable points."""
     return {} if picked is None else {"cursor": "pointer"}
 
 
 def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
-    """Let points be selected; the one that is stands out."""
+    """Let points be selected, and highlight the selected one."""
     alt = altair()
     return points.encode(
         size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
@@ -157,7 +157,7 @@ def dot_panels(
     tooltip: Sequence[Any],
     picked: Any = None,
 ) -> list[Any]:
-    """Return a layered chart for each panel: one row a name, a dot on a bar; see `line_panels`."""
+    """Return a layered chart for each panel: one row per name, a dot on a bar; see `line_panels`."""
     alt = altair()
     names = alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False)
     drawn = []
@@ -192,7 +192,7 @@ def dot_panels(
     return drawn
 
 
-def titled(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
+def add_titles(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
     """Return the panels with their own titles."""
     alt = altair()
     return [

@@ -1,4 +1,4 @@
-"""Reading the tables that charts are drawn from."""
+"""Validation of the tables that charts are drawn from."""
 
 from collections.abc import Mapping, Sequence
 from math import isfinite
@@ -18,7 +18,7 @@ def read_rows(
     numbers: Sequence[str] = (),
     optional: Sequence[str] = (),
 ) -> list[Row]:
-    """Return a table's rows with the named columns, checked; other columns are left.
+    """Return a table's rows with the named columns, validated; other columns are dropped.
 
     Args:
         texts: columns that become text.
@@ -27,15 +27,15 @@ def read_rows(
         optional: those of the columns above in which a value may be missing (None in the rows).
 
     Raises:
-        InputError: no rows, a missing column, or a value that is missing, no number or out of range; the
+        InputError: no rows, a missing column, or a value that is missing, not a number or out of range; the
             message names row and column.
     """
     if not data:
-        raise InputError("the chart's table has no rows; there is nothing to draw.")
+        raise InputError("the chart's table has no rows, so there is nothing to draw.")
     columns = [*texts, *shares, *numbers]
     if absent := [name for name in columns if not any(name in record for record in data)]:
         raise InputError(
-            f"the chart's table has no column {', '.join(absent)}; it needs {', '.join(columns)}."
+            f"the chart's table has no column {', '.join(absent)}. It needs {', '.join(columns)}."
         )
     rows = []
     for place, record in enumerate(data):
@@ -59,12 +59,12 @@ def _number(value: Any, name: str, place: int, *, share: bool) -> float:
     except (TypeError, ValueError):
         number = float("nan")
     if not isfinite(number):
-        raise InputError(f"the chart's table, row {place}: {name} is {value!r}, no number.")
+        raise InputError(f"the chart's table, row {place}: {name} is {value!r}, which is not a number.")
     if share and not -1e-9 <= number <= 1 + 1e-9:
         raise InputError(f"the chart's table, row {place}: {name} is {number}, outside 0 to 1.")
     return min(1.0, max(0.0, number)) if share else number
 
 
 def in_order(values: Sequence[Any]) -> list[Any]:
-    """Return the different values in the order in which they first come."""
+    """Return the distinct values in the order of their first occurrence."""
     return list(dict.fromkeys(values))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def zero_gradient(
     windows: Windows = 5,
-    published: Annotated[bool, Option(help="Show the published shares beside them.")] = False,
+    published: Annotated[bool, Option(help="Also show the published shares.")] = False,
     *,
     responses: Responses,
     group: Group,
@@ -29,10 +29,11 @@ def zero_gradient(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show the share of questions whose responses all get one reward, by checkpoint.
+    """Show the share of questions whose responses all get the same reward, by checkpoint.
 
-    Groups: G responses to the original, to each neighbor, to N neighbors (N*G), jointly ((N+1)*G), and for
-    fairness (N+1)*G to the original. Where more than G were drawn, the share is exact over all subsets of G.
+    Groups: G responses to the original, to each neighbor, to N neighbors (N*G), to all jointly ((N+1)*G), and
+    as a fair baseline (N+1)*G to the original. If more than G responses were drawn, the share is exact over
+    all subsets of G.
 
     Example: [bold]tagrpo diagnose zero-gradient base step-100 --g 8 --out figures[/bold]
     """
@@ -45,12 +46,13 @@ def forecast(
         float | None,
         Option(
             min=0,
-            help="For a pilot without neighbors: standard deviation of their logit shift; 0.5 to 1 is usual.",
+            help="Assumed standard deviation of the neighbors' logit shift, for a pilot without neighbors; "
+            "0.5 to 1 is usual.",
         ),
     ] = None,
     validate: Annotated[
         bool,
-        Option(help="Rollouts with counts of visits: forecast from one half, compare with the other."),
+        Option(help="Rollouts with visit counts: forecast from one half, compare with the other half."),
     ] = False,
     seed: Seed = 0,
     *,
@@ -62,14 +64,14 @@ def forecast(
 ) -> None:
     """Predict from a small pilot what share of questions will give no gradient, for any N and G.
 
-    A distribution of success rates over questions, and how far neighbors depart from their question, are
-    fitted to the pilot. Run it before training: 8 responses a prompt on some hundred questions are enough.
+    The model fits the distribution of success rates over questions, and how far neighbors differ from their
+    question. Run it before training: 8 responses per prompt on a few hundred questions are enough.
 
     Example: [bold]tagrpo diagnose forecast pilot --g 8 --n 3[/bold]
     """
     if validate:
         if responses.runs or group.n is not None or assume_shift_sd is not None:
-            raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
+            raise BadParameter("--validate needs --rollouts with visit counts, and --g only")
         _validate(responses.rollouts, group.g, seed, rows, terminal)
         return
     wanted = {**vars(group), "shift_sd": assume_shift_sd, "seed": seed}
@@ -84,7 +86,7 @@ def _validate(visits: Path | None, g: int | None, seed: int, rows: RowsFolder, t
     from evaluator.signal.sources.rollouts import read_visits
 
     if visits is None:
-        raise BadParameter("--validate needs --rollouts with counts of visits, and --g only")
+        raise BadParameter("--validate needs --rollouts with visit counts, and --g only")
     checks = check_forecast(read_visits(visits), USUAL_G if g is None else g, seed)
     tables = {"forecast_checks": [check_record(check) for check in checks]}
     rows.write(tables)
@@ -92,7 +94,9 @@ def _validate(visits: Path | None, g: int | None, seed: int, rows: RowsFolder, t
 
 
 def difficulty(
-    fdr: Annotated[float, Option(help="Largest share of false alarms among flagged neighbors.")] = 0.05,
+    fdr: Annotated[
+        float, Option(help="Maximum expected share of false alarms among flagged neighbors.")
+    ] = 0.05,
     limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
@@ -105,9 +109,9 @@ def difficulty(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Compare the success rates of neighbors with their originals; name neighbors to look at again.
+    """Compare the success rates of neighbors with their originals, and flag neighbors to review.
 
-    A neighbor whose rate is implausibly high may give its answer away; one that is never solved may ask
+    A neighbor with an implausibly high rate may give its answer away; one that is never solved may ask
     something else.
 
     Exit code 3: some neighbors are flagged.
@@ -152,11 +156,11 @@ def _write_sheet(path: Path, flagged: "Sequence[NeighborRow]", db: Db) -> int:
             }
     if not rows:
         raise InputError(
-            f"none of the {len(flagged)} flagged neighbors is a candidate of this database, so there is "
-            "nothing to review here; name the database they were proposed in with --db."
+            f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
+            "reviewed here. Give the database in which they were proposed with --db."
         )
     if foreign:
-        output.note(f"{foreign:,} flagged neighbors are no candidates of this database and are left out")
+        output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
     write_rows(path, list(rows.values()))
     return len(rows)
 
@@ -172,10 +176,10 @@ def diversity(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Compare how far apart responses are: to the original, to neighbors, and between the two.
+    """Compare the diversity of responses: to the original, to neighbors, and between the two.
 
-    Mean cosine distances of embeddings for each question; the densities over questions are among the rows of
-    --out and --json.
+    The measure is the mean cosine distance of embeddings per question. --out and --json include the densities
+    over questions.
 
     Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
     """
@@ -193,9 +197,9 @@ def cost(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show what a mixed-reward group costs: GRPO, larger G, dynamic sampling, TA-GRPO; and the break-even.
+    """Show the cost of a mixed-reward group: GRPO, larger G, dynamic sampling, TA-GRPO; and the break-even.
 
-    Shares are those of `forecast`, from the same pilot.
+    The shares come from the same pilot as in `forecast`.
 
     Example: [bold]tagrpo diagnose cost pilot --usd-per-gpu-hour 2.5 --tokens-per-second 2500[/bold]
     """
@@ -216,10 +220,10 @@ def report(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show everything: equal rewards, forecast, numbers of neighbors, difficulty, diversity, cost.
+    """Show all diagnoses: equal rewards, forecast, number of neighbors, difficulty, diversity, cost.
 
-    Of several checkpoints the forecast, the difficulty and the cost are those of the first one. What the
-    responses do not allow (no neighbors, no texts) is named and left out.
+    With several checkpoints, forecast, difficulty and cost use the first one. Parts whose data is missing
+    (no neighbors, no texts) are listed and left out.
 
     Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
     """

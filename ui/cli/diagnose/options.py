@@ -21,24 +21,24 @@ class Responses:
     runs: Annotated[
         tuple[str, ...],
         Argument(
-            help="Eval runs over a neighbor set, by name or id: one, or one for each checkpoint.",
+            help="Eval runs over a neighbor set, by name or id: one run, or one per checkpoint.",
             show_default=False,
         ),
     ] = ()
     rollouts: Annotated[
         Path | None,
         Option(
-            help="In place of runs: rollouts of training, a JSON Lines or parquet file, or a folder of them "
-            "(verl's trainer.rollout_data_dir, tagrpo's own record).",
+            help="Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them "
+            "(verl's trainer.rollout_data_dir, or tagrpo's own record).",
         ),
     ] = None
     correct_above: Annotated[
         float | None,
         Option(
-            help="Rollouts: a response is correct if its reward is above this; not needed for 0/1 and -1/1."
+            help="With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and -1/1."
         ),
     ] = None
-    grader: Annotated[str | None, Option(help="Version of the grader whose grades count.")] = None
+    grader: Annotated[str | None, Option(help="Grader version whose grades are used.")] = None
 
     @contextmanager
     def opened(self, db: Db, windows: int = 1) -> "Iterator[Source]":
@@ -56,13 +56,13 @@ class Responses:
             from evaluator.signal.sources.rollouts import file_source
 
             if self.grader is not None:
-                raise BadParameter("--grader belongs to eval runs; rollouts bring their rewards")
+                raise BadParameter("--grader applies to eval runs only; rollouts contain their rewards")
             yield file_source(self.rollouts, windows=windows, threshold=self.correct_above)
             return
         from evaluator.signal.sources.eval_runs import eval_source
 
         if self.correct_above is not None:
-            raise BadParameter("--correct-above belongs to --rollouts")
+            raise BadParameter("--correct-above requires --rollouts")
         with db.open() as database:
             yield eval_source(database, self.runs, grader_version=self.grader)
 
@@ -75,13 +75,13 @@ class Group:
         int | None,
         Option(
             min=1,
-            help="G, responses to each prompt in a group; by default 8, or as many as most prompts have if "
-            "those are fewer.",
+            help="G, responses per prompt in a group. Default: 8, or the number that most prompts have if "
+            "that is smaller.",
         ),
     ] = None
-    n: Annotated[int | None, Option(help="N, neighbors of a question; by default as many as most have.")] = (
-        None
-    )
+    n: Annotated[
+        int | None, Option(help="N, neighbors per question. Default: the number that most questions have.")
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -91,11 +91,11 @@ class Embedding:
     embedding: Annotated[
         str | None,
         Option(
-            help="sentence-transformers model, by name or folder; without one TF-IDF over words and formulas."
+            help="sentence-transformers model, by name or folder. Default: TF-IDF over words and formulas."
         ),
     ] = None
     questions: Annotated[
-        int, Option(min=2, help="Questions whose texts are embedded, drawn by the seed.")
+        int, Option(min=2, help="Number of questions whose texts are embedded, drawn at random by the seed.")
     ] = 500
 
 
@@ -103,11 +103,11 @@ class Embedding:
 class Price:
     """What generating costs."""
 
-    usd_per_gpu_hour: Annotated[float | None, Option(help="Price of one GPU hour.")] = None
-    tokens_per_second: Annotated[
-        float | None, Option(help="Response tokens that a GPU generates per second.")
-    ] = None
+    usd_per_gpu_hour: Annotated[float | None, Option(help="Price of one GPU hour in USD.")] = None
+    tokens_per_second: Annotated[float | None, Option(help="Tokens that one GPU generates per second.")] = (
+        None
+    )
 
 
-Windows = Annotated[int, Option(help="Number of stretches of steps that rollouts are split into.")]
-Limit = Annotated[int, Option(min=1, help="Neighbors to show.")]
+Windows = Annotated[int, Option(help="Number of step intervals that rollouts are split into.")]
+Limit = Annotated[int, Option(min=1, help="Number of neighbors to show.")]

@@ -18,7 +18,7 @@ FAILURES_SHOWN = 10
 
 
 def list_(*, terminal: Terminal) -> None:
-    """List the known benchmarks: size, kind of answers, place, licence.
+    """List the known benchmarks with size, answer kind, source and license.
 
     Example: [bold]tagrpo benchmarks list[/bold]
     """
@@ -64,17 +64,17 @@ def check(
         list[str] | None,
         Argument(
             metavar="[NAME]...",
-            help="Names of known benchmarks, or .toml and .jsonl files; without any, all that are known.",
+            help="Names of known benchmarks, or .toml and .jsonl files. Default: all known benchmarks.",
         ),
     ] = None,
     *,
     rows: BenchmarkRows,
     terminal: Terminal,
 ) -> None:
-    """Load benchmarks and check the number of rows, the content, and every gold graded against itself.
+    """Load benchmarks and check the row count, the content, and every gold answer against itself.
 
-    Exit code 3: a benchmark cannot be loaded or has changed, or golds fail. Rows count from 0; of a gated
-    benchmark only the numbers of rows are shown.
+    Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail. Rows are numbered
+    from 0; for gated benchmarks only row numbers are shown.
 
     Example: [bold]tagrpo benchmarks check mine.jsonl[/bold]
 
@@ -96,7 +96,7 @@ def check(
     terminal.emit({"benchmarks": [_json(result) for result in results]}, lambda: [*map(_print, results)])
     off = [result.name for result in results if not result.fine]
     if off:
-        raise exits.needs_attention(f"not as they should be: {', '.join(off)}")
+        raise exits.needs_attention(f"failed checks: {', '.join(off)}")
 
 
 def _check(name: str, load: "Callable[[str], LoadedBenchmark]", grader: "Grader") -> _Checked:
@@ -118,7 +118,11 @@ def _print(result: _Checked) -> None:
         output.say(f"{result.name}: {result.problem}")
         return
     problems = len(loaded.problems)
-    golds = "all golds correct" if not result.failures else f"{len(result.failures):,} golds fail"
+    golds = (
+        "all gold answers grade as correct"
+        if not result.failures
+        else f"{len(result.failures):,} gold answers fail"
+    )
     output.say(
         f"{loaded.name}: {problems:,} problems from {source_name(loaded.source)}, "
         f"content {loaded.content}, {golds}"

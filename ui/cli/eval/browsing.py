@@ -20,17 +20,18 @@ def samples(
     run: EvalRun,
     problem: ProblemPlace,
     grade: Annotated[
-        str | None, Option(help="Only correct, wrong, unknown, ungraded or human ones (graded by a person).")
+        str | None,
+        Option(help="Only correct, wrong, unknown or ungraded samples, or human: those graded by a person."),
     ] = None,
-    text: Annotated[str | None, Option(help="Only those that hold this text.")] = None,
+    text: Annotated[str | None, Option(help="Only samples that contain this text.")] = None,
     after: Annotated[int, Option(help="Continue after this sample.", show_default=False)] = -1,
-    limit: Annotated[int, Option(min=1, help="Samples per page.")] = 5,
+    limit: Annotated[int, Option(min=1, help="Number of samples per page.")] = 5,
     full: Annotated[bool, Option(help="Show whole texts, not only their beginnings.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a problem and the responses to it, a page at a time; of gated benchmarks only ids and grades.
+    """Show a problem and its responses, page by page. For gated benchmarks, only ids and grades are shown.
 
     Example: tagrpo eval samples Qwen3-4B.amc23 0 --grade wrong
     """
@@ -44,7 +45,7 @@ def samples(
         chosen = find_eval_run(session, run)
         secret = is_secret(chosen.spec["problems"])
         if secret and text:
-            raise InputError(f"run {chosen.name} is of a gated benchmark, whose texts are not searched.")
+            raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
         place = find_problem(chosen, run_problems(session, chosen.id), problem)
         filters = SampleFilters(value=grade, position=place.position, text=text)
         page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
@@ -83,7 +84,7 @@ def _print(record: dict[str, Any]) -> None:
         output.say(name_images(record["question"], record["images"]))
         output.say(f"gold: {record['answer']}")
     else:
-        output.say("a gated benchmark: its questions, golds and responses are not shown")
+        output.say("a gated benchmark: questions, gold answers and responses are not shown")
     for sample in record["samples"]:
         output.say()
         by_human = sample["human"] and f"{sample['human']} by a person"
@@ -91,7 +92,7 @@ def _print(record: dict[str, Any]) -> None:
         if sample["completion_tokens"] is not None:
             parts.append(f"{sample['completion_tokens']:,} tokens")
         if sample.get("extracted") is not None:
-            parts.append(f"answer read: {sample['extracted']}")
+            parts.append(f"extracted answer: {sample['extracted']}")
         if sample["source"] is not None:
             parts.append(f"found in: {sample['source']}")
         output.heading(f"sample {sample['ordinal']}: {', '.join(part for part in parts if part)}")
@@ -111,7 +112,7 @@ def find_problem(run: "Run", problems: "list[RunProblem]", reference: str) -> "R
     matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
     if len(matches) != 1:
         raise NotFoundError(
-            f"run {run.name} has no problem {reference!r}: give its id or its place, 0 to "
+            f"run {run.name} has no problem {reference!r}. Give its id or its position, 0 to "
             f"{len(problems) - 1:,}."
         )
     return matches[0]

@@ -25,14 +25,15 @@ _BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"
 def agreement(
     run: Annotated[str, Argument(help="Name or id of an imported evaluation.")],
     judge: Annotated[
-        str | None, Option(help="Measure the grades of this judge model of `eval judge`, in place of ours.")
+        str | None,
+        Option(help="Compare the grades of this judge model of `eval judge` instead of the grader's."),
     ] = None,
     *,
     file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Set our grades beside those of the tool that drew the responses, and list where they differ.
+    """Compare our grades with those of the tool that drew the responses, and list the differences.
 
     Example: tagrpo eval agreement Qwen3-4B.math500 --out unlike.jsonl
     """
@@ -48,7 +49,7 @@ def agreement(
         agrees = read_agreement(session, chosen.id, judge=judge)
         if agrees is None:
             ours = "ours" if judge is None else f"those of the judge {judge}"
-            raise NotFoundError(f"run {chosen.name} has no grades of another tool beside {ours}.")
+            raise NotFoundError(f"run {chosen.name} has no grades of another tool to compare with {ours}.")
         changes = grade_changes(session, chosen.id, agrees.theirs, agrees.ours)
     names = {"old": "theirs", "old_reason": "their_score", "old_extracted": "their_answer"}
     names |= {
@@ -85,16 +86,16 @@ def print_agreement(agrees: "Agreement") -> None:
     )
     if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
         output.say(
-            "no score of the other tool is right or wrong; if they are points, `tagrpo eval import` with "
-            "--column score= leaves them out"
+            "none of the other tool's scores means right or wrong; if they are points, leave them out with "
+            "`tagrpo eval import` and --column score="
         )
     for label in ("correct", "wrong"):
         alike, trials, interval = agrees.share(label)
         if interval is not None:
             low, high = (hundredths(end, 1) for end in interval)
             output.say(
-                f"of {trials:,} that are {label} by its grades and graded here, {alike:,} are {label} here: "
-                f"{hundredths(alike / trials, 1)}% (95%: {low} to {high})"
+                f"of {trials:,} samples that the other tool calls {label} and tagrpo graded, {alike:,} are "
+                f"{label} here: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
             )
 
 
@@ -102,7 +103,7 @@ def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:
     print_agreement(agrees)
     output.say()
     output.table(
-        ["problem", "sample", "gold", "theirs", "answer read", "ours", "answer read here"],
+        ["problem", "sample", "gold", "theirs", "extracted answer", "ours", "extracted answer here"],
         [
             [
                 row["position"],
@@ -115,7 +116,7 @@ def _print_unlike(agrees: "Agreement", rows: Sequence[dict[str, Any]]) -> None:
             ]
             for row in rows
         ],
-        empty="all grades are alike",
+        empty="all grades agree",
     )
 
 
@@ -125,14 +126,14 @@ def export(
     out: Annotated[Path, Option(help="File to write, or folder for hf.")],
     form: Annotated[
         SamplesFormat | None,
-        Option("--format", help="By default what --out ends in; hf: a data set for the Hub."),
+        Option("--format", help="Format; hf: a dataset for the Hub. Default: from the ending of --out."),
     ] = None,
     overwrite: Overwrite = False,
     hub: HubExport,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Write the samples of a run, one a row, with problem, response, tokens and grades.
+    """Write the samples of a run, one per row, with problem, response, tokens and grades.
 
     `tagrpo eval import` reads them back. Gated benchmarks are not exported.
 
@@ -144,7 +145,7 @@ def export(
 
     form = form_of(out, form, _BY_SUFFIX)
     if form != "hf" and hub != HubExport():
-        raise typer.BadParameter("--push and --public go with --format hf")
+        raise typer.BadParameter("--push and --public require --format hf")
     if hub.push is not None:
         check_push(hub.push)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:

@@ -33,10 +33,10 @@ def grade(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Grade the samples of a run that this version of the grader has not graded; nothing is drawn.
+    """Grade the samples of a run that this grader version has not graded; no model is asked.
 
-    Grades of other versions stay, and so do those that took other --answers. Where there are some, the
-    verdicts that changed are counted, by where the answer was found, and listed with --changes.
+    Grades of other versions and of another --answers setting are kept. If there are any, the changed verdicts
+    are counted by where the answer was found; --changes lists them.
 
     Example: tagrpo eval grade Qwen3-4B.amc23 --answers boxed --changes
     """
@@ -114,12 +114,12 @@ def _print(record: dict[str, Any], result: "RunResult") -> None:
     output.say()
     moves = record["changed"]
     counted = ", ".join(f"{move} {count:,}" for move, count in sorted(moves.items()))
-    changed = f"against {record['compared_with']}: {plural(moves.total(), 'verdict')} changed"
+    changed = f"compared with {record['compared_with']}: {plural(moves.total(), 'verdict')} changed"
     output.say(changed + (f": {counted}" if counted else ""))
     if not moves:
         return
     output.table(
-        ["verdict", "answer found then", "now", "grades"],
+        ["verdict", "answer found", "now", "grades"],
         [
             [
                 f"{row['old']} to {row['new']}",
@@ -147,7 +147,7 @@ def print_changes(changes: Sequence[dict[str, Any]]) -> None:
     """Print what `changes_json` returned."""
     output.say()
     output.table(
-        ["problem", "sample", "gold", "old", "new", "answer read then", "now"],
+        ["problem", "sample", "gold", "old", "new", "previous answer", "now"],
         [
             [
                 row["position"],

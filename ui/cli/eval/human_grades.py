@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 def human_grade(
     run: EvalRun,
     problem: ProblemPlace,
-    sample: Annotated[int, Argument(help="The response's number, as `eval samples` shows it.", min=0)],
-    correct: Annotated[bool, Option(help="The response is right.")] = False,
-    wrong: Annotated[bool, Option(help="It is not.")] = False,
-    withdraw: Annotated[bool, Option(help="Take your newest grade of it back.")] = False,
-    comment: Annotated[str, Option(help="Why.", show_default=False)] = "",
+    sample: Annotated[int, Argument(help="Number of the response, as shown by `eval samples`.", min=0)],
+    correct: Annotated[bool, Option(help="Grade the response as correct.")] = False,
+    wrong: Annotated[bool, Option(help="Grade the response as wrong.")] = False,
+    withdraw: Annotated[bool, Option(help="Withdraw your newest grade of this response.")] = False,
+    comment: Annotated[str, Option(help="Reason for the grade.", show_default=False)] = "",
     reviewer: Reviewer = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Grade a response yourself; your grade counts in place of the grader's, and the score's change is shown.
+    """Grade a response yourself. Your grade overrides the grader's, and the change of the score is shown.
 
-    Grades by people are kept for ever and never changed, whatever grader grades again; of a response the
-    newest counts until it is withdrawn. Reports say how many count, and leave them out with --grades grader.
+    Human grades are stored permanently and apply to every grader version. The newest grade of a response
+    counts until it is withdrawn. Reports state how many count; --grades grader leaves them out.
 
     Example: tagrpo eval human-grade Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
     """
@@ -59,14 +59,14 @@ def human_grade(
         )
         if header is None or header.ordinal != sample:
             raise NotFoundError(
-                f"problem {place.position} of run {chosen.name} has no response {sample}; "
-                f"`tagrpo eval samples {chosen.name} {place.position}` lists them."
+                f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
+                f"`tagrpo eval samples {chosen.name} {place.position}`."
             )
         if withdraw:
             withdrawn = withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
-                raise NotFoundError(f"{who} has no grade of this response that could be withdrawn.")
-            words = f"{withdrawn} by {who} is withdrawn"
+                raise NotFoundError(f"{who} has no grade of this response to withdraw.")
+            words = f"{withdrawn} by {who} withdrawn"
         else:
             grader = shown_grader(session, chosen.id)
             value = "correct" if correct else "wrong"
@@ -78,7 +78,7 @@ def human_grade(
                 comment=comment,
                 grader_id=None if grader is None else grader.id,
             )
-            words = f"{value} by {who}" + ("" if new else "; this was recorded before")
+            words = f"{value} by {who}" + ("" if new else "; this was already recorded")
         record = {
             "run": chosen.name,
             "problem": place.position,
@@ -97,9 +97,9 @@ def human_grades(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List the grades that people gave to responses of a run, and what they change in its score.
+    """List the human grades of a run and their effect on its score.
 
-    Of gated benchmarks the comments are left out, for they may quote.
+    For gated benchmarks the comments are left out, since they may quote the problem.
 
     Example: tagrpo eval human-grades Qwen3-4B.amc23 --out grades.jsonl
     """
@@ -147,7 +147,7 @@ def _print_list(record: dict[str, Any]) -> None:
             [row["position"], row["ordinal"], row["grader"] or "not graded", *(row[name] for name in fields)]
             for row in record["grades"]
         ],
-        empty=f"run {record['run']}: nobody has graded a response of it",
+        empty=f"run {record['run']}: no human grades",
     )
     if record["grades"]:
         output.say()
@@ -167,7 +167,7 @@ def _print_score(record: dict[str, Any]) -> None:
         output.say(f"no score yet: {record['why']}")
         return
     count = output.plural(record["human_grades"], "human grade")
-    output.say(f"{count} counted, {record['overruled']:,} unlike the grader's")
+    output.say(f"{count} counted, {record['overruled']:,} different from the grader's")
     output.table(
         ["k", "pass@k by the grader", "with human grades"],
         [[row["k"], hundredths(row["grader"]), hundredths(row["human"])] for row in record["pass_at_k"]],

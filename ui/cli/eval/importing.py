@@ -38,21 +38,27 @@ UNMATCHED_LISTED = 5
 class Columns:
     """How the file is read."""
 
-    panel: ClassVar[str] = "The file"
+    panel: ClassVar[str] = "Input file"
 
     form: Annotated[
         Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"] | None,
-        Option("--format", help="Whose files they are; by default what they look like."),
+        Option("--format", help="Tool that wrote the files. Default: detected automatically."),
     ] = None
     column: Annotated[
         tuple[str, ...],
-        Option("--column", help="Where a part stands, as response=text; parts: docs/other-tools.md."),
+        Option(
+            "--column", help="Column of a part, as in response=text. docs/other-tools.md lists the parts."
+        ),
     ] = ()
     scorer: Annotated[
-        str | None, Option(help="The other tool's scorer, metric or column whose grades stand beside ours.")
+        str | None,
+        Option(help="Scorer, metric or column of the other tool whose grades are stored next to ours."),
     ] = None
     opened_thoughts: Annotated[
-        bool, Option(help="The prompts opened a thought: what does not close it was cut off inside.")
+        bool,
+        Option(
+            help="The prompts opened a thought: treat responses that do not close it as cut off inside it."
+        ),
     ] = False
 
     def named(self) -> dict[str, str]:
@@ -60,7 +66,9 @@ class Columns:
         pairs = [pair.partition("=") for pair in self.column]
         for part, equals, name in pairs:
             if not (part and equals):
-                raise typer.BadParameter(f"--column {part}{equals}{name}: give PART=NAME, as response=text")
+                raise typer.BadParameter(
+                    f"--column {part}{equals}{name}: give PART=NAME, as in response=text"
+                )
         return {part: name for part, _, name in pairs}
 
 
@@ -68,28 +76,32 @@ class Columns:
 class Questions(BenchmarkRows):
     """What the responses answer."""
 
-    panel: ClassVar[str] = "The problems"
+    panel: ClassVar[str] = "Problems"
 
     benchmark: Annotated[
         str | None,
-        Option(help="A benchmark, or a file of your own; by default the file's own questions and answers."),
+        Option(
+            help="Benchmark, or a file of your own. Default: the questions and answers in the input file."
+        ),
     ] = None
     by: Annotated[
         Literal["text", "inside", "position"],
-        Option(help="How its problems are found: same text, inside a prompt, or ids that count its rows."),
+        Option(help="How to match its problems: same text, inside a prompt, or ids that are row numbers."),
     ] = "text"
     kind: Annotated[
         Literal["latex", "integer", "choice", "tolerance", "code"],
-        Option(help="Of the answers, where problems are the file's own and it does not say."),
+        Option(help="Kind of the answers, for problems from an input file that does not state it."),
     ] = "latex"
 
 
 def import_(
     files: Annotated[list[Path], Argument(help="Files of one tool, in order.")],
     *,
-    model: Annotated[str | None, Option(help="What drew them; logs of inspect_ai say so themselves.")] = None,
+    model: Annotated[
+        str | None, Option(help="Model that drew the responses; inspect_ai logs contain it.")
+    ] = None,
     name: Annotated[
-        str | None, Option(help="The run is named NAME.BENCHMARK; by default after the model.")
+        str | None, Option(help="Name of the run, stored as NAME.BENCHMARK. Default: after the model.")
     ] = None,
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
@@ -99,14 +111,15 @@ def import_(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Store responses that another tool drew as an evaluation, and grade them here.
+    """Import responses that another tool drew as an evaluation, and grade them.
 
     Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, samples of
-    lm-evaluation-harness, reviews of evalscope, output of NeMo-Skills. A file is taken whole or not at all;
-    after a kill the same command goes on, and a file's second import adds nothing. The other tool's grades
-    are kept beside ours.
+    lm-evaluation-harness, reviews of evalscope and output of NeMo-Skills. A file is imported completely or
+    not at all. Importing a file twice adds nothing; after a kill, run the same command again. The other
+    tool's grades are stored next to ours.
 
-    Exit code 3: responses to no problem of the benchmark, which are listed, or requests that got none.
+    Exit code 3: some responses match no problem of the benchmark (they are listed), or some requests of the
+    other tool got no response.
 
     Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
     """
@@ -129,7 +142,7 @@ def import_(
     file = with_thoughts_opened(file) if columns.opened_thoughts else file
     drawn_by = model or file.model
     if drawn_by is None:
-        raise InputError(f"{file.name} does not say which model drew it; name it with --model.")
+        raise InputError(f"{file.name} does not state its model. Give it with --model.")
     matcher, problems = _matcher(questions, file.poses or files[0].stem, files[0].parent)
     with terminal.progress("reading") as bar:
         bar.update(0, None, file.name)
@@ -200,7 +213,7 @@ def _matcher(questions: Questions, posed: str, folder: Path) -> "tuple[Matcher, 
 
     if questions.benchmark is None:
         if questions.source:
-            raise typer.BadParameter("--from goes with --benchmark, whose rows the file holds")
+            raise typer.BadParameter("--from requires --benchmark")
         images = RowImages(folder, "--column images=NAME", "--column images=")
         return FromFile(_own_label(posed), AnswerKind(questions.kind), images), None
     loaded = questions.loader([questions.benchmark])(questions.benchmark)
@@ -234,9 +247,9 @@ def _part(
 def _note_thoughts(read: "Survey") -> None:
     if read.closed and read.tagless:
         output.note(
-            f"{plural(read.closed, 'response')} with a thought that is closed (</think>) and not opened, "
-            f"{read.tagless:,} with neither; where the prompts opened it, these were cut off inside: "
-            "--opened-thoughts grades them so"
+            f"{plural(read.closed, 'response')} with a thought that is closed (</think>) but not opened, "
+            f"{read.tagless:,} with neither tag. If the prompts opened the thought, the latter were cut off "
+            "inside it: grade them so with --opened-thoughts"
         )
 
 
@@ -261,15 +274,14 @@ def _needed(read: "Survey", benchmark: "LoadedBenchmark | None") -> str:
     parts = []
     if benchmark is not None:
         why = {
-            f"that {benchmark.name} does not hold": read.unmatched,
-            f"that {benchmark.name} holds several times, with another answer or image, so that only ids tell "
-            "them apart,": read.unclear,
+            f"not in {benchmark.name}": read.unmatched,
+            f"ambiguous in {benchmark.name}, where only ids distinguish several problems": read.unclear,
         }
         parts += [_left_out(which, counts, benchmark) for which, counts in why.items() if counts]
     if read.lost:
         parts.append(
-            f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k counts them "
-            "wrong to right"
+            f"{plural(read.lost.total(), 'request')} of the other tool got no response: pass@k is given as "
+            "a range from all wrong to all right"
         )
     return "; ".join(parts) + "." if parts else ""
 
@@ -280,16 +292,16 @@ def _left_out(which: str, counts: "Counter[str]", benchmark: "LoadedBenchmark") 
     more = len(counts) - UNMATCHED_LISTED
     listed += f"; and {plural(more, 'question')} more (--json lists all)" if listed and more > 0 else ""
     left_out = f"{plural(counts.total(), 'response')} to {plural(len(counts), 'question')} {which}"
-    return f"{left_out} were left out" + (f": {listed}" if listed else "")
+    return f"left out: {left_out}" + (f": {listed}" if listed else "")
 
 
 def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
     from ui.cli.eval import summary
     from ui.cli.eval.exchange import print_agreement
 
-    before = f", {record['there_before']:,} were there" if record["there_before"] else ""
+    before = f", {record['there_before']:,} already stored" if record["there_before"] else ""
     output.say(f"{plural(record['imported'], 'response')} imported ({record['format']}){before}")
     summary.print_numbers(numbers)
     if agreement is not None:
         print_agreement(agreement)
-        output.say(f"`tagrpo eval agreement {record['run']}` lists where they differ")
+        output.say(f"`tagrpo eval agreement {record['run']}` lists the differences")

@@ -34,19 +34,21 @@ def judge(
     context: typer.Context,
     run: EvalRun,
     *,
-    model: Annotated[str, Option(help="The judge, as litellm spells it (gpt-4o, hosted_vllm/NAME).")],
+    model: Annotated[str, Option(help="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME).")],
     about: Annotated[
         Literal["unknown", "wrong", "all"],
         Option(
             "--for",
-            help="Ask about unknown grades; wrong: those and the wrong ones; all: every response.",
+            help="Grades to check. unknown: only unknown grades; wrong: also wrong ones; all: all grades.",
         ),
     ] = "unknown",
     max_tokens: Annotated[
-        int, Option(min=1, help="Most tokens of a reply; one that is cut does not count.")
+        int, Option(min=1, help="Maximum tokens of a reply; a reply that is cut off does not count.")
     ] = 2048,
-    temperature: Annotated[float, Option(min=0, max=2, help="1 for models that take no other.")] = 0.0,
-    changes: Annotated[bool, Option(help="List the samples whose grade the judge turned.")] = False,
+    temperature: Annotated[
+        float, Option(min=0, max=2, help="Temperature; use 1 for models that accept no other value.")
+    ] = 0.0,
+    changes: Annotated[bool, Option(help="List the samples whose grade the judge changes.")] = False,
     dry_run: DryRun = False,
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
@@ -56,13 +58,13 @@ def judge(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Ask a judge model about responses whose grade is unknown, and show what its grades would change.
+    """Ask a judge model about responses with an unknown grade, and show the effect of its grades.
 
-    They are stored beside the grader's and count only where --judge MODEL of `report` or `compare` asks for
-    them. Without a verdict a grade stays as it is. Requests, cap and cost belong to a run of their own;
-    the same question is never paid twice, and the same command goes on after a kill or a spent budget.
+    The judge's grades are stored next to the grader's. They count only if `report` or `compare` gets --judge
+    MODEL. Without a verdict in the reply the grade stays. Requests, cap and cost belong to a separate run,
+    and no question is paid for twice. After a kill or a spent budget, run the same command again to resume.
 
-    Exit code 3: samples still wait for the judge; 1: it cannot be asked.
+    Exit code 3: some samples still wait for the judge; 1: the judge cannot be asked.
 
     Example: tagrpo eval judge Qwen3-4B.math500 --model gpt-4o --max-usd 2
     """
@@ -83,7 +85,9 @@ def judge(
 
     check_grader(own_grader, answers)
     if requests.retry_final:
-        raise typer.BadParameter("what a judge refused for good keeps its grade; leave out --retry-final")
+        raise typer.BadParameter(
+            "requests that failed for good leave the grade unchanged. Remove --retry-final"
+        )
     spec = JudgeSpec(model, about, max_tokens, temperature)
     if dry_run:
         with db.open(read_only=True) as database:
@@ -96,7 +100,7 @@ def judge(
             print_estimates,
             {"": estimate},
             "response",
-            "the verdict alone to replies as long as --max-tokens allows",
+            "from only a verdict to replies of --max-tokens",
             requests.max_usd,
         )
         return
@@ -145,9 +149,9 @@ def judge(
     if judged.waiting:
         raise exits.unfinished(
             {judged.stopped} if judged.stopped else set(),
-            f"{chosen.name}: {plural(judged.waiting, 'sample')} still wait for the judge"
+            f"{chosen.name}: {plural(judged.waiting, 'sample')} still waiting for the judge"
             + (f": {judged.message or judged.stopped}" if judged.stopped else "")
-            + "; the same command goes on.",
+            + "; run the same command again to resume.",
         )
 
 
@@ -196,9 +200,9 @@ def _record(
 _COUNTS = {
     "correct": "correct",
     "wrong": "wrong",
-    "unsure": "unsure, so the grade stays",
-    "silent": "no verdict in the reply or no reply, so the grade stays",
-    "empty": "nothing to judge: no answer, or no gold",
+    "unsure": "unsure, grade unchanged",
+    "silent": "no verdict or no reply, grade unchanged",
+    "empty": "nothing to judge: no answer, or no gold answer",
     "waiting": "not asked yet",
 }
 
@@ -208,15 +212,15 @@ def _print(record: dict[str, Any], ledger: "tuple[LedgerLine, ...]") -> None:
     from ui.cli.eval.grading import print_changes
 
     output.say(f"{record['run']}, judged in {record['judge_run']}")
-    output.table(["the judge says", "samples"], [[words, record[name]] for name, words in _COUNTS.items()])
+    output.table(["judge's verdict", "samples"], [[words, record[name]] for name, words in _COUNTS.items()])
     if record["judged"] is not None:
         points = record["judged"]
         output.say(
-            f"in all {plural(points['grades'], 'grade')} of it, {points['correct']:,} of them correct: "
+            f"the judge gave {plural(points['grades'], 'grade')}, {points['correct']:,} of them correct: "
             f"{hundredths(points['points'])} points of pass@1; unknown grades: {record['unknown_before']:,} "
-            f"before, {record['unknown_after']:,} with them"
+            f"before, {record['unknown_after']:,} after"
         )
-        output.say(f"`tagrpo eval report {record['run']} --judge {points['model']}` counts them")
+        output.say(f"`tagrpo eval report {record['run']} --judge {points['model']}` counts these grades")
     print_ledger(ledger)
     if record.get("changes"):
         print_changes(record["changes"])

@@ -121,17 +121,19 @@ def note_golds(loaded: "LoadedBenchmark", failures: int) -> None:
 
     if failures:
         output.note(
-            f"{loaded.name}: {failures:,} of {len(loaded.problems):,} golds are not correct when graded "
+            f"{loaded.name}: {failures:,} of {len(loaded.problems):,} gold answers do not grade as correct "
             "against themselves; their problems count as wrong"
         )
     if solutions := whole_solutions(loaded.problems):
         output.note(
-            f"{loaded.name}: {solutions:,} of {plural(len(loaded.problems), 'gold')} are solutions of "
-            "several lines, which hardly any response equals. Name the column of the answer alone; of a "
-            "solution what is boxed or stands behind #### is taken"
+            f"{loaded.name}: {solutions:,} of {plural(len(loaded.problems), 'gold answer')} are solutions "
+            "of several lines, which hardly any response matches. Name the column of the final answer; from "
+            "a solution, tagrpo reads the last \\boxed{} or the text after ####"
         )
     if loaded.content == "changed":
-        output.note(f"{loaded.name}: not the content it is known by; scores cannot be compared with others")
+        output.note(
+            f"{loaded.name}: the content differs from the known one; scores are not comparable with others"
+        )
 
 
 def show_estimates(
@@ -151,5 +153,5 @@ def show_estimates(
             for name, problems, spec in named
         }
     record = {"runs": [{"run": name, **estimate.to_json()} for name, estimate in estimates.items()]}
-    spread = "short responses to ones as long as --max-tokens allows"
+    spread = "from short responses to responses of --max-tokens"
     terminal.emit(record, print_estimates, estimates, "problem", spread, max_usd)

@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 
 References = Annotated[
     list[str],
-    Argument(help="RUN, LABEL=RUN, LABEL=RUN+RUN (pooled); NAME stands for all runs called NAME.BENCHMARK."),
+    Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
 Ks = Annotated[str | None, Option("--k", help="Values of k: 32 or 1,2,4,8.")]
 AllowMissing = Annotated[
-    bool, Option("--allow-missing", help="Leave out problems with too few samples, and report how many.")
+    bool, Option("--allow-missing", help="Leave out problems with too few samples, and report their number.")
 ]
-PoolAnyway = Annotated[bool, Option("--pool-anyway", help="Pool runs that differ in more than the seed.")]
+PoolAnyway = Annotated[
+    bool, Option("--pool-anyway", help="Allow pooling runs that differ in more than the seed.")
+]
 
 
 def report(
@@ -34,32 +36,32 @@ def report(
     k: Ks = None,
     metric: Annotated[
         Literal["pass@k", "pass^k", "g-pass@k", "maj@k"],
-        Option(help="pass^k: all k right; g-pass@k: tau of them; maj@k: majority."),
+        Option(help="Metric. pass^k: all k right; g-pass@k: a share tau of them; maj@k: majority vote."),
     ] = "pass@k",
-    tau: Annotated[float, Option(help="For g-pass@k.", min=0, max=1)] = 0.5,
+    tau: Annotated[float, Option(help="Threshold for g-pass@k.", min=0, max=1)] = 0.5,
     interval: Annotated[
-        Literal["new-problems", "same-problems"], Option(help="The question the intervals answer.")
+        Literal["new-problems", "same-problems"], Option(help="Question that the intervals answer.")
     ] = "new-problems",
     paper: Annotated[
         str | None,
         Option(
-            help="A model of the TA-GRPO, A-GRAE or CW-GRPO paper, whose printed figures stand beside yours, "
-            "or none; by default the runs' model."
+            help="Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none. "
+            "Default: the runs' model."
         ),
     ] = None,
     counted: Counted,
-    chart: Annotated[Path | None, Option(help="Draw the curves: .png, .svg, .html.")] = None,
+    chart: Annotated[Path | None, Option(help="Draw the curves to a .png, .svg or .html file.")] = None,
     allow_missing: AllowMissing = False,
     pool_anyway: PoolAnyway = False,
     log_to: Annotated[
         str | None,
-        Option(help="Log it too: wandb:PROJECT, mlflow:URI or tensorboard:FOLDER (extra `tracking`)."),
+        Option(help="Also log to wandb:PROJECT, mlflow:URI or tensorboard:FOLDER (extra `tracking`)."),
     ] = None,
     file: ReportFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Put runs into a table with intervals, and the printed figures of a paper beside them.
+    """Compare runs in a table with intervals, next to the published figures of a paper.
 
     Example: [bold]tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex[/bold]
     """
@@ -106,19 +108,21 @@ def report(
     file.deliver(document, rows, record, form)
     if tracker is not None:
         for row in log_report(tracker, rows, render_markdown(document)):
-            output.note(f"logged as {row.label}, step {row.step:,}, in {log_to}")
+            output.note(f"logged to {log_to} as {row.label}, step {row.step:,}")
 
 
 def compare(
-    a: Annotated[str, Argument(help="A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
-    b: Annotated[str, Argument(help="B, with problems of the same benchmarks.")],
+    a: Annotated[str, Argument(help="Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.")],
+    b: Annotated[str, Argument(help="Model B, on problems of the same benchmarks.")],
     *,
     k: Ks = None,
-    flips: Annotated[int, Option(help="Number of sign flips in the test.", min=1)] = 10_000,
+    flips: Annotated[int, Option(help="Number of sign flips in the permutation test.", min=1)] = 10_000,
     seed: Seed = 0,
-    changes: Annotated[int, Option(help="Problems with the largest gains and losses to show.", min=0)] = 5,
+    changes: Annotated[
+        int, Option(help="Number of problems with the largest gains and losses to show.", min=0)
+    ] = 5,
     common_only: Annotated[
-        bool, Option(help="If the problems differ, compare those that both have.")
+        bool, Option(help="If the problems differ, compare only those that both have.")
     ] = False,
     counted: Counted,
     allow_missing: AllowMissing = False,
@@ -141,7 +145,9 @@ def compare(
     ):
         methods, warnings = counted.load(session, [a, b], pool_anyway=pool_anyway)
     if len(methods) != 2:
-        raise InputError(f"{a} and {b} have one label, {methods[0].label}; write LABEL=RUN for one of them.")
+        raise InputError(
+            f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
+        )
     comparison = compare_methods(
         *methods,
         ks=_whole_numbers(k),
@@ -171,9 +177,9 @@ def _whole_numbers(text: str | None) -> list[int] | None:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--k is {text!r}; give whole numbers such as 1,2,4.") from None
+        raise InputError(f"--k {text!r}: give whole numbers such as 1,2,4.") from None
     if min(numbers) < 1:
-        raise InputError(f"--k is {text!r}; k must be at least 1.")
+        raise InputError(f"--k {text!r}: k must be at least 1.")
     return numbers
 
 

@@ -54,34 +54,36 @@ def run(
     context: typer.Context,
     benchmarks: Annotated[
         list[str] | None,
-        Argument(help="Names of `tagrpo benchmarks list`, or files of your own (.jsonl, .toml)."),
+        Argument(help="Names from `tagrpo benchmarks list`, or your own files (.jsonl, .toml)."),
     ] = None,
     *,
     model: Annotated[
         str,
         Option(
-            help="litellm's spelling (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B); for vllm and local a Hub name "
-            "or folder."
+            help="Model, named as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B); for vllm and local a "
+            "Hub name or folder."
         ),
     ],
     n: Annotated[
-        int | None, Option("--n", help="Samples for each problem; the preset's: 32, paper: 128.")
+        int | None, Option("--n", help="Samples per problem. Default: the preset's, 32 (paper: 128).")
     ] = None,
     name: Annotated[
-        str | None, Option(help="Runs are named NAME.BENCHMARK; by default after the model.")
+        str | None, Option(help="Name of the runs, stored as NAME.BENCHMARK. Default: after the model.")
     ] = None,
     neighbors: Annotated[
-        str | None, Option(help="A published neighbor set instead of benchmarks: NAME or NAME@3.")
+        str | None, Option(help="Published neighbor set to use instead of benchmarks: NAME or NAME@3.")
     ] = None,
     dry_run: DryRun = False,
     limit: Annotated[
         int | None,
-        Option(min=1, help="Only the first problems; with a larger one, or none, the same run grows."),
+        Option(min=1, help="Only the first problems. A larger limit, or none, extends the same run."),
     ] = None,
-    allow_bad_golds: Annotated[bool, Option(help="Run even if golds fail against themselves.")] = False,
+    allow_bad_golds: Annotated[
+        bool, Option(help="Run even if gold answers do not grade as correct.")
+    ] = False,
     sampler: Annotated[SamplerName, Option(help=sampler_help("--model"))] = "auto",
     preset: Annotated[
-        str, Option(help="default, paper, paper-eval or plain: prompt, settings and n together.")
+        str, Option(help="Prompt, settings and n together: default, paper, paper-eval or plain.")
     ] = "default",
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
@@ -95,11 +97,11 @@ def run(
 ) -> None:
     """Draw n responses to every problem of benchmarks, grade them, and print pass@k.
 
-    Everything is stored as it comes. Run the same command again, or `tagrpo resume NAME`, to go on
-    after an interruption or a spent budget; with a larger --n only the missing samples are drawn. Other
-    settings are another run.
+    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
+    `tagrpo resume NAME`, to resume. A larger --n draws only the missing samples. Other settings start another
+    run.
 
-    Exit code 3: samples are missing, since a cap was reached or requests got no answer; 1: the model cannot
+    Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: the model cannot
     be asked. The message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B
@@ -112,9 +114,9 @@ def run(
     from service.models.prompts import find_preset
 
     if bool(benchmarks) == (neighbors is not None):
-        raise typer.BadParameter("name benchmarks, or a neighbor set with --neighbors, and not both")
+        raise typer.BadParameter("name either benchmarks, or a neighbor set with --neighbors")
     if neighbors is not None and rows.source:
-        raise typer.BadParameter("--from is for benchmarks and does not go with --neighbors")
+        raise typer.BadParameter("--from applies to benchmarks and cannot be combined with --neighbors")
     prompts = find_preset(preset)
     samples = prompts.n if n is None else n
     check_grader(own_grader, answers)
@@ -273,7 +275,7 @@ def open_runs(
                 store_images(session, problems.images.read(ids))
             opened, before = open_eval_run(session, run_name, spec, problems.taken, versions)
             if before:
-                output.note(f"continuing run {run_name}")
+                output.note(f"resuming run {run_name}")
             if 0 < before < len(problems.taken):
                 now = plural(len(problems.taken), "problem")
                 output.note(f"run {run_name} grows from {before:,} to {now}")
@@ -334,7 +336,7 @@ async def carry_out(
         problems += complaints(run, outcome, numbers)
         reasons |= {outcome.stopped} if outcome.stopped else set()
         if outcome.stopped in FATAL and run is not runs[-1]:
-            problems.append("the runs after it were not begun")
+            problems.append("the runs after it were not started")
             break
     if terminal.as_json:
         output.print_json({"runs": records})
@@ -347,7 +349,7 @@ def _note_beyond(numbers: "RunNumbers", outcome: "EvalOutcome") -> None:
     name, asked = numbers.run.name, f"beyond --n {numbers.n:,}"
     if numbers.most > numbers.n:
         output.note(
-            f"run {name} has up to {plural(numbers.most, 'sample')} a problem; those {asked} count too"
+            f"run {name} has up to {plural(numbers.most, 'sample')} per problem; those {asked} count too"
         )
 
 
@@ -375,6 +377,6 @@ def complaints(run: "Run", outcome: "EvalOutcome", numbers: "RunNumbers") -> lis
         problems.append(
             f"{run.name}: {plural(coming, 'sample')} missing"
             + (f" (failed requests: {failed})" if failed else "")
-            + f"; the same command{more} draws them"
+            + f"; run the same command{more} to draw them"
         )
     return problems

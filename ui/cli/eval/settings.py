@@ -26,22 +26,22 @@ SamplerName = Literal["auto", "remote", "vllm", "local"]
 def sampler_help(model: str) -> str:
     """Return the help of an option that chooses what draws from the model of another option."""
     return (
-        "remote: an API or a server; local: transformers; vllm: its engine on this machine's GPUs. auto: "
-        f"local where {model} is a folder, else remote."
+        "Engine. remote: an API or a server; local: transformers; vllm: vLLM on this machine's GPUs; auto: "
+        f"local if {model} is a folder, otherwise remote."
     )
 
 
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
-ProblemPlace = Annotated[str, Argument(help="Its place in the run, from 0, or its id.")]
+ProblemPlace = Annotated[str, Argument(help="Position of the problem in the run, from 0, or its id.")]
 
 AnswersTaken = Annotated[
-    AnswersName, Option("--answers", help="Which answers count: any that is found, or only boxed ones.")
+    AnswersName, Option("--answers", help="Answers that count: any that is found, or only boxed ones.")
 ]
 AnswersChoice = Annotated[
     AnswersName | None,
     Option(
         "--answers",
-        help="Which answers count: any that is found, or only boxed ones. By default as the run was made.",
+        help="Answers that count: any that is found, or only boxed ones. Default: as in the run.",
     ),
 ]
 
@@ -55,15 +55,15 @@ def check_grader(own: str | None, answers: AnswersName | None) -> None:
     from service.errors import InputError
 
     if own is not None and answers == "boxed":
-        raise InputError("--grader reads responses itself; leave out --answers boxed.")
+        raise InputError("--grader reads responses itself. Remove --answers boxed.")
 
 
 OwnGrader = Annotated[
-    str | None, Option("--grader", help="A grader of your own, module:function, in place of the rules.")
+    str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
 ]
 Workers = Annotated[
     int | None,
-    Option("--workers", min=1, help="Grading processes on a machine; default: one per CPU, at most 8."),
+    Option("--workers", min=1, help="Grading processes per machine. Default: one per CPU, at most 8."),
 ]
 
 
@@ -75,14 +75,16 @@ class BenchmarkRows:
         tuple[str, ...],
         Option(
             "--from",
-            help="File with the rows, in place of the Hub; of several benchmarks one for each, in order, or "
-            "NAME=FILE.",
+            help="File with the rows, instead of the Hub. For several benchmarks: one per benchmark in "
+            "order, or NAME=FILE.",
         ),
     ] = ()
-    options_seed: Annotated[int, Option(help="Shuffles the options of multiple-choice questions.")] = 0
-    allow_changed: Annotated[bool, Option(help="Accept a benchmark whose content is not the known one.")] = (
-        False
-    )
+    options_seed: Annotated[
+        int, Option(help="Seed that shuffles the options of multiple-choice questions.")
+    ] = 0
+    allow_changed: Annotated[
+        bool, Option(help="Accept a benchmark whose content differs from the known one.")
+    ] = False
 
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet.
@@ -111,8 +113,8 @@ class BenchmarkRows:
             return files
         if len(self.source) != len(names) or files:
             raise BadParameter(
-                f"{len(self.source)} --from for {len(names)} benchmarks: give one for each, in order, or "
-                f"say which they are for, as --from {names[0]}=FILE"
+                f"{len(self.source)} --from for {len(names)} benchmarks. Give one per benchmark, in order, "
+                f"or name them, as in --from {names[0]}=FILE"
             )
         return dict(zip(names, self.source, strict=True))
 
@@ -124,11 +126,13 @@ class Counted:
     answers: AnswersChoice = None
     grades: Annotated[
         Literal["human", "grader"],
-        Option(help="human: a person's grade counts in place of the grader's; grader: the grader's alone."),
+        Option(
+            help="Grades that count. human: human grades override the grader's; grader: ignore human grades."
+        ),
     ] = "human"
     own_grader: OwnGrader = None
     judge: Annotated[
-        str | None, Option(help="Count the grades of this judge model too, which `eval judge` asked.")
+        str | None, Option(help="Also count the grades of this judge model from `eval judge`.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -160,26 +164,33 @@ class Drawing:
     panel: ClassVar[str] = "Prompt and sampling"
 
     system: Annotated[str | None, Option(help="System prompt.")] = None
-    prompt_file: Annotated[Path | None, Option(help="Text with {question}, in place of the preset's.")] = None
-    chat_template_kwargs: Annotated[
-        str | None, Option(help="JSON for the model's chat template: '{\"enable_thinking\": false}'.")
+    prompt_file: Annotated[
+        Path | None, Option(help="File with the prompt; must contain {question}. Default: the preset's.")
     ] = None
-    raw: Annotated[bool, Option(help="Continue raw text, without the model's chat template.")] = False
-    temperature: Annotated[float | None, Option(help="Default: the preset's, 0.6.")] = None
-    top_p: Annotated[float | None, Option(help="Default: the preset's, 0.95.")] = None
-    max_tokens: Annotated[int | None, Option(help="Most tokens in a response; the preset's: 3,072.")] = None
+    chat_template_kwargs: Annotated[
+        str | None,
+        Option(help="Arguments of the model's chat template as JSON: '{\"enable_thinking\": false}'."),
+    ] = None
+    raw: Annotated[bool, Option(help="Send the prompt as raw text, without the chat template.")] = False
+    temperature: Annotated[float | None, Option(help="Temperature. Default: the preset's, 0.6.")] = None
+    top_p: Annotated[float | None, Option(help="Top-p. Default: the preset's, 0.95.")] = None
+    max_tokens: Annotated[
+        int | None, Option(help="Maximum tokens in a response. Default: the preset's, 3,072.")
+    ] = None
     sampling: Annotated[str | None, Option(help=SAMPLING_HELP)] = None
     stop: Annotated[
-        tuple[str, ...], Option(help="A text that ends a response; may be given several times.")
+        tuple[str, ...], Option(help="Text that ends a response. Repeat the option for several.")
     ] = ()
     seed: Annotated[
-        str | None, Option(metavar="N|none", help="Seed of the run, 0; none sends no seed: not repeatable.")
+        str | None,
+        Option(
+            metavar="N|none",
+            help="Random seed of the run; none sends no seed, so the run is not repeatable. Default: 0.",
+        ),
     ] = None
     samples_per_request: Annotated[
         int | None,
-        Option(
-            help="Responses drawn in one request; default 8, or 1 if the model is greedy or does not know n."
-        ),
+        Option(help="Responses per request. Default: 8, or 1 if the model is greedy or does not support n."),
     ] = None
 
     def overrides(self) -> "Overrides":
@@ -197,15 +208,17 @@ class EngineUse:
 
     gpus: Annotated[
         int | None,
-        Option(min=1, help="vllm: GPUs in all, with an engine for each --tensor-parallel of them."),
+        Option(min=1, help="vllm: total GPUs; every --tensor-parallel GPUs run one engine."),
     ] = None
     ray_address: Annotated[
-        str | None, Option(help="vllm: engines on the GPUs of this Ray cluster: auto, or HOST:PORT.")
+        str | None, Option(help="vllm: run the engines on the GPUs of this Ray cluster: auto, or HOST:PORT.")
     ] = None
     gpu_memory_utilization: Annotated[
-        float | None, Option(help="vllm: share of a GPU's memory to take; default 0.9.")
+        float | None, Option(help="vllm: share of GPU memory to use. Default: 0.9.")
     ] = None
-    batch_size: Annotated[int | None, Option(min=1, help="local: most responses drawn at once.")] = None
+    batch_size: Annotated[int | None, Option(min=1, help="local: maximum responses generated at once.")] = (
+        None
+    )
 
 
 @dataclass(frozen=True)
@@ -215,10 +228,10 @@ class Engine(EngineUse):
     device: Annotated[str | None, Option(help="local: cpu, cuda, cuda:1, ...")] = None
     dtype: Annotated[str | None, Option(help="local, vllm: float32, bfloat16, ...")] = None
     tensor_parallel: Annotated[
-        int | None, Option(min=1, help="vllm: GPUs that share the model, in each engine.")
+        int | None, Option(min=1, help="vllm: GPUs that share the model, per engine.")
     ] = None
     max_model_len: Annotated[
-        int | None, Option(min=2, help="vllm: tokens of prompt and response together.")
+        int | None, Option(min=2, help="vllm: maximum tokens of prompt and response together.")
     ] = None
     revision: Annotated[str | None, Option(help="local, vllm: revision of the weights.")] = None
 
@@ -231,14 +244,14 @@ class EvalRequests(Requests):
         float | None,
         Option(
             min=0,
-            help="Hard cap on the cost of all runs of this command together; they keep it.",
+            help="Hard cap on the cost of all runs of this command together. The runs keep it when resumed.",
         ),
     ] = None
     api_base: Annotated[
         tuple[str, ...],
         Option(
-            help="Address of the server (vLLM: http://HOST:8000/v1); given several times, its servers share "
-            "the requests."
+            help="Address of the server (vLLM: http://HOST:8000/v1). Repeat the option to spread requests "
+            "over several servers."
         ),
     ] = ()
     api_key_env: KeyVariable = None

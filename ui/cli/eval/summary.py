@@ -34,16 +34,16 @@ def lost_words(name: str, lost: int, *, imported: bool = False, errors: "Sequenc
     """Say what is missing for good of a run, with the server's words, and the way out."""
     if imported:
         return (
-            f"{name}: {plural(lost, 'sample')} without a response, as the tool that drew them got none: "
-            "pass@k counts them wrong to right"
+            f"{name}: {plural(lost, 'sample')} without a response, since the tool that drew them got none; "
+            "pass@k is given as a range from all wrong to all right"
         )
     from service.asks.request import FINAL, TIME_OUT
 
     words = error_words(errors, {*FINAL, TIME_OUT})
     return (
-        f"{name}: {plural(lost, 'sample')} missing for good, as their requests are too long, against a "
-        f"policy or ran out of time twice{f' ({words})' if words else ''}: pass@k counts them wrong to "
-        "right; --retry-final asks again"
+        f"{name}: {plural(lost, 'sample')} missing for good: too long, refused by a policy, or timed out "
+        f"twice{f' ({words})' if words else ''}; pass@k is given as a range from all wrong to all right. "
+        "Retry with --retry-final"
     )
 
 
@@ -65,17 +65,17 @@ def print_numbers(numbers: RunNumbers) -> None:
         problems = f"{numbers.questions:,} of {plural(size, 'problem')}"
         if numbers.problems > numbers.questions:
             problems += f", {numbers.problems:,} with neighbors"
-    output.heading(f"{numbers.run.name}: {problems}, {each} samples each{lacking}")
+    output.heading(f"{numbers.run.name}: {problems}, {each} samples per problem{lacking}")
     if numbers.open_requests or numbers.failed_requests:
         output.say(f"requests: {numbers.open_requests:,} open, {numbers.failed_requests:,} failed")
     print_errors(numbers.errors)
     if numbers.result is None or numbers.curve is None:
-        output.say(numbers.why or "pass@k needs a sample of each problem")
+        output.say(numbers.why or "pass@k needs at least one sample of each problem")
         return
     result, curve = numbers.result, numbers.curve
     unknown = bool(curve.unknown)
     output.table(
-        ["k", "pass@k", "95% new problems", "95% same problems, new samples"],
+        ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"],
         [
             [
                 point.k,
@@ -90,7 +90,7 @@ def print_numbers(numbers: RunNumbers) -> None:
 
 
 def _percent(share: float | None) -> str:
-    return "not told" if share is None else f"{hundredths(share, 1)}%"
+    return "not recorded" if share is None else f"{hundredths(share, 1)}%"
 
 
 def _beside(result: "RunResult") -> list[str]:
@@ -98,26 +98,33 @@ def _beside(result: "RunResult") -> list[str]:
     remarks = [
         f"truncated {_percent(result.share(result.truncated))}",
         f"refused {_percent(result.share(result.refused))}",
-        "tokens not told" if tokens is None else f"{tokens:,.0f} tokens a response",
-        "price not known" if result.usd is None else f"${result.usd:.4f}",
+        "tokens not recorded" if tokens is None else f"{tokens:,.0f} tokens per response",
+        "price unknown" if result.usd is None else f"${result.usd:.4f}",
     ]
     if result.sources.shares:  # programs have none
         remarks.append(_where_found(result))
     if result.unknown:
-        remarks.append(f"{plural(result.unknown, 'grade')} unknown: pass@k with them wrong to right")
+        remarks.append(
+            f"{plural(result.unknown, 'unknown grade')}: pass@k is given as a range from all of them wrong "
+            "to all right"
+        )
     if result.missing:
-        remarks.append(f"{plural(result.missing, 'sample')} missing: pass@k with them wrong to right")
+        remarks.append(
+            f"{plural(result.missing, 'missing sample')}: pass@k is given as a range from all of them wrong "
+            "to all right"
+        )
     if result.human:
         remarks.append(human_words(result))
     if result.neighbors:
-        remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} beside them")
+        remarks.append(f"pass@k of the originals; {plural(result.neighbors, 'neighbor')} also evaluated")
     return remarks
 
 
 def human_words(result: "RunResult") -> str:
     """Say how many grades people gave, and whether they count."""
     counted = "counted" if result.grades == "human" else "not counted"
-    return f"{plural(result.human, 'human grade')} {counted}, {result.overruled:,} unlike the grader's"
+    count = plural(result.human, "human grade")
+    return f"{count} {counted}, {result.overruled:,} different from the grader's"
 
 
 def _where_found(result: "RunResult") -> str:
@@ -125,7 +132,7 @@ def _where_found(result: "RunResult") -> str:
 
     shares = result.sources.shares or {}
     parts = [f"{place} {hundredths(share, 1)}%" for place, share in shares.items() if share]
-    only = " (boxed answers count only)" if answers_of(result.grader_version) == "boxed" else ""
+    only = " (only boxed answers count)" if answers_of(result.grader_version) == "boxed" else ""
     return f"answers{only}: {', '.join(parts)}"
 
 
@@ -147,11 +154,13 @@ def _print_settings(run: "Run") -> None:
     output.say(f"{spec['problems']} ({_words(spec['source'])})")
     output.say(f"model {spec['model']} ({_words(spec['engine'])})")
     if "answers" in spec:
-        output.say(f"answers {spec['answers']}: nothing but an answer in a box counts")
+        output.say(f"answers {spec['answers']}: only boxed answers count")
     if "grader" in spec:
-        output.say(f"graded by {spec['grader']}, not by the rules")
+        output.say(f"graded by {spec['grader']} instead of the built-in rules")
     if is_imported(EvalSpec.from_json(spec)):
-        output.say("prompt and sampling are those of the tool that drew: what it tells of them stands above")
+        output.say(
+            "prompt and sampling are those of the tool that drew the responses, as far as it records them"
+        )
     else:
         system = f", system {prompt['system']!r}" if prompt["system"] else ""
         arguments = _words(prompt["chat_template_kwargs"] or {})

@@ -22,15 +22,17 @@ SHORTEST_TOKEN = 16
 class Listening:
     """Where the server listens, and whom it answers."""
 
-    host: Annotated[str, Option(help="Address to listen on; the default admits only this machine.")] = (
-        "127.0.0.1"
-    )
+    host: Annotated[
+        str, Option(help="Address to listen on; the default accepts only connections from this machine.")
+    ] = "127.0.0.1"
     port: Annotated[int, Option(help="Port to listen on; 0 picks a free one.")] = 8600
     token_file: Annotated[
         Path | None,
-        Option(help=f"Ask for the token in this file's first line (or in {TOKEN_VARIABLE})."),
+        Option(help=f"Require the token in the first line of this file (or in {TOKEN_VARIABLE})."),
     ] = None
-    no_token: Annotated[bool, Option(help="Answer anyone, beyond this machine too.")] = False
+    no_token: Annotated[bool, Option(help="Answer without a token, also requests from other machines.")] = (
+        False
+    )
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,18 @@ class Capacity:
     """How much is graded at a time, and for how long."""
 
     workers: Annotated[
-        int | None, Option(min=1, help="Processes that compare; by default one per CPU, at most 8.")
+        int | None, Option(min=1, help="Number of comparison processes. Default: one per CPU, at most 8.")
     ] = None
-    time_limit_s: Annotated[float, Option(min=0.1, help="Seconds that one comparison may take.")] = 10.0
-    memory_limit_mb: Annotated[int, Option(min=64, help="Memory that one comparison may take.")] = 2048
+    time_limit_s: Annotated[float, Option(min=0.1, help="Time limit of one comparison, in seconds.")] = 10.0
+    memory_limit_mb: Annotated[int, Option(min=64, help="Memory limit of one comparison.")] = 2048
     deadline_s: Annotated[
-        float, Option(min=1, help="Seconds after which a request is answered, the rest of it as unknown.")
+        float,
+        Option(min=1, help="Time limit of a request, in seconds; cases not graded by then are unknown."),
     ] = 120.0
-    queue: Annotated[int, Option(min=1, help="Cases at a time; more are told to come again (429).")] = 16_384
-    body_mb: Annotated[int, Option(min=1, help="Megabytes that one request may have.")] = 64
+    queue: Annotated[int, Option(min=1, help="Maximum cases in flight; further requests get HTTP 429.")] = (
+        16_384
+    )
+    body_mb: Annotated[int, Option(min=1, help="Maximum size of a request in megabytes.")] = 64
 
 
 def serve(
@@ -55,18 +60,18 @@ def serve(
     capacity: Capacity,
     unknown_reward: Annotated[
         float | None,
-        Option(help="What an unknown grade is worth to trainers that know only numbers; no default."),
+        Option(help="Reward for an unknown grade, for trainers that accept only numbers. Required."),
     ] = None,
     answers: Annotated[
-        Answers, Option(help="Which answers trainers are paid for: boxed, or all that are found.")
+        Answers, Option(help="Answers that earn a reward: only boxed ones, or any that is found.")
     ] = "boxed",
     grader: OwnGrader = None,
 ) -> None:
-    """Grade responses over HTTP: for OpenRLHF, NeMo Gym, and whatever else can post JSON.
+    """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
 
     Routes: /grade (batches; correct, wrong or unknown), /openrlhf, /verify (NeMo Gym), /health, /metrics and
-    /docs. Beyond this machine a token is asked for; one is made and printed where none is given. Ctrl-C and
-    SIGTERM end it when what is in flight has been answered.
+    /docs. Requests from other machines need a token; if none is given, one is created and printed. After
+    Ctrl-C or SIGTERM, in-flight requests finish before the server stops.
 
     Example: [bold]tagrpo grade serve --unknown-reward 0[/bold]
     """
@@ -89,8 +94,8 @@ def serve(
     address = Address(listening.host, socket.getsockname()[1])
 
     def say() -> None:
-        words = f"; token: {token}" if made else "; it asks for the token" if token else ""
-        output.say(f"tagrpo grades at {address.url}{words} (Ctrl-C ends it)")
+        words = f"; token: {token}" if made else "; requests need the token" if token else ""
+        output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
         sys.stdout.flush()
 
     running.serve(
@@ -114,7 +119,7 @@ def read_token(file: Path | None, *, none: bool) -> str | None:
     from service.errors import InputError
 
     if none and file is not None:
-        raise InputError("give one of --token-file and --no-token.")
+        raise InputError("give only one of --token-file and --no-token.")
     # Taken out of the environment, so that no child of this process inherits it.
     token = os.environ.pop(TOKEN_VARIABLE, None)
     place = TOKEN_VARIABLE
@@ -124,9 +129,11 @@ def read_token(file: Path | None, *, none: bool) -> str | None:
         try:
             token = file.read_text(encoding="ascii").partition("\n")[0]
         except (OSError, UnicodeDecodeError) as error:
-            raise InputError(f"{file}: the token cannot be read ({error}).") from error
+            raise InputError(f"{file}: cannot read the token ({error}).") from error
         place = str(file)
     token = token.strip() if token is not None else None
     if token is not None and (len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A)):
-        raise InputError(f"{place}: take a token of {SHORTEST_TOKEN} or more letters and digits.")
+        raise InputError(
+            f"{place}: the token is too short. Use at least {SHORTEST_TOKEN} letters and digits."
+        )
     return token

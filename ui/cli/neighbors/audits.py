@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 def audit(
     run: OnlyRun = None,
-    sample: Annotated[int, Option(min=4, help="Candidates to draw; with --groups questions.")] = 50,
+    sample: Annotated[
+        int, Option(min=4, help="Number of candidates to draw; with --groups, of questions.")
+    ] = 50,
     groups: Annotated[bool, Option(help="Draw questions, each with all its accepted neighbors.")] = False,
-    seed: Annotated[int, Option(help="Seed of the draw.")] = 0,
+    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
     out: Annotated[
         Path | None,
-        Option(help="Write the blind sheet to this new JSON Lines file, to be filled in for review --sheet."),
+        Option(
+            help="Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet."
+        ),
     ] = None,
     *,
     db: Db,
@@ -33,17 +37,18 @@ def audit(
 ) -> None:
     """Draw a stratified random sample for blind review, and report the verdict's error rates.
 
-    The first call draws; the same run, sample and seed give the same audit ever after. Accepted, rejected and
-    unverified candidates get equal places, undecided ones half as many; what a small group cannot use goes to
-    the others. Review it with `tagrpo neighbors review --audit NUMBER --interactive`, then call this again.
+    The first call draws the sample; the same run, sample size and seed always give the same audit. Accepted,
+    rejected and unverified candidates get equal shares, undecided ones half as many. Places that a small
+    group cannot fill go to the others. Review the sample with `tagrpo neighbors review --audit NUMBER
+    --interactive`, then run this command again.
 
-    False accepts: accepted by the verdict, rejected by the reviewers, among the reviewed accepted ones. False
-    rejects: the other way round. Intervals are exact (Clopper-Pearson, 95%).
+    False accepts: accepted by the verdict but rejected by reviewers, as a share of the reviewed accepted
+    candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
 
-    With --groups questions are drawn, each with all its accepted neighbors, one after the other: the share of
-    questions with a broken neighbor among them is what training meets in a group.
+    --groups draws questions, each with all its accepted neighbors. The share of questions with a broken
+    neighbor is what training encounters in its groups.
 
-    Exit code 3: some of its candidates have no decision yet.
+    Exit code 3: some candidates of the audit have no decision yet.
 
     Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
 
@@ -95,22 +100,22 @@ def print_audit(audit: "Audit", rates: "ErrorRates", groups: "GroupRate | None",
 
 def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
     if groups.drawn == groups.size:
-        output.say(f"all {groups.size:,} questions of the run with accepted neighbors are in the audit")
+        output.say(f"the audit contains all {groups.size:,} questions of the run with accepted neighbors")
     else:
         output.say(f"{groups.drawn:,} of the run's {groups.size:,} questions with accepted neighbors")
     output.say(
-        f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; of {groups.drawn:,} groups "
-        f"{groups.complete:,} reviewed whole"
+        f"{rates.drawn:,} neighbors, {rates.reviewed:,} reviewed; {groups.complete:,} of {groups.drawn:,} "
+        "groups fully reviewed"
     )
     if groups.complete:
         output.say(f"groups with a broken neighbor: {_rate(groups.broken)}")
     if groups.complete < groups.drawn:
-        output.say(f"of all groups {groups.bounds}")
+        output.say(f"among all groups {groups.bounds}")
     if rates.reviewed:
         broken = rates.false_accept
         output.say(
-            f"broken neighbors: {broken.count:,} of {broken.reviewed:,} reviewed; those of one question may "
-            "err alike, so the figure to go by is that of the groups"
+            f"broken neighbors: {broken.count:,} of {broken.reviewed:,} reviewed. Errors within a question "
+            "may be correlated, so rely on the rate of groups"
         )
         _print_reviewers(rates)
     if rates.complete and groups.broken_groups:
@@ -119,7 +124,10 @@ def _print_groups(rates: "ErrorRates", groups: "GroupRate") -> None:
 
 def _print_strata(audit: "Audit", rates: "ErrorRates") -> None:
     if rates.drawn < audit.size:
-        output.say(f"the run had only {rates.drawn:,} candidates with a final verdict; all are in the audit")
+        output.say(
+            f"the run has only {rates.drawn:,} candidates with a final verdict; the audit contains all of "
+            "them"
+        )
     output.table(
         ["verdict", "in the run", "in the audit", "reviewed", "rejected by reviewers"],
         [
@@ -150,7 +158,7 @@ def _print_rates(rates: "ErrorRates") -> None:
 def _print_reviewers(rates: "ErrorRates") -> None:
     if len(rates.reviewers) > 1:
         output.say()
-        output.say("where reviewers differ, the newest decision counts above; each one alone:")
+        output.say("if reviewers disagree, the newest decision counts above. By reviewer:")
         for reviewer in rates.reviewers:
             output.say(
                 f"  {reviewer.reviewer}, {reviewer.reviewed:,} reviewed: "
@@ -181,20 +189,23 @@ def _rate(rate: "Rate") -> str:
 
 def _broken(broken: "BrokenShare") -> str:
     if not broken.statuses:
-        return "broken among what may be published: the audit has no accepted and no unverified candidates"
+        return (
+            "broken among publishable candidates: unknown, since the audit has no accepted or unverified "
+            "candidates"
+        )
     over = " and ".join(f"{size:,} {status}" for status, size in broken.statuses.items())
     if broken.share is None or broken.low is None or broken.high is None:
-        return f"broken among what may be published ({over}): not known before each kind has a review"
+        return f"broken among publishable candidates ({over}): unknown until each kind has a review"
     kind = "conservative 95% interval" if len(broken.statuses) > 1 else "exact 95% interval"
     return (
-        f"broken among what may be published ({over}): {broken.share:.1%} "
-        f"({kind} {broken.low:.1%} to {broken.high:.1%})"
+        f"broken among publishable candidates ({over}): {broken.share:.1%} ({kind} {broken.low:.1%} to "
+        f"{broken.high:.1%})"
     )
 
 
 def _agreement(agreement: "Agreement") -> str:
     kappa = (
-        "kappa not defined, both gave one and the same decision throughout"
+        "kappa is undefined, since both always made the same decision"
         if agreement.kappa is None
         else f"Cohen's kappa {agreement.kappa:.2f}"
     )

@@ -16,16 +16,16 @@ if TYPE_CHECKING:
 
 
 def list_(
-    run: Annotated[str | None, Option(help="Name or id of the run; not needed if there is only one.")] = None,
+    run: Annotated[str | None, Option(help="Name or id of the run; optional if there is only one.")] = None,
     status: Annotated[
         Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None,
-        Option(help="Only with this status; pending: not judged yet."),
+        Option(help="Only candidates with this status; pending: not judged yet."),
     ] = None,
-    strategy: Annotated[str | None, Option(help="Only from this strategy.")] = None,
+    strategy: Annotated[str | None, Option(help="Only candidates from this strategy.")] = None,
     question: Annotated[
-        str | None, Option(help="Only for this question: its id or the beginning of it.")
+        str | None, Option(help="Only candidates of this question: its id or first characters.")
     ] = None,
-    finding: Annotated[str | None, Option(help="Only with this finding of the structural checks.")] = None,
+    finding: Annotated[str | None, Option(help="Only candidates with this structural finding.")] = None,
     limit: Annotated[int, Option(min=1, help="Candidates per page.")] = 20,
     after: Annotated[str | None, Option(help="Continue after this candidate.")] = None,
     *,
@@ -34,7 +34,7 @@ def list_(
 ) -> None:
     """List the candidates of a run with their status, by question.
 
-    A review counts more than the verdict; such a status is marked.
+    A review overrides the verdict; such a status is marked.
 
     Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
     """
@@ -53,7 +53,7 @@ def list_(
 
 
 def show(
-    candidate: Annotated[str, Argument(help="Id of a candidate, or the beginning of it.")],
+    candidate: Annotated[str, Argument(help="Id of a candidate, or its first characters.")],
     raw: Annotated[
         bool, Option(help="Also show the prompt that produced it and the model's raw answer.")
     ] = False,
@@ -61,7 +61,7 @@ def show(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a candidate beside its original: verdicts with their evidence, provenance, cost, reviews.
+    """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
     Example: [bold]tagrpo neighbors show c_3fa1 --raw[/bold]
     """
@@ -88,7 +88,10 @@ CLASS_SHOWN, HALF_SHOWN = 60, 50
 def print_page(run_name: str, page: "Page") -> None:
     """Print candidates as a table, and how to go on."""
     if not page.candidates:
-        output.say(f"no {'more ' if page.total else ''}candidate of {run_name} matches")
+        output.say(
+            f"no {'more candidates' if page.total else 'candidate'} of {run_name} "
+            f"{'match' if page.total else 'matches'}"
+        )
         return
     rows = []
     for card in page.candidates:
@@ -117,14 +120,14 @@ def print_detail(detail: "Detail", exchanges: Sequence["Exchange | None"]) -> No
     _print_text("original", name_images(detail.question.text, detail.images))
     _print_text("candidate", name_images(detail.candidate.text, detail.images))
     output.say()
-    output.say(f"likeness of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}")
+    output.say(f"similarity of the wordings: {likeness(detail.question.text, detail.candidate.text):.2f}")
     for index, proposal in enumerate(detail.proposals):
         _print_proposal(proposal)
         if exchanges:
             _print_exchange(exchanges[index])
     if detail.answering.requests:
         output.say()
-        output.say(f"answers drawn to the candidate, in all runs: {_cost(detail.answering)}")
+        output.say(f"answers to the candidate, in all runs: {_cost(detail.answering)}")
     if detail.reviews:
         output.say()
         output.say("reviews, oldest first; the last one that was not withdrawn counts")
@@ -159,7 +162,7 @@ def _print_proposal(proposal: "Proposal") -> None:
         f"{f' v{version}' if version else ''} ({standing.strategy_hash or 'no hash'}), round {standing.round}"
     )
     if standing.mended_from is not None:
-        output.say(f"mended from {standing.mended_from} by {standing.mended_by}")
+        output.say(f"edited from {standing.mended_from} by {standing.mended_by}")
     if proposal.cost is not None:
         shared = f", for {proposal.siblings} candidates" if proposal.siblings > 1 else ""
         output.say(f"cost of proposing: {_cost(proposal.cost)}{shared}")
@@ -168,7 +171,7 @@ def _print_proposal(proposal: "Proposal") -> None:
 
 
 def _cost(cost: "Cost") -> str:
-    unpriced = f" and {cost.unpriced} without a known price" if cost.unpriced else ""
+    unpriced = f", plus {cost.unpriced} requests without a known price" if cost.unpriced else ""
     return (
         f"{cost.requests:,} requests, {cost.prompt_tokens:,} + {cost.completion_tokens:,} tokens, "
         f"${cost.usd:.4f}{unpriced}"
@@ -185,12 +188,12 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
         output.say(f"  finding: {finding['name']} ({finding['severity']}): {finding['detail']}")
     if (premises := evidence.get("premises")) is not None:
         output.say(
-            f"  premises, as {premises['model']} sees them: {len(premises['kept'])} kept, "
+            f"  premises according to {premises['model']}: {len(premises['kept'])} kept, "
             f"{len(premises['changed'])} changed, {len(premises['dropped'])} dropped"
         )
     if "rule" in evidence:
         groups = ", ".join(evidence.get("asks_for_more", ()))
-        more = f", asking for more because of {groups}" if groups else ""
+        more = f", with stricter thresholds because of {groups}" if groups else ""
         output.say(f"  rule: {evidence['rule']['rule']}{more}")
     if "counts" in evidence:
         _print_answers(evidence["counts"])
@@ -218,7 +221,7 @@ def _print_answers(counts: dict[str, Any]) -> None:
     if counts["original_unparsed"] or counts["candidate_unparsed"]:
         rows.append(["no answer found", counts["original_unparsed"], counts["candidate_unparsed"], ""])
     if counts.get("original_unsettled") or counts.get("candidate_unsettled"):
-        rows.append(["not compared in time", counts["original_unsettled"], counts["candidate_unsettled"], ""])
+        rows.append(["comparison timed out", counts["original_unsettled"], counts["candidate_unsettled"], ""])
     output.table(["  answer", "original", "candidate", ""], [[f"  {row[0]}", *row[1:]] for row in rows])
     if counts.get("unknown_pairs"):
         output.say(f"  {counts['unknown_pairs']} pairs of answers could not be compared")
@@ -227,10 +230,10 @@ def _print_answers(counts: dict[str, Any]) -> None:
 def _print_exchange(exchange: "Exchange | None") -> None:
     if exchange is None:
         output.say()
-        output.say("no request to a model stands behind it")
+        output.say("no model request produced this candidate")
         return
     for role, text in exchange.prompt:
         _print_text(f"prompt, {role}", text)
     _print_text("answer", "(none yet)" if exchange.text is None else exchange.text)
     if exchange.body is not None:
-        _print_text("answer as sent", exchange.body)
+        _print_text("raw answer", exchange.body)

@@ -22,27 +22,26 @@ CHANGES_SHOWN = 20
 class VerdictRule:
     """Thresholds of the verdict; None leaves those of the run, or the defaults of a new one."""
 
-    panel: ClassVar[str] = "Thresholds of the verdict"
+    panel: ClassVar[str] = "Verdict thresholds"
 
-    accept: Annotated[int | None, Option(help="Accept from this many shared answers on; default 9.")] = None
-    reject: Annotated[int | None, Option(help="Reject from this many equal new answers on; default 11.")] = (
-        None
-    )
+    accept: Annotated[int | None, Option(help="Accept from this many shared answers. Default: 9.")] = None
+    reject: Annotated[int | None, Option(help="Reject from this many equal new answers. Default: 11.")] = None
     flagged_more: Annotated[
         int | None,
         Option(
             min=0,
-            help="Shared answers asked for in addition if findings speak against a candidate; default 2.",
+            help="Additional shared answers required if structural checks speak against a candidate. "
+            "Default: 2.",
         ),
     ] = None
     question_samples: Annotated[
-        int | None, Option(min=1, help="Answers drawn once for a question; default 32.")
+        int | None, Option(min=1, help="Answers per question, drawn once. Default: 32.")
     ] = None
     looks: Annotated[
         str | None,
         Option(
-            help="Numbers of answers to a candidate at which a verdict may fall; default 12,16. Thresholds "
-            "that are not given follow in proportion."
+            help="Numbers of answers per candidate after which a verdict is possible. Default: 12,16. "
+            "Thresholds that are not given are scaled in proportion."
         ),
     ] = None
 
@@ -72,23 +71,21 @@ def _numbers(looks: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in looks.split(","))
     except ValueError:
-        raise typer.BadParameter(
-            f"--looks {looks}: give numbers with commas between them, as in 12,16"
-        ) from None
+        raise typer.BadParameter(f"--looks {looks}: give numbers separated by commas, as in 12,16") from None
 
 
 def judge(
     run: RunArgument,
-    dry_run: Annotated[bool, Option(help="Show what would change and store nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Show what would change; store nothing.")] = False,
     *,
     rule: VerdictRule,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Judge the stored answers of a run again with other thresholds; no request is sent.
+    """Judge a run's stored answers again with other thresholds. No model is asked.
 
-    Verdicts are added with their thresholds; earlier verdicts and published sets stay. Reviews count more
-    than verdicts. `tagrpo resume` goes on with the run's own thresholds.
+    New verdicts are added with their thresholds. Earlier verdicts and published sets stay unchanged, and
+    reviews still override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
     Example: [bold]tagrpo neighbors judge math-gpt4 --accept 11 --dry-run[/bold]
     """
@@ -126,9 +123,9 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         f"{plural(rejudged.stored, 'verdict')} added" + (" (dry run)" if dry_run else "")
     )
     for count, what in (
-        (rejudged.waiting, "not decided by the run yet; `tagrpo resume` goes on"),
-        (rejudged.without_answers, "without compared answers: rejected by structure, or unverified"),
-        (rejudged.too_few, "with fewer stored answers than the rule asks for; left as they are"),
+        (rejudged.waiting, "have no verdict from the run yet; `tagrpo resume` continues it"),
+        (rejudged.without_answers, "have no compared answers: rejected by structure, or unverified"),
+        (rejudged.too_few, "have fewer stored answers than the rule requires; unchanged"),
     ):
         if count:
             output.say(f"  {count:,} {what}")
@@ -147,7 +144,7 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         output.say(f"{count:,} {would}{before} -> {after}")
     reviewed = sum(change.reviewed for change in rejudged.changes)
     if reviewed:
-        output.say(f"{reviewed:,} of them are reviewed: the human decision counts")
+        output.say(f"{reviewed:,} of them are reviewed; the human decision takes precedence")
     output.table(
         ["candidate", "question", "before", "after", "why"],
         [
@@ -156,4 +153,4 @@ def _print(run: str, rejudged: "Rejudged", *, dry_run: bool) -> None:
         ],
     )
     if len(rejudged.changes) > CHANGES_SHOWN:
-        output.say(f"the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json has all")
+        output.say(f"showing the first {CHANGES_SHOWN} of {len(rejudged.changes):,}; --json prints all")

@@ -13,35 +13,38 @@ from ui.cli.output import Terminal
 from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
 
 if TYPE_CHECKING:
-    from rephraser.reviews.mending import Mended
+    from rephraser.reviews.mending import EditedCandidate
     from service.database import Database
 
 STDIN = Path("-")
 
 
 def mend(
-    candidate: Annotated[str, Argument(help="Id of a candidate, or the beginning of it.")],
-    text: Annotated[str | None, Option(help="The mended text.")] = None,
-    text_file: Annotated[Path | None, Option(help="Read the mended text from a file; - is stdin.")] = None,
+    candidate: Annotated[str, Argument(help="Id of a candidate, or its first characters.")],
+    text: Annotated[str | None, Option(help="The edited text.")] = None,
+    text_file: Annotated[Path | None, Option(help="Read the edited text from a file; - reads stdin.")] = None,
     run: Annotated[
-        str | None, Option(help="Run to judge it; not needed if only one run has the candidate.")
+        str | None,
+        Option(
+            help="Run that judges the new candidate; optional if only one run has the original candidate."
+        ),
     ] = None,
     reviewer: Reviewer = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Mend a candidate's text: a new candidate that knows its origin; the old one stays as it is.
+    """Edit a candidate's text. This adds a new candidate linked to the old one, which stays unchanged.
 
-    The structural checks look at it at once. Where the run has a solver, `tagrpo resume` has answers drawn to
-    it and judged, as to any other candidate.
+    The structural checks run at once. If the run has a solver, `tagrpo resume` collects and judges answers as
+    for any other candidate.
 
     Example: tagrpo neighbors mend c_3fa1 --text "How long is the side of a square of area 9?"
     """
     from rephraser.reviews.mending import mend_candidate
 
     if (text is None) == (text_file is None):
-        raise typer.BadParameter("give the mended text with --text, or a file of it with --text-file")
+        raise typer.BadParameter("give the edited text with --text, or a file with --text-file")
     written = text if text is not None else _read(text_file)
     who = reviewer_name(reviewer)
     with db.open() as database:
@@ -58,10 +61,10 @@ def _read(path: Path | None) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: no text in UTF-8 ({error}).") from error
+        raise InputError(f"{path}: not UTF-8 text ({error}).") from error
 
 
-def _standing(database: "Database", mended: "Mended") -> dict[str, Any]:
+def _standing(database: "Database", mended: "EditedCandidate") -> dict[str, Any]:
     """Return where the new candidate is after the structural checks."""
     from rephraser.reviews.status import read_status
 
@@ -79,7 +82,7 @@ def _standing(database: "Database", mended: "Mended") -> dict[str, Any]:
 
 
 def _print(record: dict[str, Any]) -> None:
-    output.say(f"{record['candidate']}: mended from {record['mended_from']} by {record['mended_by']}")
+    output.say(f"{record['candidate']}: edited from {record['mended_from']} by {record['mended_by']}")
     output.say(f"{record['status']}: {record['reason']}")
     if not record["final"]:
-        output.say(f"its answers are drawn and judged by {resume_command(record['run'])}")
+        output.say(f"{resume_command(record['run'])} collects and judges its answers")

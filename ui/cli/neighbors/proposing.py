@@ -31,24 +31,32 @@ def propose(
     context: typer.Context,
     questions: Annotated[str, Argument(help="Name of an imported question set.")],
     *,
-    name: Annotated[str, Option(help="Name of the run; an existing run is continued.")],
-    n: Annotated[int, Option("--n", help="Neighbors wanted for each question.")] = 3,
-    rounds: Annotated[int, Option(help="Rounds in all; each later round proposes again for open slots.")] = 3,
+    name: Annotated[str, Option(help="Name of the run; an existing run is resumed.")],
+    n: Annotated[int, Option("--n", help="Neighbors per question.")] = 3,
+    rounds: Annotated[
+        int, Option(help="Maximum rounds; each later round proposes for questions that still lack neighbors.")
+    ] = 3,
     dry_run: DryRun = False,
     limit: Annotated[
         int | None,
-        Option(min=1, help="Only the first questions; a larger limit, or none, extends the same run."),
+        Option(min=1, help="Only the first questions. A larger limit, or none, extends the same run."),
     ] = None,
     seed: Annotated[
-        str, Option(metavar="N|none", help="Seed of the run; none sends no seed: not repeatable.")
+        str,
+        Option(
+            metavar="N|none", help="Random seed of the run; none sends no seed, so the run is not repeatable."
+        ),
     ] = "0",
-    token_limit: Annotated[int, Option(min=1, help="Most tokens in a candidate.")] = 512,
+    token_limit: Annotated[int, Option(min=1, help="Maximum tokens in a candidate.")] = 512,
     tokenizer: Annotated[
-        str | None, Option(help="tokenizer.json or Hub name to count tokens with; by default an estimate.")
+        str | None,
+        Option(help="tokenizer.json or Hub name of the tokenizer that counts tokens. Default: an estimate."),
     ] = None,
     premises: Annotated[
         str | None,
-        Option(help="Model to ask whether each premise of the question is kept; by default nobody is asked."),
+        Option(
+            help="Model that checks whether each premise of the question is kept. Default: no premise check."
+        ),
     ] = None,
     proposer: Proposer,
     solvers: Solvers,
@@ -61,8 +69,8 @@ def propose(
 ) -> None:
     """Propose neighbors for questions, check them, and compare answers if a solver is named.
 
-    Everything is stored as it comes. Run the same command again, or `tagrpo resume NAME`, to go on
-    after an interruption or a spent budget: nothing is paid twice.
+    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
+    `tagrpo resume NAME`, to resume; nothing is paid for twice.
 
     Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
@@ -102,7 +110,7 @@ def propose(
 
         if dry_run:
             estimate = _estimate(database, make(None), requests, limit)
-            spread = "one round to all rounds for all"
+            spread = "one round to all rounds for all questions"
             terminal.emit(
                 estimate.to_json(), print_estimates, {"": estimate}, "question", spread, requests.max_usd
             )
@@ -138,7 +146,7 @@ async def _propose(
                 max_usd = cap_in_force(session, known, max_usd)
         run, new = start_run(database, name, spec, limit=limit)
         if not new:
-            output.note(f"continuing run {name}")
+            output.note(f"resuming run {name}")
             with database.read() as session:
                 now = len(run_question_ids(session, run.id))
             if now > before:
@@ -160,9 +168,11 @@ def _ask_for_programs(kinds: "frozenset[AnswerKind]", questions: str, proposer: 
     if AnswerKind.CODE not in kinds:
         return False
     if len(kinds) > 1:
-        raise InputError(f'some questions of "{questions}" ask for programs and some do not; part them.')
+        raise InputError(
+            f'some questions of "{questions}" ask for programs and some do not. Split them into two sets.'
+        )
     if proposer.proposer == "rules":
-        raise InputError("the rules rephrase mathematics; for programs name a model or a file of candidates.")
+        raise InputError("the rules rephrase mathematics only. For programs, name a model or a file.")
     return True
 
 
@@ -214,8 +224,8 @@ def go_on(
 def _note_unmatched(candidates: "FileCandidates | None") -> None:
     if candidates is not None and candidates.unmatched:
         output.note(
-            f"{candidates.source}: {candidates.unmatched:,} of {plural(candidates.rows, 'row')} belong to no "
-            "question of this run and are left out"
+            f"{candidates.source}: {candidates.unmatched:,} of {plural(candidates.rows, 'row')} belong to "
+            "no question of this run and are left out"
         )
 
 

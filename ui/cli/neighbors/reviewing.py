@@ -47,7 +47,7 @@ def review_interactively(
         if audit_id is not None:
             audit = get_audit(session, audit_id)
             queue, chosen = audit_queue(session, audit, reviewer), None
-            together = ", neighbors of a question together" if audit.kind == "groups" else ""
+            together = ", grouped by question" if audit.kind == "groups" else ""
             what = f"audit {audit.id} of run {audit.run_name}{together}"
             kind = " --groups" if audit.kind == "groups" else ""
             report = (
@@ -92,7 +92,7 @@ def review_interactively(
         f"{left:,} left to review"
     )
     if report and not left:
-        speak.say(f"what the audit shows: {report}")
+        speak.say(f"result of the audit: {report}")
     if interrupted:
         raise typer.Exit(exits.Code.INTERRUPTED)
 
@@ -145,12 +145,12 @@ def _ask_decision(speak: _Speaker) -> tuple[Literal["accepted", "rejected"], str
     while True:
         choice = speak.ask(CHOICES).lower()
         if choice in {"a", "accept"}:
-            return "accepted", speak.ask("reason (may be empty): ")
+            return "accepted", speak.ask("reason (optional): ")
         if choice in {"r", "reject"}:
-            reason = speak.ask("reason (empty: choose again): ")
+            reason = speak.ask("reason (empty to choose again): ")
             if reason:
                 return "rejected", reason
-            speak.say("rejecting needs a reason")
+            speak.say("a rejection needs a reason")
         elif choice in {"s", "skip"}:
             return None
         elif choice in {"q", "quit"}:

@@ -23,42 +23,45 @@ if TYPE_CHECKING:
 
 
 def review(
-    candidate: Annotated[str | None, Argument(help="Id of a candidate, or the beginning of it.")] = None,
-    accept: Annotated[bool, Option(help="It asks the same problem.")] = False,
-    reject: Annotated[bool, Option(help="It does not; say why with --reason.")] = False,
-    withdraw: Annotated[bool, Option(help="Withdraw your newest decision on it.")] = False,
-    reason: Annotated[str, Option(help="Why; needed to reject.", show_default=False)] = "",
+    candidate: Annotated[str | None, Argument(help="Id of a candidate, or its first characters.")] = None,
+    accept: Annotated[bool, Option(help="Accept: the candidate asks the same problem.")] = False,
+    reject: Annotated[
+        bool, Option(help="Reject: it asks another problem. Give the reason with --reason.")
+    ] = False,
+    withdraw: Annotated[bool, Option(help="Withdraw your newest decision on this candidate.")] = False,
+    reason: Annotated[str, Option(help="Reason; required for a rejection.", show_default=False)] = "",
     reviewer: Reviewer = None,
-    audit: Annotated[int | None, Option(help="The decisions belong to this audit.")] = None,
+    audit: Annotated[int | None, Option(help="Audit that the decisions belong to.")] = None,
     sheet: Annotated[
         Path | None,
         Option(
             "--sheet",
-            help="JSON Lines with candidate, decision (accept or reject) and reason; all or nothing.",
+            help="JSON Lines file with candidate, decision (accept or reject) and reason. All rows are "
+            "recorded, or none.",
         ),
     ] = None,
-    interactive: Annotated[bool, Option(help="Show one candidate after the other and ask.")] = False,
+    interactive: Annotated[bool, Option(help="Show one candidate at a time and ask for a decision.")] = False,
     run: Annotated[
-        str | None, Option(help="Interactive: candidates of this run; or name an --audit.")
+        str | None, Option(help="Interactive: review candidates of this run; alternatively name an --audit.")
     ] = None,
     status: Annotated[
         Literal["accepted", "rejected", "undecided", "unverified"],
-        Option(help="Interactive, with --run: those with this status."),
+        Option(help="Interactive, with --run: only candidates with this status."),
     ] = "undecided",
     blind: Annotated[
-        bool, Option(help="Interactive: hide verdict, strategy and model (audits always do).")
+        bool, Option(help="Interactive: hide verdict, strategy and model. Audits always do.")
     ] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Record a human decision on a candidate: one, a file of them, or one after the other.
+    """Record human decisions: on one candidate, from a file, or interactively.
 
-    Reviews are kept for ever and never changed; the newest one counts, over every verdict and in every run,
-    until its reviewer withdraws it. Published sets stay as they are: publish again to use the decision.
+    Reviews are stored permanently. The newest one overrides every verdict, in every run, until its reviewer
+    withdraws it. Published sets stay unchanged: publish again to apply the decision.
 
-    Interactive reviewing stores each decision at once and leaves out what the same reviewer has decided, so
-    it can be stopped at any time and continued by the same command.
+    Interactive review stores each decision at once and skips candidates that the same reviewer has decided.
+    You can stop at any time and continue with the same command.
 
     Example: [bold]tagrpo neighbors review c_3fa1 --reject --reason "asks for the area, not the side"[/bold]
 
@@ -72,17 +75,17 @@ def review(
     from rephraser.reviews.store import Decision, find_candidate
 
     if sum((candidate is not None, sheet is not None, interactive)) != 1:
-        raise typer.BadParameter("name a candidate, or give --sheet FILE, or --interactive")
+        raise typer.BadParameter("name a candidate, or give --sheet FILE or --interactive")
     if candidate is not None and accept + reject + withdraw != 1:
         raise typer.BadParameter("give one of --accept, --reject and --withdraw")
     if candidate is None and (accept or reject or withdraw or reason):
-        raise typer.BadParameter("--accept, --reject, --withdraw and --reason belong to one named candidate")
+        raise typer.BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
     if withdraw and reason:
         raise typer.BadParameter("--withdraw takes no --reason")
     if not interactive and (run or blind or status != "undecided"):
-        raise typer.BadParameter("--run, --status and --blind belong to --interactive")
+        raise typer.BadParameter("--run, --status and --blind require --interactive")
     if interactive and audit is not None and (run or status != "undecided"):
-        raise typer.BadParameter("an audit names its candidates; leave out --run and --status")
+        raise typer.BadParameter("an audit has its own candidates. Remove --run and --status")
     who = reviewer_name(reviewer)
     with db.open() as database:
         if interactive:
@@ -106,14 +109,14 @@ def review(
 
 
 def list_(
-    run: Annotated[str | None, Option(help="Only those of this run's candidates.")] = None,
-    audit: Annotated[int | None, Option(help="Only those made for this audit.")] = None,
+    run: Annotated[str | None, Option(help="Only decisions on this run's candidates.")] = None,
+    audit: Annotated[int | None, Option(help="Only decisions made for this audit.")] = None,
     *,
     file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List human decisions, oldest first, withdrawn ones too; files and --json have the texts beside them.
+    """List human decisions, oldest first, including withdrawn ones. Files and --json include the texts.
 
     Example: tagrpo neighbors reviews --run math-gpt4 --out reviews.jsonl
     """
@@ -151,7 +154,7 @@ def _print_reviews(rows: Sequence[dict[str, Any]]) -> None:
         for row in rows
     ]
     headings = [name.replace("_at", "").replace("created", "when") for name in REVIEW_COLUMNS]
-    output.table(headings, cells, empty="nobody has decided anything here")
+    output.table(headings, cells, empty="no decisions match")
 
 
 def _withdraw(
@@ -164,8 +167,8 @@ def _withdraw(
     taken = withdraw_review(session, Withdrawal(chosen.id, reviewer, audit_id))
     if taken is None:
         where = "outside of audits (name one with --audit)" if audit_id is None else f"in audit {audit_id}"
-        raise NotFoundError(f"{chosen.id}: {reviewer} has no decision {where} that could be withdrawn.")
-    return asdict(taken), [f"{chosen.id}: {taken.decision} by {reviewer} is withdrawn"]
+        raise NotFoundError(f"{chosen.id}: {reviewer} has no decision {where} to withdraw.")
+    return asdict(taken), [f"{chosen.id}: {taken.decision} by {reviewer} withdrawn"]
 
 
 def _record(session: "Session", sheet: "Sheet") -> tuple[dict[str, Any], list[str]]:
@@ -182,16 +185,16 @@ def _record(session: "Session", sheet: "Sheet") -> tuple[dict[str, Any], list[st
     }
     if len(sheet.decisions) == 1:
         [made] = sheet.decisions
-        before = "; this was recorded before" if known else ""
+        before = "; this was already recorded" if known else ""
         line = f"{made.candidate_id}: {made.decision} by {made.reviewer}{before}"
     else:
-        line = f"{recorded:,} decisions recorded" + (f", {known:,} were recorded before" if known else "")
+        line = f"{recorded:,} decisions recorded" + (f", {known:,} already recorded" if known else "")
     return record, [line, *([f"{sheet.blank:,} rows have no decision yet"] if sheet.blank else [])]
 
 
 def say_sheet(path: Path, rows: int) -> None:
     """Say how a sheet that was written comes back."""
-    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then")
+    output.say(f"{rows:,} rows written to {path}; fill in decision and reason, then run")
     output.say(f"  tagrpo neighbors review --sheet {shlex.quote(str(path))}")
 
 

@@ -32,44 +32,48 @@ if TYPE_CHECKING:
 class Proposer:
     """Who proposes candidates, and how it answers."""
 
-    panel: ClassVar[str] = "The proposer"
+    panel: ClassVar[str] = "Proposer"
 
     proposer: Annotated[
         Literal["llm", "rules", "file"],
-        Option(help="llm: any litellm model; rules: no model; file: candidates you have."),
+        Option(
+            help="Source of candidates. llm: any litellm model; rules: no model; file: your own candidates."
+        ),
     ] = "llm"
     model: Annotated[
         str | None,
         Option(
-            help="Proposer in litellm's spelling: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B; or a checkpoint's "
-            "folder or name, for a --sampler on this machine."
+            help="Proposer model, named as in litellm: gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B. For a "
+            "--sampler on this machine: a checkpoint's folder or name."
         ),
     ] = None
-    sampler: Annotated[SamplerName, Option(help=f"Of the proposer. {sampler_help('--model')}")] = "auto"
+    sampler: Annotated[SamplerName, Option(help=sampler_help("--model"))] = "auto"
     strategy: Annotated[
         tuple[str, ...],
-        Option(help="perspectives, paraphrase, rename, format, or a text file; may be given several times."),
+        Option(
+            help="perspectives, paraphrase, rename, format, or a text file. Repeat the option for several."
+        ),
     ] = ()
-    sampling: Annotated[str | None, Option(help=f"Of the proposer. {SAMPLING_HELP}")] = None
-    temperature: Annotated[float | None, Option(help="Proposer's value; default 1.")] = None
-    top_p: Annotated[float | None, Option(help="Proposer's value; default 1.")] = None
-    max_tokens: Annotated[int | None, Option(help="Most tokens in the proposer's answer; default 4,096.")] = (
-        None
-    )
+    sampling: Annotated[str | None, Option(help=SAMPLING_HELP)] = None
+    temperature: Annotated[float | None, Option(help="Temperature of the proposer. Default: 1.")] = None
+    top_p: Annotated[float | None, Option(help="Top-p of the proposer. Default: 1.")] = None
+    max_tokens: Annotated[
+        int | None, Option(help="Maximum tokens in the proposer's answer. Default: 4,096.")
+    ] = None
     content_attempts: Annotated[
-        int, Option(help="Attempts in all when answers are unusable (refusals, echoes, ...).")
+        int, Option(help="Attempts per request if answers are unusable (refusals, echoes, ...).")
     ] = 3
     reply: Annotated[
         Literal["auto", "json", "tags"],
-        Option(help="How the proposer answers; auto: JSON if OpenAI enforces a schema, else tags."),
+        Option(help="Reply format of the proposer; auto: JSON if OpenAI enforces a schema, otherwise tags."),
     ] = "auto"
     min_distance: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
-            help="Refuse candidates whose wording is nearer to the question or an earlier one: 0.15 of a "
-            "model's, and none of rules or a file.",
+            help="Minimum distance in wording from the question and earlier candidates. Default: 0.15 for "
+            "models, 0 for rules and files.",
         ),
     ] = None
 
@@ -78,11 +82,11 @@ class Proposer:
         if self.proposer == "llm" and self.model is None:
             raise typer.BadParameter("an llm proposer needs --model, for example --model gpt-4-turbo")
         if self.proposer != "llm" and (self.model or self.strategy):
-            raise typer.BadParameter(f"--model and --strategy belong to --proposer llm, not {self.proposer}")
+            raise typer.BadParameter(f"--model and --strategy require --proposer llm, not {self.proposer}")
         if self.proposer != "llm" and self.sampler != "auto":
-            raise typer.BadParameter(f"--sampler belongs to --proposer llm, not {self.proposer}")
+            raise typer.BadParameter(f"--sampler requires --proposer llm, not {self.proposer}")
         if (self.proposer == "file") != (candidates is not None):
-            raise typer.BadParameter("--candidates belongs to --proposer file, which needs it")
+            raise typer.BadParameter("--candidates and --proposer file need each other")
 
     def strategies(self, *, programs: bool = False) -> "tuple[Strategy, ...]":
         """Return the strategies of a model, or the only one of rules or a file.
@@ -136,36 +140,39 @@ class Solvers:
     solver: Annotated[
         tuple[str, ...],
         Option(
-            help="Model whose answers are compared, or a checkpoint's folder; may be given several times. "
-            "None: unverified."
+            help="Model whose answers are compared, or a checkpoint's folder. Repeat the option for several. "
+            "Default: none; neighbors stay unverified."
         ),
     ] = ()
     solver_sampler: Annotated[SamplerName, Option(help=sampler_help("--solver"))] = "auto"
-    solver_sampling: Annotated[str | None, Option(help="Sampling of the solvers, as --sampling.")] = None
-    solver_temperature: Annotated[float | None, Option(help="Solvers' value; default 0.7.")] = None
-    solver_top_p: Annotated[float | None, Option(help="Solvers' value; default 0.95.")] = None
+    solver_sampling: Annotated[str | None, Option(help="Sampling of the solvers, as in --sampling.")] = None
+    solver_temperature: Annotated[float | None, Option(help="Temperature of the solvers. Default: 0.7.")] = (
+        None
+    )
+    solver_top_p: Annotated[float | None, Option(help="Top-p of the solvers. Default: 0.95.")] = None
     solver_max_tokens: Annotated[
-        int | None, Option(help="Most tokens in a solver's answer; default 3,072.")
+        int | None, Option(help="Maximum tokens in a solver's answer. Default: 3,072.")
     ] = None
     solver_preset: Annotated[
         str | None,
         Option(
             help="Prompt of the solvers as in `eval run`: default, paper, paper-eval, plain (the bare "
-            "question). Else the question, and below it: reason step by step, answer in a box."
+            "question). Default: the question, then an instruction to reason step by step and box the "
+            "answer."
         ),
     ] = None
     solver_prompt_file: Annotated[
-        Path | None, Option(help="Text with {question}, in place of the solvers' prompt.")
+        Path | None, Option(help="File with the solvers' prompt; must contain {question}.")
     ] = None
     solver_device: Annotated[str | None, Option(help="Local solvers: cpu, cuda, cuda:1, ...")] = None
     solver_dtype: Annotated[str | None, Option(help="Solvers on this machine: float32, bfloat16, ...")] = None
     solver_tensor_parallel: Annotated[
-        int | None, Option(min=1, help="Solvers with vllm: GPUs that share the model, in each engine.")
+        int | None, Option(min=1, help="Solvers with vllm: GPUs that share the model, per engine.")
     ] = None
     solver_max_model_len: Annotated[
-        int | None, Option(min=2, help="Solvers with vllm: tokens of prompt and answer together.")
+        int | None, Option(min=2, help="Solvers with vllm: maximum tokens of prompt and answer together.")
     ] = None
-    samples_per_request: Annotated[int, Option(help="Answers drawn from a solver in one request.")] = 4
+    samples_per_request: Annotated[int, Option(help="Answers per request to a solver.")] = 4
 
     def model_settings(self, requests: "RunRequests") -> "list[ModelSettings]":
         """Return how each solver is asked.
@@ -236,49 +243,51 @@ class RunRequests(Requests):
     api_base: Annotated[
         tuple[str, ...],
         Option(
-            help="Address of the proposer's server (vLLM: http://HOST:8000/v1); given several times, its "
-            "servers share the requests."
+            help="Address of the proposer's server (vLLM: http://HOST:8000/v1). Repeat the option to spread "
+            "requests over several servers."
         ),
     ] = ()
     api_key_env: KeyVariable = None
     solver_api_base: Annotated[
         tuple[str, ...],
         Option(
-            help="Address of a solver's server, once for all or once for each remote --solver; several "
-            "servers of one are separated by commas."
+            help="Address of a solver's server: once for all, or once per remote --solver. Separate several "
+            "servers of one solver by commas."
         ),
     ] = ()
     premises_api_base: Annotated[
-        tuple[str, ...], Option(help="Address of the server of --premises, or of several.")
+        tuple[str, ...], Option(help="Address of the --premises server, or of several.")
     ] = ()
     solver_batch_size: Annotated[
-        int | None, Option(min=1, help="Local solvers: most answers drawn at once.")
+        int | None, Option(min=1, help="Local solvers: maximum answers generated at once.")
     ] = None
     solver_gpus: Annotated[
         int | None,
-        Option(min=1, help="Solvers with vllm: GPUs in all, with an engine for each of them or each group."),
+        Option(
+            min=1, help="Solvers with vllm: total GPUs; each GPU or tensor-parallel group runs one engine."
+        ),
     ] = None
     solver_ray_address: Annotated[
-        str | None, Option(help="Solvers with vllm: engines on the GPUs of this Ray cluster.")
+        str | None, Option(help="Solvers with vllm: run the engines on the GPUs of this Ray cluster.")
     ] = None
     solver_gpu_memory_utilization: Annotated[
-        float | None, Option(help="Solvers with vllm: share of a GPU's memory to take; default 0.9.")
+        float | None, Option(help="Solvers with vllm: share of GPU memory to use. Default: 0.9.")
     ] = None
     candidates: Annotated[
-        str | None, Option(help="File or Hub data set of candidates, for --proposer file.")
+        str | None, Option(help="File or Hub dataset of candidates, for --proposer file.")
     ] = None
     question_column: Annotated[
-        str | None, Option(help="Its column with the question's id or exact text.")
+        str | None, Option(help="Column of --candidates with the question's id or exact text.")
     ] = None
     candidate_column: Annotated[
-        str | None, Option(help="Its column with the candidate, or a list of them.")
+        str | None, Option(help="Column of --candidates with the candidate, or a list of them.")
     ] = None
     stop_below: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
-            help="Stop the run if a smaller share of its candidates than this is accepted.",
+            help="Stop the run if its acceptance rate falls below this.",
         ),
     ] = None
 

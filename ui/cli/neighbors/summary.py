@@ -36,8 +36,8 @@ def attention(summary: "RunSummary") -> str:
 def _failed_for_good(summary: "RunSummary") -> str:
     whose = "its question" if summary.final_questions == 1 else "their questions"
     return (
-        f"{plural(summary.final_questions, 'request')} failed for good, and {whose} went on without; "
-        f"{resume_command(summary.run, '--retry-final')} asks again"
+        f"{plural(summary.final_questions, 'request')} failed for good, and {whose} continued without them; "
+        f"{resume_command(summary.run, '--retry-final')} retries"
     )
 
 
@@ -49,7 +49,7 @@ def _print_run(run: "Run", summary: "RunSummary") -> None:
     output.say(f"questions {spec['questions']}, proposed by {proposed_by(spec)} ({strategies})")
     solvers = ", ".join(solver["model"] for solver in spec["solvers"])
     output.say(
-        f"{spec['n']} neighbors wanted, at most {spec['rounds']} rounds, "
+        f"{spec['n']} neighbors per question, at most {spec['rounds']} rounds, "
         + (f"answers by {solvers}, rule {spec['rule']['rule']}" if solvers else "no solver")
     )
     print_summary(summary, unfinished=20, ended=run.finished_at is not None)
@@ -83,20 +83,20 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
     if summary.suspects:
         output.say()
         output.say(
-            f"{plural(summary.suspects, 'question')} with a suspect gold, which the solvers contradict: "
-            f"`tagrpo questions suspects --run {summary.run}`"
+            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers "
+            f"contradict: `tagrpo questions suspects --run {summary.run}`"
         )
     if summary.unreadable_questions:
         output.say()
         output.say(
-            f"{plural(summary.unreadable_questions, 'question')} of whose own answers too few could be read: "
-            "candidates stay undecided, and nothing more is asked. Solvers that were cut off need more "
+            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+            "candidates stay undecided, and no more answers are requested. If solvers were cut off, raise "
             "--solver-max-tokens."
         )
     if not summary.compared_answers:
         output.say()
         output.say(
-            "Answers were not compared, since no --solver was given: these neighbors are unverified. "
+            "No answers were compared because no --solver was given, so these neighbors are unverified. "
             "Publish them with --include unverified, or name a solver."
         )
     if summary.unfinished:
@@ -104,7 +104,7 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         missing = len(summary.unfinished)
         cut = ""
         if missing > unfinished:
-            cut = f"; the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
+            cut = f"; showing the first {unfinished} (`tagrpo runs show {summary.run} --json` has all)"
         output.say(f"{plural(missing, 'question')} with fewer than {summary.wanted} neighbors{cut}:")
         output.table(
             ["question", "neighbors", "candidates so far"],
@@ -113,8 +113,8 @@ def print_summary(summary: "RunSummary", *, unfinished: int = 5, ended: bool = F
         if ended and not (summary.open_questions or summary.failed_questions):
             output.say()
             output.say(
-                "This run has nothing left to ask, also with a higher cap. Another model or strategy in a "
-                "run of another name can find more."
+                "This run is complete; a higher cap adds nothing. Another model or strategy in a run of "
+                "another name can find more."
             )
 
 
@@ -123,7 +123,7 @@ def _way_on(stopped: str, run: str) -> str:
     from service.asks.request import SETTINGS
 
     if stopped == SETTINGS:
-        return "settings belong to a run, so begin another one with other settings and another --name"
+        return "the settings of a run are fixed; start another run with other settings and another --name"
     options = {BUDGET: ("--max-usd", "MORE"), ENOUGH: ("--stop-below", "LESS")}.get(stopped, ())
     return f"continue with {resume_command(run, *options)}"
 
@@ -137,13 +137,13 @@ def run_problems(outcome: "Outcome", summary: "RunSummary") -> list[str]:
         )
     elif summary.open_questions:
         problems.append(
-            f"{plural(summary.open_questions, 'request')} wait in a batch job; "
-            f"{resume_command(summary.run, '--batch')} collects it, if it was sent for this run"
+            f"{plural(summary.open_questions, 'request')} waiting in a batch job; "
+            f"{resume_command(summary.run, '--batch')} collects the results"
         )
     if summary.failed_questions:
         problems.append(
             f"{plural(summary.failed_questions, 'request')} got no answer; "
-            f"{resume_command(summary.run)} asks again"
+            f"{resume_command(summary.run)} retries"
         )
     if summary.final_questions:
         problems.append(_failed_for_good(summary))

@@ -16,18 +16,20 @@ if TYPE_CHECKING:
 
 
 def list_(
-    name: Annotated[str | None, Argument(help="A set; without it the sets are listed.")] = None,
+    name: Annotated[str | None, Argument(help="Name of a question set. Default: list all sets.")] = None,
     limit: Annotated[int, Option(min=1, help="Questions per page.")] = 20,
     after: Annotated[int, Option(min=-1, help="Continue after this row.", show_default=False)] = -1,
-    level: Annotated[str | None, Option(help='Only this level; 5 also finds "Level 5".')] = None,
+    level: Annotated[str | None, Option(help='Only this level; 5 also matches "Level 5".')] = None,
     subject: Annotated[str | None, Option(help="Only this subject.")] = None,
     held: Annotated[bool, Option(help="Only questions that were held back.")] = False,
-    search: Annotated[str | None, Option(help="Only those with this text in question or answer.")] = None,
+    search: Annotated[
+        str | None, Option(help="Only questions whose text or answer contains this text.")
+    ] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List the question sets, or the questions of one.
+    """List the question sets, or the questions of one set.
 
     Example: [bold]tagrpo questions list[/bold]
 
@@ -36,7 +38,7 @@ def list_(
     from service.questions import browsing
 
     if name is None and (held or level or subject or search or after >= 0):
-        raise typer.BadParameter("these filters need the name of a set")
+        raise typer.BadParameter("these filters need the name of a question set")
     with db.reading() as session:
         if name is None:
             sets = browsing.list_sets(session)
@@ -70,7 +72,7 @@ def list_(
 
 
 def show(
-    id: Annotated[str, Argument(help="Id of a question, or the beginning of it.")],
+    id: Annotated[str, Argument(help="Id of a question, or its first characters.")],
     *,
     db: Db,
     terminal: Terminal,
@@ -105,20 +107,22 @@ def show(
 
 
 def suspects(
-    run: Annotated[str | None, Option(help="Name or id of a run; without it all runs.")] = None,
+    run: Annotated[str | None, Option(help="Name or id of a run. Default: all runs.")] = None,
     agreement: Annotated[
-        float, Option(help="Smallest share of agreeing answers, to the question and to its neighbors.")
+        float, Option(help="Minimum share of answers that must agree, on the question and on its neighbors.")
     ] = 0.75,
-    min_answers: Annotated[int, Option(help="Fewest answers to each of the two.")] = 12,
-    limit: Annotated[int, Option(min=1, help="Questions to show; --json has all.")] = 20,
+    min_answers: Annotated[
+        int, Option(help="Minimum number of answers to the question, and to its neighbors.")
+    ] = 12,
+    limit: Annotated[int, Option(min=1, help="Number of questions to show; --json prints all.")] = 20,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List questions whose gold the solvers contradict: wrong golds, or a mistake that all solvers make.
+    """List questions whose solvers agree on an answer other than the gold answer.
 
-    On the question and on its accepted neighbors the answers agree on another one than the gold. They are the
-    answers that verdicts were made from; nobody is asked.
+    Either the gold answer is wrong, or all solvers make the same mistake. The answers are those that were
+    compared for the verdicts; no model is asked.
 
     Example: [bold]tagrpo questions suspects --run math-gpt4[/bold]
     """
@@ -167,10 +171,10 @@ def print_page(name: str, members: "Sequence[Member]", total: int, after: int | 
 def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
     """Print questions whose gold the solvers contradict."""
     if not suspects:
-        output.say("no question whose solvers agree on another answer than the gold")
+        output.say("no question has solvers that agree on an answer other than the gold answer")
         return
     output.table(
-        ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold given", "run"],
+        ["question", "gold", "agreed", "on question", "on neighbors", "neighbors", "gold answer", "run"],
         [
             [
                 suspect.question_id[: output.ID_SHOWN],
@@ -185,7 +189,10 @@ def print_suspects(suspects: "Sequence[Suspect]", total: int) -> None:
             for suspect in suspects
         ],
     )
-    more = f"; the first {len(suspects)} (--limit, --json has all)" if len(suspects) < total else ""
+    more = (
+        f"; showing the first {len(suspects)} (--limit, or --json for all)" if len(suspects) < total else ""
+    )
     output.say(
-        f"{plural(total, 'question')}{more}: the gold is wrong, or the solver always errs; look at them"
+        f"{plural(total, 'question')}{more}: either the gold answer is wrong, or the solvers always err. "
+        "Check them"
     )

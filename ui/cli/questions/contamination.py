@@ -34,30 +34,30 @@ class _Side:
 
 
 def contamination(
-    set_name: Annotated[str, Argument(metavar="SET", help="A question set.")],
+    set_name: Annotated[str, Argument(metavar="SET", help="Name of a question set.")],
     benchmark: Annotated[
-        list[str], Option(help="A known benchmark or a .toml or .jsonl file; may be given several times.")
+        list[str], Option(help="Known benchmark, or a .toml or .jsonl file. Repeat the option for several.")
     ],
     neighbors: Annotated[
-        str | None, Option(help="Check the neighbors of this neighbor set too (NAME, NAME@3).")
+        str | None, Option(help="Also check the neighbors of this neighbor set (NAME, NAME@3).")
     ] = None,
-    ngram: Annotated[int, Option(help="Words in an n-gram.")] = 8,
+    ngram: Annotated[int, Option(help="Number of words in an n-gram.")] = 8,
     threshold: Annotated[
-        float, Option(help="Share of a problem's n-grams that one text must hold, 0 to 1.")
+        float, Option(help="Share of a problem's n-grams that a text must contain to match, 0 to 1.")
     ] = 0.5,
-    ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts are alike, 50 to 100.")] = 90,
+    ratio: Annotated[float, Option(help="Fuzzy ratio from which two texts match, 50 to 100.")] = 90,
     *,
     rows: BenchmarkRows,
     file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Find questions (and neighbors) that repeat problems of benchmarks, and keep the result for reports.
+    """Find questions (and neighbors) that repeat benchmark problems, and store the result for reports.
 
-    exact: the same words, whatever the formatting. fuzzy: nearly the same words. n-gram: long stretches of
-    the problem stand in the text. variant: worded alike, with other numbers, another answer or other images;
-    counted apart, since such a pair is two problems as a rule. Rows count from 0; no texts are printed
-    or written.
+    exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
+    long passages of the problem. variant: similar wording, but other numbers, another answer or other images;
+    variants are counted separately, since they are usually different problems. Rows are numbered from 0. No
+    texts are printed or written.
 
     Exit code 3: problems are repeated (variants do not count).
 
@@ -104,7 +104,7 @@ def contamination(
     terminal.emit(record, _print, checks, pairs, file.out)
     repeated = sum(check["repeated_problems"] for check in checks)
     if repeated:
-        raise exits.needs_attention(f"{plural(repeated, 'problem')} of benchmarks repeated")
+        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")
 
 
 def _sides(database: "Database", set_name: str, neighbors: str | None) -> list[_Side]:
@@ -194,4 +194,4 @@ def _print(checks: Sequence[dict[str, Any]], pairs: Sequence[dict[str, Any]], ou
         for pair in pairs
         if pair["measure"] != VARIANT
     ]
-    output.say_some(lines, PAIRS_SHOWN, "--out FILE writes all" if out is None else f"all in {out}")
+    output.say_some(lines, PAIRS_SHOWN, "all are in {out}" if out is None else f"all in {out}")

@@ -17,7 +17,7 @@ ROWS_SHOWN = 10
 
 def _column(what: str, names: str) -> Any:
     return Option(
-        help=f"Column with the {what}; without it: {names}. Dots reach into nested values.",
+        help=f"Column with the {what}. Default: {names}. Dots select nested values.",
         show_default=False,
     )
 
@@ -25,58 +25,62 @@ def _column(what: str, names: str) -> Any:
 def import_(
     source: Annotated[
         str,
-        Argument(
-            help="A .jsonl, .json, .csv, .tsv or .parquet file, or a data set id of the Hub (org/name)."
-        ),
+        Argument(help="A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name)."),
     ],
-    name: Annotated[str | None, Option(help="Name of the set; by default the file's name.")] = None,
+    name: Annotated[str | None, Option(help="Name of the set. Default: the file's name.")] = None,
     question_column: Annotated[
         list[str] | None,
         Option(
-            help="Column with the question; without it: question, problem, prompt, ... Of several, in their "
-            "order, the texts stand below each other, a list as options with letters. Dots reach into nested "
-            "values.",
+            help="Column with the question. Repeat the option to join several columns in this order; a list "
+            "becomes options with letters. Dots select nested values. Default: question, problem, "
+            "prompt, ...",
             show_default=False,
         ),
     ] = None,
     answer_column: Annotated[str | None, _column("gold answer", "answer, final_answer, ...")] = None,
     solution_column: Annotated[
         str | None,
-        _column("solution, whose last \\boxed{} is the gold where no answer column is", "solution, ..."),
+        _column(
+            "solution, whose last \\boxed{} is the gold answer if there is no answer column", "solution, ..."
+        ),
     ] = None,
     kind: Annotated[
         Literal["latex", "code"],
-        Option(help="Of the answers; code: a program that passes the tests in the answer column."),
+        Option(help="Kind of the answers; code: a program that passes the tests in the answer column."),
     ] = "latex",
     level_column: Annotated[str | None, _column("level", "level, difficulty")] = None,
     subject_column: Annotated[str | None, _column("subject", "subject, type, problem_type, ...")] = None,
     images_column: Annotated[
-        str | None, _column('images of a question ("": import none)', "images, image, ...")
+        str | None, _column('images of a question ("" to import none)', "images, image, ...")
     ] = None,
     config: Annotated[
-        list[str] | None, Option(help="Hub: configuration; may be given several times, to join them.")
+        list[str] | None, Option(help="Hub: configuration of the dataset. Repeat the option to join several.")
     ] = None,
-    split: Annotated[str | None, Option(help="Hub: split; by default train.")] = None,
-    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit; by default the newest.")] = None,
+    split: Annotated[str | None, Option(help="Hub: split. Default: train.")] = None,
+    revision: Annotated[str | None, Option(help="Hub: branch, tag or commit. Default: the newest.")] = None,
     limit: Annotated[int | None, Option(min=1, help="Read only the first rows.")] = None,
-    max_characters: Annotated[int, Option(min=1, help="Longest question or answer to accept.")] = 100_000,
+    max_characters: Annotated[
+        int, Option(min=1, help="Maximum characters of a question or answer.")
+    ] = 100_000,
     strip_control: Annotated[bool, Option(help="Remove NUL and other control characters.")] = False,
-    skip_bad_rows: Annotated[bool, Option(help="Skip rows that cannot be used, and list them.")] = False,
+    skip_bad_rows: Annotated[bool, Option(help="Skip unusable rows and list them.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Import questions as a named set.
 
-    Each gold answer is graded against itself; a question whose gold does not grade as correct is held back,
-    with the reason. Repeated, contradicting and nearly equal questions are reported. A set never changes:
-    importing the same again does nothing, other questions need another name. Rows count from 0.
+    Each gold answer is graded against itself. If it does not grade as correct, the question is held back with
+    the reason. Repeated, contradicting and near-duplicate questions are reported. A set never changes:
+    importing the same file again does nothing, and other questions need another name. Rows are numbered
+    from 0.
 
-    With --kind code questions ask for Python programs; the answer column holds the tests, the solution column
-    a program that has to pass them (columns as HumanEval and MBPP have them are found).
+    With --kind code the questions ask for Python programs: the answer column contains the tests, the solution
+    column a program that passes them. The columns of HumanEval and MBPP are recognized.
 
-    Exit code 3: questions were held back or left out, contradict each other, or may lack what stands in a
-    column that was not read (options, choices, body, context, ...); golds are whole solutions.
+    Exit code 3: some questions were held back or left out, contradict each other, or may lack the content of
+    a column that was not read (options, choices, body, context, ...); or some gold answers are whole
+    solutions.
 
     Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]
 
@@ -121,22 +125,22 @@ def import_(
 
 def mix(
     name: Annotated[str, Argument(help="Name of the new set.")],
-    base: Annotated[str, Option(help="The set that is taken as a whole.")],
-    extra: Annotated[str, Option(help="The set that chunks are drawn from.")],
-    seed: Annotated[int, Option(help="Seed of the draw; the same seed draws the same.")] = 0,
-    times: Annotated[float | None, Option(help="Size of the mix, as a multiple of the base.")] = None,
-    chunks: Annotated[int | None, Option(min=0, help="Number of chunks, in place of --times.")] = None,
+    base: Annotated[str, Option(help="Base set; all of its usable questions are taken.")],
+    extra: Annotated[str, Option(help="Extra set; chunks of it are drawn at random.")],
+    seed: Annotated[int, Option(help="Random seed of the draw.")] = 0,
+    times: Annotated[float | None, Option(help="Size of the mix as a multiple of the base.")] = None,
+    chunks: Annotated[int | None, Option(min=0, help="Number of chunks; an alternative to --times.")] = None,
     chunk: Annotated[
-        int | None, Option(min=1, help="Questions in a chunk; by default half of the base.")
+        int | None, Option(min=1, help="Questions per chunk. Default: half of the base.")
     ] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Mix a set with seeded chunks of another, without overlaps.
+    """Mix a set with random chunks of another, without overlaps.
 
-    The mix has the usable questions of the base, then the chunks. Of the extra set, questions that the base
-    or an earlier chunk has in the same or nearly the same words are passed over. With the same seed a larger
+    The mix contains the usable questions of the base, then the chunks. Questions of the extra set that repeat
+    or nearly repeat a question of the base or of an earlier chunk are skipped. With the same seed, a larger
     mix contains the smaller ones.
 
     Example: [bold]tagrpo questions mix math-x1.5 --base math --extra openr1 --times 1.5 --seed 7[/bold]
@@ -166,13 +170,11 @@ def mix(
         "spec": report.spec,
     }
     overlaps = report.overlaps
-    passed_over = (
-        f"passed over in {extra}: {overlaps.same_text:,} the same, {overlaps.near:,} nearly the same"
-    )
+    passed_over = f"skipped in {extra}: {overlaps.same_text:,} identical, {overlaps.near:,} near-duplicates"
     terminal.emit(
         record,
         output.say,
-        f'{"made" if report.created else "nothing new: it is already the set"} "{report.name}"',
+        f'{"created" if report.created else "unchanged: the set already exists,"} "{report.name}"',
         f"{report.base + report.extra:,} questions ({report.times:.4g}x): {report.base:,} of {base}, "
         f"{plural(report.chunks, 'chunk')} of {report.chunk:,} of {extra}",
         *([passed_over] if overlaps.same_text or overlaps.near else []),
@@ -181,7 +183,7 @@ def mix(
 
 def print_report(report: "ImportReport") -> None:
     """Print an import as sentences: the counts first, then what was odd."""
-    what = "imported as" if report.created else "nothing new: it is already the set"
+    what = "imported as" if report.created else "unchanged: already imported as"
     output.say(f'{report.source}: {what} "{report.name}"')
     named = report.columns.as_dict()
     named["question"] = " + ".join((named["question"], *report.columns.further))
@@ -199,40 +201,40 @@ def print_report(report: "ImportReport") -> None:
     output.say(", ".join(counts))
     if report.created:
         known = report.usable + len(report.held) - report.counts.new
-        old = f", {known:,} were there already" if known else ""
+        old = f", {known:,} already stored" if known else ""
         output.say(f"{plural(report.counts.new, 'question')} new in the database{old}")
     if report.images:
         output.say(f"{plural(report.images, 'image')}, {report.new_images:,} new in the database")
     if report.unpictured:
         output.say(
-            f"{plural(len(report.unpictured), 'question')} with <image> in the text and no image: name the "
-            "column of images with --images-column, if there is one"
+            f"{plural(len(report.unpictured), 'question')} with <image> in the text but no image. If there "
+            "is a column of images, name it with --images-column"
         )
     if report.left_out:
         names = ", ".join(f'"{column}"' for column in report.left_out)
         columns = filter(None, (report.columns.question, *report.columns.further, *report.left_out))
-        were, they = ("was", "it holds") if len(report.left_out) == 1 else ("were", "they hold")
+        were, they = ("was", "it contains") if len(report.left_out) == 1 else ("were", "they contain")
         output.say(
-            f"{names} {were} not read; in {plural(max(report.left_out.values()), 'row')} {they} what the "
-            "question does not say. Where questions need it, import under another --name, and name the "
-            "question's columns in their order: "
+            f"{names} {were} not read; in {plural(max(report.left_out.values()), 'row')} {they} text that "
+            "the question lacks. If the questions need it, import under another --name and list the "
+            "question's columns in order: "
             + " ".join(f"--question-column {shlex.quote(column)}" for column in columns)
         )
     if report.counting:
         output.say(
-            f"{plural(report.counting, 'gold')} may be the number of an option; these got letters, and none "
-            "says the number. Where it is so, write letters into the file, and import under another --name"
+            f"{plural(report.counting, 'gold answer')} may be option numbers, but the options have letters. "
+            "If so, write letters into the file and import under another --name"
         )
     if report.solutions:
         output.say(
-            f"{plural(report.solutions, 'gold')} with a whole solution of several lines, which hardly any "
-            "response equals. Import under another --name, and name the column of the answer alone with "
-            "--answer-column; of a solution what is boxed or stands behind #### is taken"
+            f"{plural(report.solutions, 'gold answer')} with a whole solution of several lines, which hardly "
+            "any response matches. Import under another --name and name the column of the final answer with "
+            "--answer-column. From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
         )
     if report.counts.other_labels:
         output.say(
-            f"{report.counts.other_labels:,} of these have another level or subject there; "
-            "those of the first import stay"
+            f"{report.counts.other_labels:,} of these have another level or subject here; the labels of the "
+            "first import are kept"
         )
     held = [f"held back: row {each.position}  {each.question.id}  {each.held}" for each in report.held]
     output.say_some(held, ROWS_SHOWN, f"tagrpo questions list {report.name} --held")
@@ -248,15 +250,15 @@ def print_report(report: "ImportReport") -> None:
     )
     if likeness.look_alikes:
         output.say(
-            f"{plural(len(likeness.look_alikes), 'row')} worded like an earlier one, with other numbers or "
-            "another answer (kept; --json lists them)"
+            f"{plural(len(likeness.look_alikes), 'row')} worded like an earlier row, but with other numbers "
+            "or another answer (kept; --json lists them)"
         )
     if report.several_boxes:
         rows = ", ".join(str(row) for row in report.several_boxes[:ROWS_SHOWN])
         more = ", ..." if len(report.several_boxes) > ROWS_SHOWN else ""
         output.say(
-            f"{plural(len(report.several_boxes), 'solution')} ending in several boxes, of which the last was "
-            f"taken: rows {rows}{more}"
+            f"{plural(len(report.several_boxes), 'solution')} with several final boxes; the last one was "
+            f"used: rows {rows}{more}"
         )
 
 
@@ -273,14 +275,14 @@ def attention(report: "ImportReport") -> str:
         parts.append(f"{len(report.held):,} held back (`tagrpo questions list {report.name} --held`)")
     if report.likeness.conflicts:
         parts.append(
-            f"{plural(len(report.likeness.conflicts), 'row')} with another answer than an earlier one"
+            f"{plural(len(report.likeness.conflicts), 'row')} whose answer contradicts an earlier row"
         )
     if report.bad_rows:
         parts.append(f"{plural(len(report.bad_rows), 'row')} left out")
     if report.left_out:
-        parts.append(f"questions may lack what stands in {', '.join(report.left_out)}")
+        parts.append(f"questions may lack the content of {', '.join(report.left_out)}")
     if report.counting:
-        parts.append(f"{plural(report.counting, 'gold')} may count options, which have letters")
+        parts.append(f"{plural(report.counting, 'gold answer')} may be option numbers instead of letters")
     if report.solutions:
-        parts.append(f"{plural(report.solutions, 'gold')} with a whole solution")
+        parts.append(f"{plural(report.solutions, 'gold answer')} with a whole solution")
     return "; ".join(parts)

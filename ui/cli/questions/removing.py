@@ -10,16 +10,16 @@ from ui.cli.settings import Db
 
 
 def remove(
-    name: Annotated[str, Argument(help="A question set.")],
-    yes: Annotated[bool, Option("--yes", help="Remove it without asking.")] = False,
+    name: Annotated[str, Argument(help="Name of a question set.")],
+    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Remove a question set, for example one that was imported with a wrong column; its name is free again.
+    """Remove a question set, for example one imported with a wrong column. Its name becomes free again.
 
-    Questions that are in no other set stay in the database, as all texts do. A set that runs are over, or
-    that others were mixed from, is not removed. What was published from it stays.
+    Questions that are in no other set stay in the database. A set that is used by a run or a mix cannot be
+    removed. Sets published from it stay.
 
     Example: [bold]tagrpo questions remove math-wrong[/bold]
     """
@@ -30,8 +30,8 @@ def remove(
             stored = check_removable(session, name)
             members = len(load_members(session, name))
         if not yes:
-            what = f"question set {name} ({plural(members, 'question')}, made {stored.created_at})"
-            output.confirm(f"removing question set {name!r}", f"Remove {what}? It cannot be taken back.")
+            what = f"question set {name} ({plural(members, 'question')}, created {stored.created_at})"
+            output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
         with database.write() as session:
             remove_set(session, name)
     record = {"set": name, "questions": members, "spec": stored.spec}

@@ -51,15 +51,17 @@ class Listed:
 def list_(
     kind: Annotated[
         Kind | None,
-        Option(help="Only runs that propose neighbors, evaluations, requests of `eval judge`, or trainings."),
+        Option(
+            help="Only runs of this kind: neighbors, evaluations, requests of `eval judge`, or trainings."
+        ),
     ] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List the runs, oldest first: what each is over, its model, how much there is.
+    """List the runs, oldest first, with their input, model and size.
 
-    With --kind the table has what that kind counts.
+    --kind adds the columns of that kind.
 
     Example: [bold]tagrpo runs list --kind eval[/bold]
     """
@@ -192,13 +194,13 @@ KINDS: Mapping[str, _KindOfRun] = {
     ),
     "eval": _KindOfRun(
         "benchmark",
-        ("problems", "samples each", "graded", "pass@1 %", "human grades", "in a box %"),
+        ("problems", "samples each", "graded", "pass@1 %", "human grades", "boxed %"),
         _evaluations,
         "tagrpo eval run",
     ),
     "judge": _KindOfRun(
         "evaluation",
-        ("asked about", "requests", "replies", "USD"),
+        ("judged", "requests", "replies", "USD"),
         _judgings,
         "tagrpo eval judge",
     ),

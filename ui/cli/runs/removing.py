@@ -30,16 +30,16 @@ SHOWN = {
 
 def remove(
     run: Annotated[str, Argument(help="Name or id of a run of any kind.")],
-    yes: Annotated[bool, Option("--yes", help="Remove it without asking.")] = False,
+    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Remove a run with all that hangs on it: answers, verdicts, samples, grades, rollouts.
+    """Remove a run and its data: answers, verdicts, samples, grades, rollouts.
 
-    Published sets, reviews, questions and candidates stay, and so do answers that other runs use. A run that
-    others build on, that is at work, or in whose audits people have decided is not removed. Space is given
-    back by `tagrpo db vacuum`.
+    Published sets, reviews, questions and candidates stay, as do answers that other runs use. tagrpo refuses
+    to remove a run that is in use, that other runs build on, or whose audits contain human decisions.
+    `tagrpo db vacuum` releases the disk space.
 
     Example: [bold]tagrpo runs remove first-try[/bold]
     """
@@ -56,7 +56,7 @@ def remove(
         if not terminal.as_json:
             _show(chosen, hanging, sets, folders)
         if not hanging.obstacles and not yes:
-            question = f"Remove run {chosen.name}? It cannot be taken back."
+            question = f"Remove run {chosen.name}? This cannot be undone."
             output.confirm(f"removing run {chosen.name!r}", question)
         with database.write() as session:
             remove_run(session, chosen)
@@ -67,12 +67,12 @@ def remove(
 
 def rename(
     run: Annotated[str, Argument(help="Name or id of a run of any kind.")],
-    name: Annotated[str, Argument(help="Its new name.")],
+    name: Annotated[str, Argument(help="New name of the run.")],
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Give a run another name; its id, and all that refers to it, stay.
+    """Rename a run; its id and all references stay.
 
     Example: [bold]tagrpo runs rename first-try baseline[/bold]
     """
@@ -97,13 +97,13 @@ def _sets_of(session: "Session", run: "Run") -> list[str]:
 
 
 def _show(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
-    output.note(f"run {run.name} ({run.kind}, made {run.created_at}) holds:")
+    output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains:")
     for table, noun in SHOWN.items():
         if count := hanging.rows.get(table):
             output.note(f"  {count:,} {noun}")
     if hanging.usd:
-        output.note(f"  paid with ${hanging.usd:,.2f}")
+        output.note(f"  cost ${hanging.usd:,.2f}")
     if sets:
-        output.note(f"sets published from it stay, and can no longer be followed back: {', '.join(sets)}")
+        output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
     if folders:
-        output.note(f"files of rollouts stay; remove them yourself: {', '.join(folders)}")
+        output.note(f"rollout files stay; remove them yourself: {', '.join(folders)}")

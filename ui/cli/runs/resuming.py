@@ -56,18 +56,19 @@ def resume(
     *,
     db: Db,
 ) -> None:
-    """Continue a run where it stopped: neighbors, an evaluation, a judge or a training.
+    """Resume a run: proposing neighbors, an evaluation, a judge or a training.
 
-    Addresses, prices, caps and settings are those of the last command that worked on it. Options behind the
-    name take the place of those: --max-usd, --api-base, --json.
-    What is stored is not asked for again.
+    Addresses, prices, caps and settings are those of the last command that worked on the run. Options after
+    the name override them: --max-usd, --api-base, --json. Stored answers are not requested again.
 
     Example: tagrpo resume math-gpt4 --max-usd 100
     """
     from service.runs.store import read_command
 
     if run.startswith("-"):
-        raise typer.BadParameter("name the run first, then the options: tagrpo resume NAME --max-usd 5")
+        raise typer.BadParameter(
+            "give the run's name first, then the options: tagrpo resume NAME --max-usd 5"
+        )
     place = db.place.absolute()
     where = str(place) if isinstance(place, Path) else place.whole
     with db.reading() as session:
@@ -76,12 +77,12 @@ def resume(
     given = {} if kept is None else dict(kept.words)
     if kept is None and chosen.kind != "propose":
         raise InputError(
-            f"run {chosen.name} was not begun on this command line, so its settings are not known here; "
-            "repeat the command that made it."
+            f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "
+            "the command that started it."
         )
     if chosen.kind == "eval" and not chosen.name.startswith(f"{_eval_name(given)}."):
         raise InputError(
-            f"run {chosen.name} was renamed since; repeat the command that made it, with its name of now."
+            f"run {chosen.name} was renamed. Repeat the command that started it, with the new name."
         )
     if kept is not None and Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
@@ -105,7 +106,7 @@ def choose(session: "Session", reference: str | None) -> "Run":
         runs = list_runs(session)
         if len(runs) != 1:
             names = ", ".join(sorted(run.name for run in runs))
-            raise InputError(f"name a run; there are: {names}." if runs else "there is no run yet.")
+            raise InputError(f"name a run. Available: {names}." if runs else "there are no runs yet.")
         return runs[0]
     try:
         return find_run(session, reference)
@@ -118,7 +119,7 @@ def choose(session: "Session", reference: str | None) -> "Run":
             raise
     if len(matching) > 1:
         raise InputError(
-            f"{reference} stands for {', '.join(run.name for run in matching)}; name one of them."
+            f"{reference} matches {', '.join(run.name for run in matching)}. Give one full name."
         )
     return matching[0]
 

@@ -34,13 +34,12 @@ def show(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show where a run stands: settings, what there is, errors, cost.
+    """Show the state of a run: settings, progress, errors, cost.
 
-    Of neighbors: verdicts, findings, the first 20 questions that lack some (--json: all). Of an evaluation:
-    pass@k with its intervals, and what stands beside it. Of a judge: its requests. Of a training: its steps
-    and rollouts.
+    Neighbors: verdicts, findings, the first 20 questions that lack neighbors (--json: all). Evaluation:
+    pass@k with intervals and caveats. Judge: its requests. Training: its steps and rollouts.
 
-    Exit code 3: requests are open, failed or failed for good.
+    Exit code 3: some requests are open or failed.
 
     Example: [bold]tagrpo runs show math-gpt4[/bold]
     """
@@ -75,7 +74,7 @@ def show(
 
 
 def _print(run: "Run", stands: Standing) -> None:
-    output.say(f"{run.name} ({run.id}), made {run.created_at}, finished: {run.finished_at or 'no'}")
+    output.say(f"{run.name} ({run.id}), created {run.created_at}, finished: {run.finished_at or 'no'}")
     stands.text()
 
 
@@ -92,7 +91,7 @@ def _judging(database: "Database", run: "Run") -> Standing:
 
     def text() -> None:
         output.say(
-            f"{run.spec['model']} asked about {run.spec['asked']} grades of {run.spec['eval_run']}",
+            f"{run.spec['model']} judges {run.spec['asked']} grades of {run.spec['eval_run']}",
             f"responses: {line.done:,} judged, {line.open:,} open, {line.failed:,} failed, "
             f"{line.final:,} failed for good",
         )

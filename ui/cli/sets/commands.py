@@ -14,7 +14,7 @@ Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSIO
 
 
 def list_(
-    name: Annotated[str | None, Argument(help="Only this set.")] = None,
+    name: Annotated[str | None, Argument(help="Only versions of this set.")] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -35,13 +35,13 @@ def list_(
 
 def show(
     reference: Reference,
-    limit: Annotated[int, Option(min=0, help="Show this many questions with their neighbors.")] = 0,
-    first: Annotated[int, Option(min=0, help="Begin with this question, counted from 0.")] = 0,
+    limit: Annotated[int, Option(min=0, help="Number of questions to show with their neighbors.")] = 0,
+    first: Annotated[int, Option(min=0, help="First question to show, counted from 0.")] = 0,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a version: hash, counts, accept rate, where it comes from, and some of its questions.
+    """Show a version: hash, counts, acceptance rate, provenance and some of its questions.
 
     Example: [bold]tagrpo sets show math@1 --limit 2[/bold]
     """
@@ -59,12 +59,12 @@ def show(
 def diff(
     a: Reference,
     b: Reference,
-    limit: Annotated[int, Option(min=0, help="Lines to show of each kind.")] = 10,
+    limit: Annotated[int, Option(min=0, help="Number of lines to show of each kind.")] = 10,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show what changed from version A to B: questions, neighbors, verdicts.
+    """Show the changes from version A to version B: questions, neighbors, verdicts.
 
     Example: [bold]tagrpo sets diff math@1 math@2[/bold]
     """
@@ -76,14 +76,14 @@ def diff(
 
 
 def verify(
-    references: Annotated[list[str] | None, Argument(help="Versions to verify; without any, all.")] = None,
+    references: Annotated[list[str] | None, Argument(help="Versions to verify. Default: all.")] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Re-derive the hash of versions from their members and compare it with the published one.
+    """Recompute the hashes of versions from their members and compare them with the published ones.
 
-    Exit code 3: a version is not what was published.
+    Exit code 3: a version differs from its published content.
 
     Example: [bold]tagrpo sets verify math@1[/bold]
     """
@@ -104,24 +104,26 @@ def verify(
     ]
     lines = []
     for report in reports:
-        state = "as published" if report.ok else "CHANGED"
+        state = "matches its published content" if report.ok else "CHANGED"
         lines.append(f"{report.header.ref}: {state}, {report.derived_hash}")
         lines += [f"  {problem}" for problem in report.problems]
     broken = [report.header.ref for report in reports if not report.ok]
     terminal.emit({"ok": not broken, "sets": results}, output.say, *(lines or ["no neighbor sets to verify"]))
     if broken:
-        raise exits.needs_attention(f"{', '.join(broken)}: not what was published; do not train on it.")
+        raise exits.needs_attention(
+            f"{', '.join(broken)}: differs from its published content; do not train on it."
+        )
 
 
 def tag(
     reference: Reference,
-    tag_name: Annotated[str, Argument(metavar="TAG", help="The tag.")],
-    remove: Annotated[bool, Option(help="Remove the tag from the set's name.")] = False,
+    tag_name: Annotated[str, Argument(metavar="TAG", help="Name of the tag.")],
+    remove: Annotated[bool, Option(help="Remove the tag from the set.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Point a tag to a version, wherever it pointed before; then NAME@TAG means that version.
+    """Point a tag to a version, moving it if it exists; NAME@TAG then refers to that version.
 
     Example: [bold]tagrpo sets tag math@2 paper[/bold]
     """
@@ -135,4 +137,4 @@ def tag(
         else:
             header = sets.tag(session, reference, tag_name)
     record = {"set": header.ref, "id": header.id, "tags": list(header.tags)}
-    terminal.emit(record, output.say, f"{header.name}@{tag_name} is {'gone' if remove else header.ref}")
+    terminal.emit(record, output.say, f"{header.name}@{tag_name} is {'removed' if remove else header.ref}")

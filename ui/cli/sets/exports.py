@@ -27,24 +27,25 @@ class VerlExport:
     panel: ClassVar[str] = "For --format verl"
 
     layout: Annotated[
-        Literal["grouped", "flat"], Option(help="grouped: a row a question; flat: a row a prompt.")
+        Literal["grouped", "flat"], Option(help="grouped: one row per question; flat: one row per prompt.")
     ] = "grouped"
     max_prompt_tokens: Annotated[
-        int, Option(min=1, help="Leave out, and count, neighbors with longer prompts.")
+        int, Option(min=1, help="Leave out neighbors with longer prompts, and count them.")
     ] = 512
     tokenizer: Annotated[
-        str | None, Option(help="Hub name or folder of the policy's tokenizer; else lengths are estimated.")
+        str | None,
+        Option(help="Hub name or folder of the policy's tokenizer. Default: lengths are estimated."),
     ] = None
     instruction: Annotated[
-        str | None, Option(help="Text below each question; by default tagrpo's own. '' for none.")
+        str | None, Option(help="Text below each question; '' for none. Default: tagrpo's own.")
     ] = None
-    system: Annotated[str | None, Option(help="System message; by default none.")] = None
+    system: Annotated[str | None, Option(help="System message. Default: none.")] = None
     chat_template_kwargs: Annotated[
-        str | None, Option(help='JSON for the chat template, as {"enable_thinking": false}.')
+        str | None, Option(help='Arguments of the chat template as JSON, such as {"enable_thinking": false}.')
     ] = None
     data_source: Annotated[
         str,
-        Option(help="Name by which verl picks its reward function; by default the one for boxed answers."),
+        Option(help="Name by which verl chooses its reward function. Default: the one for boxed answers."),
     ] = "DigitalLearningGmbH/MATH-lighteval"
     validation_share: Annotated[
         float, Option(min=0, max=0.99, help="Share of the questions for validation.parquet.")
@@ -66,15 +67,15 @@ class VerlExport:
 
 def export(
     context: typer.Context,
-    reference: Annotated[str, Argument(help="NAME@VERSION, NAME@TAG, NAME (its newest) or an id.")],
+    reference: Annotated[str, Argument(help="NAME@VERSION, NAME@TAG, NAME (its newest version) or an id.")],
     *,
     out: Annotated[Path, Option(help="Folder (hf, verl) or file to write.")],
     form: Annotated[
         Literal["hf", "jsonl", "parquet", "verl"],
-        Option("--format", help="hf: data set with card; verl: training files; or one file."),
+        Option("--format", help="hf: dataset with card; verl: training files; otherwise one file."),
     ],
     license_name: Annotated[
-        str, Option("--license", help="Licence identifier for card and manifest (cc-by-4.0, mit, ...).")
+        str, Option("--license", help="License identifier for card and manifest (cc-by-4.0, mit, ...).")
     ] = "other",
     overwrite: Overwrite = False,
     hub: HubExport,
@@ -83,10 +84,10 @@ def export(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Write a version as a Hugging Face data set, JSON Lines, parquet, or training files for verl.
+    """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
 
-    What is written appears at one stroke, or not at all.
-    Exports to hf, jsonl and parquet hold all of the content: `tagrpo sets import` gives the same hash.
+    The output appears only when it is complete. Exports to hf, jsonl and parquet contain the full content:
+    `tagrpo sets import` gives the same hash.
 
     Exit code 3 (verl): prompts over the limit were left out.
 
@@ -130,23 +131,23 @@ def _print_export(report: "ExportReport", form: str, license_name: str) -> None:
     if form == "hf":
         output.say(f'load it with `datasets.load_dataset("{report.target}", split="train")`')
         if license_name == "other":
-            output.note("the card says that no licence was stated; name one with --license")
+            output.note("the card states no license; give one with --license")
     if report.pushed_to:
         output.say(f"pushed to {report.pushed_to}")
 
 
 def import_(
     path: Annotated[Path, Argument(help="Folder of an hf export, or a .parquet or .jsonl file.")],
-    name: Annotated[str, Option(help="Name of the set here.")],
-    accept_changes: Annotated[bool, Option(help="Take rows that were edited after the export.")] = False,
+    name: Annotated[str, Option(help="Name of the set in this database.")],
+    accept_changes: Annotated[bool, Option(help="Accept rows that were edited after the export.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Read an export back as the next version of a set; its content hash is that of the export.
+    """Import an export as the next version of a set; its content hash is that of the export.
 
-    Questions and candidates that the database lacks are added.
-    A version on the Hub comes down with `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
+    Questions and candidates that are missing in the database are added. Download a version from the Hub with
+    `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
     Example: [bold]tagrpo sets import out/math --name math[/bold]
     """
@@ -213,22 +214,23 @@ def _export_verl(
     arguments = ", ".join(
         f"{key}={json.dumps(value)}" for key, value in template.chat_template_kwargs.items()
     )
-    how = "estimated; name the policy's --tokenizer to count" if report.lengths_estimated else "counted"
+    how = (
+        "estimated; give the policy's --tokenizer for exact counts" if report.lengths_estimated else "counted"
+    )
     terminal.emit(
         record,
         output.say,
         f"{header.ref} written to {report.directory} ({report.layout}, {report.rows:,} rows)",
-        f"questions     {report.questions:,}, {report.validation_questions:,} more for validation",
+        f"questions     {report.questions:,}, plus {report.validation_questions:,} for validation",
         f"neighbors     {report.neighbors:,}: {verdicts or 'none'}",
         f"longest       {report.longest_prompt:,} tokens ({how})",
         *([f"template      {arguments}"] if arguments else []),
     )
     if report.dropped_neighbors or report.dropped_questions:
         raise exits.needs_attention(
-            f"over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens) and left out: "
-            f"{len(report.dropped_neighbors):,} neighbors and "
-            f"{len(report.dropped_questions):,} questions with their "
-            f"{report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
+            f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
+            f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
+            f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
         )
 
 
@@ -252,4 +254,4 @@ def _refuse_foreign_options(context: typer.Context, form: str) -> None:
     for option in context.command.params:
         source = context.get_parameter_source(option.name or "")
         if option.name in foreign and source is not None and source.name == "COMMANDLINE":
-            raise typer.BadParameter(f"{option.opts[0]} does not go with --format {form}")
+            raise typer.BadParameter(f"{option.opts[0]} cannot be combined with --format {form}")

@@ -25,55 +25,59 @@ class AdaptiveRule:
 
     pilot: Annotated[
         str | None,
-        Option(help="Eval run of the policy whose answers count; else those that the verdicts drew."),
+        Option(
+            help="Eval run of the policy whose answers count. Default: the answers drawn for the verdicts."
+        ),
     ] = None
     g: Annotated[int, Option("--g", help="Responses in the group of a question trained alone.")] = 8
     unmixed: Annotated[
-        float, Option(help="Neighbors from this chance on that all its rewards are equal.")
+        float, Option(help="Add neighbors if the chance that all rewards are equal is at least this.")
     ] = 0.5
 
 
 def publish(
     name: Annotated[str, Argument(help="Name of the set.")],
     run: Annotated[
-        list[str], Option(help="Name or id of a run to publish from; may be given several times.")
+        list[str], Option(help="Name or id of a run to publish from. Repeat the option for several.")
     ],
     n: Annotated[
-        int | None, Option("--n", min=1, help="Most neighbors for a question; by default all that qualify.")
+        int | None, Option("--n", min=1, help="Maximum neighbors per question. Default: all that qualify.")
     ] = None,
     per_question: Annotated[
         str | None,
-        Option(help="A number, as --n; or adaptive: none where the question alone yields a gradient."),
+        Option(
+            help="A number, as with --n; or adaptive: no neighbors if the question alone yields a gradient."
+        ),
     ] = None,
     prefer: Annotated[
         Literal["any", "easier", "harder", "level"],
-        Option(help="Which to prefer, by success rate compared with the question's."),
+        Option(help="Neighbors to prefer, by success rate compared with the question's."),
     ] = "any",
     min_distance: Annotated[
         float | None,
         Option(
             min=0,
             max=1,
-            help="Leave out what is nearer to its question or to a neighbor taken before; else 0.15, of runs "
-            "by rules 0.",
+            help="Minimum distance in wording from the question and from neighbors chosen earlier. Default: "
+            "0.15; 0 for runs by rules.",
         ),
     ] = None,
     include: Annotated[
         list[str] | None,
         Option(
-            help="Also take unverified, undecided or rejected ones, after the accepted; may be given several "
-            "times."
+            help="Also include unverified, undecided or rejected ones, after the accepted. Repeat the option "
+            "for several."
         ),
     ] = None,
     strategy: Annotated[
-        list[str] | None, Option(help="Only from this strategy; may be given several times.")
+        list[str] | None, Option(help="Only from this strategy. Repeat the option for several.")
     ] = None,
     model: Annotated[
-        list[str] | None, Option(help="Only from this model; may be given several times.")
+        list[str] | None, Option(help="Only from this model. Repeat the option for several.")
     ] = None,
     only_with_neighbors: Annotated[bool, Option(help="Leave out questions without neighbors.")] = False,
     dry_run: Annotated[
-        bool, Option(help="Publish nothing; show what it would hold and what choices yield.")
+        bool, Option(help="Publish nothing; show the content and the expected yield of other choices.")
     ] = False,
     *,
     rule: AdaptiveRule,
@@ -82,9 +86,9 @@ def publish(
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
-    Of every question accepted candidates are taken, those first that lie furthest apart in their wording.
-    A review counts more than a verdict. Questions without neighbors stay and train alone.
-    Where the newest version has the same content already, none is made.
+    For every question, accepted candidates are chosen, those with the most different wording first. A review
+    overrides a verdict. Questions without neighbors stay and are trained alone. If the newest version already
+    has the same content, no new one is created.
 
     Exit code 3: a run is not finished, so the set may lack neighbors.
 
@@ -121,8 +125,8 @@ def publish(
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
-            f"run {' and '.join(open_runs)} is not finished; when it is ({resume_command(open_runs[0])}), "
-            "publish again."
+            f"run {' and '.join(open_runs)} is not finished. Finish it with {resume_command(open_runs[0])}, "
+            "then publish again."
         )
 
 
@@ -135,13 +139,15 @@ def _per_question(
     if given == "adaptive":
         return n, Adaptive(rule.g, rule.unmixed, rule.pilot)
     if rule.pilot is not None:
-        raise typer.BadParameter("--pilot belongs to --per-question adaptive")
+        raise typer.BadParameter("--pilot requires --per-question adaptive")
     if given is None:
         return n, None
     if not given.isdecimal() or int(given) < 1:
-        raise typer.BadParameter(f"--per-question {given!r}: give adaptive, or a number from 1 on")
+        raise typer.BadParameter(f"--per-question {given!r}: give adaptive, or a whole number of at least 1")
     if n not in (None, int(given)):
-        raise typer.BadParameter(f"--per-question {given} and --n {n} say two numbers; give one of them")
+        raise typer.BadParameter(
+            f"--per-question {given} and --n {n} contradict each other. Give one of them"
+        )
     return int(given), None
 
 
@@ -158,7 +164,7 @@ def _show_draft(draft: "Draft", rule: AdaptiveRule, terminal: Terminal) -> None:
     rows, reason = [], None
     try:
         if not draft.groups:
-            raise InputError("no answers were compared, so nothing is known of success rates")
+            raise InputError("no answers were compared, so success rates are unknown")
         model = fit_rates(count_groups(draft.groups))
         rows = compare_choices(draft.groups, model, rule.g, most if model.shift else 0, unmixed=rule.unmixed)
     except InputError as error:
@@ -179,4 +185,4 @@ def _print_draft(
         output.say()
         output.show(Document(choice_blocks(rows, g, groups)))
     if reason:
-        output.note(f"what other numbers of neighbors would yield is not known: {reason}")
+        output.note(f"the yield of other numbers of neighbors is unknown: {reason}")

@@ -39,9 +39,9 @@ def print_published(published: "PublishedSet", verb: str) -> None:
     if published.created:
         output.say(f"{verb} {header.ref}")
     else:
-        output.say(f"nothing new: {header.ref} has this very content")
+        output.say(f"unchanged: {header.ref} already has this content")
     if published.same_as:
-        output.say(f"the content is that of {published.same_as}")
+        output.say(f"the content is identical to {published.same_as}")
     print_counts(header)
 
 
@@ -97,7 +97,7 @@ def print_members(counts: Mapping[str, Any]) -> None:
         needs = counts["adaptive"]
         output.say(
             f"              {needs['in need']:,} probably yield no gradient alone, {needs['unknown']:,} "
-            f"are of unknown rate; {needs['alone']:,} are left without neighbors"
+            f"have an unknown rate; {needs['alone']:,} have no neighbors"
         )
     verdicts = counts["neighbors_by_verdict"]
     by_verdict = ", ".join(f"{number:,} {verdict}" for verdict, number in verdicts.items() if number)
@@ -105,15 +105,15 @@ def print_members(counts: Mapping[str, Any]) -> None:
         f"neighbors     {counts['neighbors']:,}: {by_verdict or 'none'}; {counts['reviewed']:,} reviewed"
     )
     left_out = {
-        "too_like": "too like others",
-        "duplicates": "found in a second run",
+        "too_like": "too similar to others",
+        "duplicates": "also found in a second run",
         "contradicted": "rejected by the answers of another run",
     }
     for key, words in left_out.items():
         if counts.get(key):
             output.say(f"              {counts[key]:,} more were {words} and left out")
     if verdicts["unverified"]:
-        output.say("              unverified: the answers of question and neighbor were not compared")
+        output.say("              unverified: answers of question and neighbor were not compared")
     successes = counts.get("successes")
     if successes:
         difficulties = ", ".join(f"{number:,} {name}" for name, number in successes["difficulty"].items())
@@ -121,12 +121,12 @@ def print_members(counts: Mapping[str, Any]) -> None:
             f"success       {successes['neighbor_rate']:.1%} on {successes['neighbors']:,} neighbors, "
             f"{successes['question_rate']:.1%} on their questions, by {', '.join(successes['solvers'])}"
         )
-        output.say(f"              beside the question: {difficulties}")
+        output.say(f"              compared with the question: {difficulties}")
     for rate in accept_rates(counts.get("proposals", [])):
         left = f", {rate.unverified:,} unverified" if rate.unverified else ""
         output.say(
-            f"accept rate   {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of "
-            f"{rate.judged:,} judged{left}"
+            f"acceptance    {rate.strategy}: {percent(rate)}; {rate.accepted:,} accepted of {rate.judged:,} "
+            f"judged{left}"
         )
 
 
@@ -202,7 +202,7 @@ def print_diff(difference: "SetDiff", *, limit: int) -> None:
         if not change.verdict_changed
     ]
     _print_some("neighbors changed otherwise", others, limit)
-    _print_some("questions with neighbors in another order", list(difference.reordered), limit)
+    _print_some("questions with reordered neighbors", list(difference.reordered), limit)
 
 
 def _print_some(title: str, lines: list[str], limit: int) -> None:
@@ -225,7 +225,7 @@ def _rates(neighbor: "Neighbor") -> str:
     if successes is None:
         return ""
     return (
-        f"; right {successes.neighbor_right}/{successes.neighbor_drawn}, question "
+        f"; correct {successes.neighbor_right}/{successes.neighbor_drawn}, question "
         f"{successes.question_right}/{successes.question_drawn}, {successes.difficulty}"
     )
 
@@ -242,7 +242,7 @@ def _rule(settings: dict[str, Any]) -> str:
 def _selection(publish: dict[str, Any]) -> str:
     if not publish:
         return ""
-    parts = [f"at most {publish['n']} a question" if publish.get("n") else "all that fit"]
+    parts = [f"at most {publish['n']} per question" if publish.get("n") else "all that qualify"]
     parts.append(" and ".join(publish["include"]))
     parts += [f"{key} {', '.join(publish[key])}" for key in ("strategies", "models") if publish.get(key)]
     if publish.get("min_distance"):
@@ -252,8 +252,8 @@ def _selection(publish: dict[str, Any]) -> str:
     if publish.get("adaptive"):
         rule = publish["adaptive"]
         parts.append(
-            f"none where the chance of equal rewards is below {rule['unmixed']} with {rule['g']} responses, "
-            f"by {'pilot ' + rule['pilot'] if rule['pilot'] else 'the answers of the verdicts'}"
+            f"no neighbors if the chance of equal rewards is below {rule['unmixed']} with {rule['g']} "
+            f"responses, by {'pilot ' + rule['pilot'] if rule['pilot'] else 'the answers of the verdicts'}"
         )
     if publish.get("only_with_neighbors"):
         parts.append("only questions with neighbors")

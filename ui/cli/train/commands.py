@@ -34,34 +34,38 @@ def plan(
     *,
     changes: Changes,
     data: DataOption = None,
-    questions: Annotated[int | None, Option(min=1, help="In place of --data: training questions.")] = None,
+    questions: Annotated[
+        int | None, Option(min=1, help="Number of training questions, instead of --data.")
+    ] = None,
     cluster: Cluster,
-    gpu_memory_gib: Annotated[float, Option(min=1, max=10_000, help="Memory of a GPU.")] = 80.0,
+    gpu_memory_gib: Annotated[float, Option(min=1, max=10_000, help="Memory of one GPU in GiB.")] = 80.0,
     tokens_per_second: Annotated[
-        float | None, Option(help="Response tokens that a GPU generates per second.")
+        float | None, Option(help="Tokens that one GPU generates per second.")
     ] = None,
     training_tflops: Annotated[
-        float | None, Option(help="10^12 operations per second that a GPU achieves in training.")
+        float | None, Option(help="Speed that one GPU reaches in training, in 10^12 operations per second.")
     ] = None,
     mean_tokens: Annotated[
-        float | None, Option(help="Mean tokens of a response; by default the pilot's.")
+        float | None, Option(help="Mean tokens per response. Default: the pilot's.")
     ] = None,
-    pilot: Annotated[str | None, Option(help="An eval run over the neighbor set with this model.")] = None,
+    pilot: Annotated[str | None, Option(help="Eval run of this model over the neighbor set.")] = None,
     assume_shift_sd: Annotated[
         float | None,
-        Option(help="For a pilot without neighbors: spread of their difficulty on the logit scale."),
+        Option(
+            help="Assumed spread of the neighbors' difficulty (logit scale), for a pilot without neighbors."
+        ),
     ] = None,
     compare: Annotated[
         str | None,
-        Option(help="Recipes to set beside it at equal responses, separated by commas; by default GRPO."),
+        Option(help="Recipes to compare with at equal responses, separated by commas. Default: GRPO."),
     ] = None,
     responses: Annotated[
-        int | None, Option(min=1, help="Responses that each draws in all; by default those of the recipe.")
+        int | None, Option(min=1, help="Total responses of each training. Default: those of the recipe.")
     ] = None,
     script: Annotated[
         Path | None,
         Option(
-            help="With --data and --compare: write a script that trains all of them at equal responses, "
+            help="With --data and --compare: write a script that trains all recipes at equal responses, "
             "evaluates them and writes the report."
         ),
     ] = None,
@@ -71,11 +75,11 @@ def plan(
 ) -> None:
     """Estimate memory, responses, tokens and time of a training before it starts.
 
-    Beside the recipe stands GRPO at equal epochs and at equal responses, or what --compare names. With a
-    pilot, the forecast of groups without a gradient. Memory follows from formulas that are printed with it;
-    nothing is measured.
+    The recipe is compared with GRPO at equal epochs and at equal responses, or with the recipes of --compare.
+    --pilot adds a forecast of the groups without a gradient. Memory is calculated by formulas that are
+    printed with it; nothing is measured.
 
-    Exit code 3: it does not fit the GPUs, or the forecast speaks against it.
+    Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
 
     Example: [bold]tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4[/bold]
 
@@ -91,9 +95,9 @@ def plan(
     from ui.cli.train.script import comparison_script, write_script
 
     if (data is None) == (questions is None):
-        raise typer.BadParameter("name the export with --data, or give the number of --questions")
+        raise typer.BadParameter("give an export with --data, or the number of questions with --questions")
     if script is not None and (data is None or compare is None):
-        raise typer.BadParameter("--script goes with --data and --compare: what is trained, and beside what")
+        raise typer.BadParameter("--script requires --data and --compare")
     changed, preset = changes.made(recipe)
     export = None if data is None else read_data(data)
     composition = compose_run(
@@ -104,14 +108,14 @@ def plan(
         **vars(changed),
     )
     if script is not None and composition.lora_rank:
-        raise InputError("--script evaluates whole models; merge those of adapters by hand (docs/train.md).")
+        raise InputError("--script evaluates whole models; merge adapters by hand (docs/train.md).")
     shape = find_shape(model)
     forecast = None
     if pilot is not None:
         forecast = read_pilot(pilot, changed.recipe, assume_shift_sd, seed, db)
         mean_tokens = mean_tokens or forecast.mean_tokens
     elif assume_shift_sd is not None:
-        raise typer.BadParameter("--assume-shift-sd belongs to --pilot")
+        raise typer.BadParameter("--assume-shift-sd requires --pilot")
     speed = Speed(tokens_per_second, training_tflops, mean_tokens)
     asked = questions if export is None else export.rows
     beside = [name.strip() for name in compare.split(",")] if compare else []
@@ -137,7 +141,7 @@ def plan(
             questions=asked or 0,
         )
         write_script(script, text)
-        output.note(f"the comparison is in {script}: try it with --dry-run first")
+        output.note(f"comparison script: {script}. Try it with --dry-run first")
     for note in uncounted(plans):
         output.note(note)
     doubts = warnings(composition, plans[0])
@@ -163,48 +167,48 @@ def run(
     model: ModelOption,
     *,
     set_ref: Annotated[
-        str | None, Option("--set", help="Neighbor set NAME@VERSION, exported for this run.")
+        str | None, Option("--set", help="Neighbor set NAME@VERSION; it is exported for this run.")
     ] = None,
     data: DataOption = None,
     changes: Changes,
     prompt_file: Annotated[
         Path | None,
         Option(
-            help="With --set: words of the prompt, as those of a paper, in place of the preset's; they stand "
-            "where the preset has its own (below the question, or as system message)."
+            help="With --set: file with the prompt's instruction, for example a paper's. It replaces the "
+            "preset's instruction in the same place (below the question, or as system message)."
         ),
     ] = None,
     validation_share: Annotated[
-        float, Option(min=0, max=0.99, help="Share of the questions of --set to validate on.")
+        float, Option(min=0, max=0.99, help="Share of the questions of --set used for validation.")
     ] = 0.0,
-    name: Annotated[str | None, Option(help="Name of the run; by default RECIPE-MODEL.")] = None,
-    folder: Annotated[Path | None, Option(help="Folder of the run; by default runs/NAME.")] = None,
+    name: Annotated[str | None, Option(help="Name of the run. Default: RECIPE-MODEL.")] = None,
+    folder: Annotated[Path | None, Option(help="Folder of the run. Default: runs/NAME.")] = None,
     record_share: Annotated[
         float | None,
         Option(
-            help="Share of the questions whose responses are recorded, the same ones at every step; by "
-            "default 1, all. Metrics are of all responses."
+            help="Share of the questions whose responses are recorded, the same ones at every step. Metrics "
+            "cover all responses. Default: 1, all."
         ),
     ] = None,
-    dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
+    dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
     no_import: Annotated[
         bool,
-        Option(help="Leave the rollouts in the run's folder; else they are imported while it trains."),
+        Option(help="Keep the rollouts in the run's folder; do not import them during the training."),
     ] = False,
     hide_log: Annotated[
-        bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
+        bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
     ] = False,
     answers: AnswerSettings,
     machine: MachineSettings,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Train with stock verl, from a neighbor set to checkpoints; go on after an interruption.
+    """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
-    Prints the exact command and keeps it with the run, whose folder holds checkpoints, log, metrics, the
-    rollout record and every setting with its source; rollouts are imported meanwhile, for the pages. Ctrl-C
-    and SIGTERM stop verl and end every process it started; the same command, or `tagrpo resume NAME`, goes on
-    from the last checkpoint.
+    The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
+    metrics, the rollout record and every setting with its source. Rollouts are imported during the training,
+    so that the UI shows them. Ctrl-C and SIGTERM stop verl and every process it started. Run the same command
+    again, or `tagrpo resume NAME`, to resume from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -219,16 +223,16 @@ def run(
     from trainer_adapter.verl.prompts import read_words
 
     if (set_ref is None) == (data is None):
-        raise typer.BadParameter("name the neighbor set with --set, or an export with --data")
+        raise typer.BadParameter("give a neighbor set with --set, or an export with --data")
     form = answers.form()
     if set_ref is None and (prompt_file is not None or form != AnswerSettings().form()):
         raise typer.BadParameter(
-            "--prompt-file, --answer-kind and --tolerance go with --set; an export has its prompts and "
-            "answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
+            "--prompt-file, --answer-kind and --tolerance require --set. An export already contains its "
+            "prompts and answers: give --system, --instruction, --answer-kind to `tagrpo sets export`"
         )
     share = [] if record_share is None else [f"tagrpo_run.record_share={record_share:g}"]
     changed, preset = changes.made(recipe, *share)
-    wanted = running.Wanted(
+    wanted = running.TrainRequest(
         model=model,
         machine=machine.machine(),
         name=name,
@@ -259,7 +263,7 @@ def run(
             keep(context, database, [begun])
         for remark in prepared.notes:
             output.note(remark)
-        kept = f"its command is {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+        kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
         if not no_import:
             importing.enter_context(ImportMeanwhile(opened, prepared.folder.rollouts, output.note))

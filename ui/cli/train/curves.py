@@ -24,22 +24,22 @@ def curves(
     runs: Annotated[list[str], Argument(help="Names or ids of training runs.")],
     metric: Annotated[
         list[str],
-        Option(help="A logged metric; may be repeated. Text before a final * stands for any ending."),
+        Option(help="Logged metric; a final * matches any ending. Repeat the option for several."),
     ],
     seeds: Annotated[
         bool,
-        Option(help="Show runs that differ in the seed alone as one: their mean, from lowest to highest."),
+        Option(help="Combine runs that differ only in the seed: mean, lowest and highest."),
     ] = False,
-    chart: Annotated[Path | None, Option(help="Draw one metric: .png, .svg, .html.")] = None,
+    chart: Annotated[Path | None, Option(help="Draw one metric to a .png, .svg or .html file.")] = None,
     *,
     file: RowsFile,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show any logged metric of several trainings over their steps.
+    """Show logged metrics of several trainings over their steps.
 
-    With --seeds a value is the mean over seeds at the steps that all of them have logged; low and high are
-    the lowest and the highest of these, n says how many.
+    With --seeds, each value is the mean over seeds at the steps that all of them logged; low and high are the
+    lowest and highest value, n is the number of seeds.
 
     Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
     """
@@ -56,7 +56,7 @@ def curves(
         names = chosen_metrics(logged, metric)
         series = {of_run.run_id: of_run for of_run in metric_series(session, ids, names)}
     if chart is not None and len(names) != 1:
-        raise InputError(f"--chart draws one metric, and {len(names)} are chosen: {', '.join(names)}.")
+        raise InputError(f"--chart draws one metric, but {len(names)} match: {', '.join(names)}.")
     groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
     rows = [row for name in names for group in groups for row in _rows(group, series, name)]
     file.write(rows)

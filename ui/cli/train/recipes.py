@@ -10,7 +10,7 @@ from ui.cli.train.settings import Changes, DataOption, MachineSettings, RecipeAr
 
 
 def list_(*, terminal: Terminal) -> None:
-    """List the recipes, each as one choice on every axis.
+    """List the recipes with their choice on every axis.
 
     Example: [bold]tagrpo recipes list[/bold]
     """
@@ -27,14 +27,14 @@ def show(
     recipe: RecipeArgument,
     *,
     data: DataOption = None,
-    model: Annotated[str | None, Option(help="Policy: a folder, or a name on the Hub.")] = None,
+    model: Annotated[str | None, Option(help="Policy: a folder, or a Hub name.")] = None,
     changes: Changes,
     machine: MachineSettings,
     terminal: Terminal,
 ) -> None:
-    """Show all that verl is told: the recipe on its axes, every override, and where each value comes from.
+    """Show all verl settings of a recipe: its choices, every override, and the source of each value.
 
-    Files, folders and the model appear where they are given.
+    Paths of files, folders and the model are placeholders unless you give them.
 
     Example: [bold]tagrpo recipes show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4[/bold]
     """

@@ -48,7 +48,7 @@ def print_composition(composition: "Composition") -> None:
         [
             [
                 "rollouts",
-                f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses a question",
+                f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
@@ -107,15 +107,15 @@ def print_plan(estimate: Estimate) -> None:
     composition, memory, plans, pilot = estimate.composition, estimate.memory, estimate.plans, estimate.pilot
     model = composition.value("actor_rollout_ref.model.path")
     adapter = memory.adapter_parameters
-    also = f", A = {adapter / 1e9:.3g}B of an adapter" if adapter else ""
+    also = f", A = {adapter / 1000000000.0:.3g}B of an adapter" if adapter else ""
     output.heading(
-        f"{composition.recipe.name}, {model} ({estimate.shape.parameters / 1e9:.2f}B parameters{also}), "
-        f"{composition.machine.name} of {memory.gpu_gib:g} GiB"
+        f"{composition.recipe.name}, {model} ({estimate.shape.parameters / 1000000000.0:.2f}B "
+        f"parameters{also}), {composition.machine.name} with {memory.gpu_gib:g} GiB each"
     )
     output.say(f"preset {composition.preset.name}: settings of {composition.preset.summary}")
     at_most = plans[0].at_most
-    columns = ["method", "responses a question", "epochs", "steps", "updates", "responses"]
-    columns += ["tokens at most" if at_most else "tokens", "generation h", "training h"]
+    columns = ["method", "responses per question", "epochs", "steps", "updates", "responses"]
+    columns += ["max tokens" if at_most else "tokens", "generation h", "training h"]
     columns += ["no gradient"] if pilot is not None else []
     rows: list[list[object]] = []
     for plan in plans:
@@ -132,22 +132,22 @@ def print_plan(estimate: Estimate) -> None:
     output.table(columns, rows)
     for plan in plans:
         if plan.drawn is not None:
-            dropped = "with those that dynamic sampling drops"
+            dropped = "including those that dynamic sampling drops"
             output.say(f"{plan.method}, {dropped}: {plan.drawn:,.0f} responses")
     if pilot is not None and pilot.interval is not None:
         low, high = pilot.interval
         output.say(
-            f"groups without a gradient at first, by pilot {pilot.run}: {_percent(plans[0].no_gradient)} "
-            f"[{_percent(low)}, {_percent(high)}]"
+            f"groups without a gradient at the start, by pilot {pilot.run}: "
+            f"{_percent(plans[0].no_gradient)} [{_percent(low)}, {_percent(high)}]"
         )
     for missing, option in (
         (estimate.speed.tokens_per_second, "--tokens-per-second"),
         (estimate.speed.training_tflops, "--training-tflops"),
     ):
         if missing is None:
-            output.say(f"time is not known in full: give {option}")
+            output.say(f"time is not fully known: give {option}")
     output.say()
-    output.heading("memory of a GPU, GiB (estimated)")
+    output.heading("memory of one GPU, GiB (estimated)")
     output.table(
         ["phase", "part", "GiB", "formula"],
         [[part.phase, part.what, round(part.gib, 1), part.formula] for part in memory.parts],
@@ -155,18 +155,20 @@ def print_plan(estimate: Estimate) -> None:
     for phase in ("rollout", "update"):
         output.say(f"{phase}: {memory.total(phase):.1f} of {memory.gpu_gib:g} GiB")
     output.say(
-        f"cache: {memory.cache_tokens:,} tokens a replica, {memory.concurrent:.0f} responses of full length "
-        "at a time"
+        f"cache: {memory.cache_tokens:,} tokens per replica, {memory.concurrent:.0f} responses of full "
+        "length at once"
     )
     if memory.host_gib:
-        output.say(f"memory of the machine for what is kept off the GPUs: {memory.host_gib:.0f} GiB")
+        output.say(f"host memory for data kept off the GPUs: {memory.host_gib:.0f} GiB")
     size = memory.checkpoint_gib
-    output.say(f"disk: {size:.0f} GiB a checkpoint" if size >= 1 else f"disk: {size:.2g} GiB a checkpoint")
     output.say(
-        "assumed: flash-attn, which packs rows; for a machine without it add "
+        f"disk: {size:.0f} GiB per checkpoint" if size >= 1 else f"disk: {size:.2g} GiB per checkpoint"
+    )
+    output.say(
+        "assumed: flash-attn is installed, so rows are packed; without it, add "
         "actor_rollout_ref.model.use_remove_padding=false"
         if memory.packed
-        else "assumed: no flash-attn; the rows of a micro-batch are padded"
+        else "assumed: no flash-attn, so the rows of a micro-batch are padded"
     )
 
 
@@ -220,7 +222,7 @@ def print_trained(trained: "Trained") -> None:
     output.say(f"checkpoint  {saved}")
     output.say(f"log         {trained.log}")
     if trained.left_behind and not trained.finished:
-        output.say(f"ended       {trained.left_behind} processes that it left behind")
+        output.say(f"ended       {trained.left_behind} leftover processes")
     for alarm in RunFolder(trained.folder).alarms():
         output.say(f"alarm       {alarm}")
     if attempt.step is not None:
@@ -256,13 +258,13 @@ def why_unfinished(trained: "Trained") -> str:
     if attempt.stopped_by is not None:
         how = "verl had to be killed" if trained.killed else "verl ended"
         return (
-            f"stopped by {attempt.stopped_by}, {how}; go on from {saved} with {resume_command(trained.run)}."
+            f"stopped by {attempt.stopped_by}, {how}. Resume from {saved} with {resume_command(trained.run)}."
         )
     errors = "".join(f"\n  {line}" for line in trained.errors)
     hints = "".join(f"\n{hint}." for hint in trained.hints)
     return (
-        f"verl {_ended(attempt.returncode)}; the last errors of {trained.log}:{errors}{hints}\n"
-        f"Once that is mended, go on from {saved} with {resume_command(trained.run)}."
+        f"verl {_ended(attempt.returncode)}; the last errors in {trained.log}:{errors}{hints}\nFix the "
+        f"cause, then resume from {saved} with {resume_command(trained.run)}."
     )
 
 
@@ -270,7 +272,7 @@ def _ended(returncode: int | None) -> str:
     if returncode is None or returncode >= 0:
         return f"ended with exit code {returncode}"
     name = signal.Signals(-returncode).name
-    wanting = " (the kernel does that where memory runs out)" if name == "SIGKILL" else ""
+    wanting = " (the kernel does this if memory runs out)" if name == "SIGKILL" else ""
     return f"was killed by {name}{wanting}"
 
 

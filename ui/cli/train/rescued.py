@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 def rescued(
     run: OnlyRun = None,
     outcome: Annotated[str | None, Option(help='Only "rescued" questions, or those "never rescued".')] = None,
-    after: Annotated[str | None, Option(help="Continue behind this place in the list.")] = None,
-    limit: Annotated[int, Option(min=1, help="Questions to show.")] = 25,
+    after: Annotated[str | None, Option(help="Continue after this position in the list.")] = None,
+    limit: Annotated[int, Option(min=1, help="Number of questions to show.")] = 25,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show which dead questions were revived, and by which neighbors; for recipes such as ta_rescue.
+    """Show which all-wrong questions were rescued, and by which neighbors; for recipes such as ta_rescue.
 
-    A question is dead at a step where no response to itself is right; those most often dead come first.
+    A question is all-wrong at a step if no response to it is right. Those most often all-wrong come first.
 
     Example: [bold]tagrpo rollouts rescued ta_rescue --outcome "never rescued"[/bold]
     """
@@ -63,7 +63,7 @@ def _print(
 ) -> None:
     output.say(*totals.sentences())
     output.table(
-        ["question", "dead at", "revived at", "last", "right of its neighbors' responses", "text"],
+        ["question", "all-wrong at", "rescued at", "last", "correct among its neighbors' responses", "text"],
         [
             [
                 question.question_id,
@@ -76,6 +76,6 @@ def _print(
             for question in questions
         ],
         title=run,
-        empty="no question is like that",
+        empty="no question matches",
     )
     output.say_next(behind)

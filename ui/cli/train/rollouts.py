@@ -30,15 +30,15 @@ SHOWN_METRICS = (
 )
 
 
-FolderArgument = Annotated[Path, Argument(help="The folder that training records into.")]
+FolderArgument = Annotated[Path, Argument(help="Folder in which the training records its rollouts.")]
 NameOption = Annotated[
-    str | None, Option("--name", help="Name of the run in the database; by default the training's own.")
+    str | None, Option("--name", help="Name of the run in the database. Default: the training's own name.")
 ]
 TextsOption = Annotated[
     Literal["shards", "database"],
     Option(
-        help="Where responses are read from: the files where they lie, or a copy in the database, which can "
-        "then be handed on without them."
+        help="Where to read responses: from the files in place, or from a copy in the database, which then "
+        "works without the files."
     ),
 ]
 
@@ -51,10 +51,10 @@ def import_(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Import the rollouts and metrics of a training run; what is there already is left as it is.
+    """Import the rollouts and metrics of a training run; imported steps stay unchanged.
 
-    Responses stay in the folder, and are read from there. Where it was moved, import it again from its new
-    place. Each step is stored by itself: an import that was stopped goes on when it is run again.
+    Responses stay in the folder and are read from there. If you move the folder, import it again from its new
+    place. Each step is stored separately: run the command again to resume an import.
 
     Example: [bold]tagrpo rollouts import runs/ta/rollouts[/bold]
     """
@@ -74,16 +74,16 @@ def watch(
     texts: TextsOption = "shards",
     every: Annotated[float, Option(min=0.1, help="Seconds between two scans of the folder.")] = 5.0,
     until_idle: Annotated[
-        float | None, Option(min=0.0, help="End when nothing new has come for this many seconds.")
+        float | None, Option(min=0.0, help="Stop after this many seconds without new files.")
     ] = None,
     *,
     db: Db,
 ) -> None:
-    """Import new rollouts as they appear, while training runs; Ctrl-C ends it.
+    """Import new rollouts during a training; press Ctrl-C to stop.
 
-    A file that is still being copied is tried again. One that cannot be used is named once.
+    A file that is still being copied is retried. An unusable file is reported once.
 
-    Exit code 3: at the end a file is left that could not be used.
+    Exit code 3: at the end, at least one file could not be used.
 
     Example: [bold]tagrpo rollouts watch runs/ta/rollouts --until-idle 600[/bold]
     """
@@ -109,7 +109,7 @@ def watch(
                     bad = None if outcome.new or outcome.replaced else bad
                     output.say(_sentence(outcome))
         except KeyboardInterrupt:  # how a watch ends
-            output.note("stopped watching; start again any time")
+            output.note("stopped watching; run the command again at any time")
     if bad is not None:
         raise exits.needs_attention(str(bad))
 
@@ -117,19 +117,19 @@ def watch(
 def prune(
     run: Annotated[str, Argument(help="Name or id of a training run.")],
     keep_every: Annotated[
-        int, Option(min=1, help="Keep the responses of every such step: 50 keeps 50, 100...")
+        int, Option(min=1, help="Keep the responses of every n-th step: 50 keeps steps 50, 100, ...")
     ],
-    keep_last: Annotated[int, Option(min=0, help="Keep those of the last steps, however numbered.")] = 10,
-    yes: Annotated[bool, Option("--yes", help="Remove them without asking.")] = False,
-    dry_run: Annotated[bool, Option(help="Say what would go; remove nothing.")] = False,
+    keep_last: Annotated[int, Option(min=0, help="Keep the responses of the last steps.")] = 10,
+    yes: Annotated[bool, Option("--yes", help="Remove without a prompt.")] = False,
+    dry_run: Annotated[bool, Option(help="Show what would be removed; remove nothing.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Remove the responses of most steps of a training, from the database and the files they lie in.
+    """Remove the responses of most steps of a training from the database and its files.
 
-    Metrics of all steps stay. A step's file stays too where it is another one than was imported. Space in the
-    database is given back by `tagrpo db vacuum`.
+    Metrics of all steps stay. A file that changed since its import also stays. `tagrpo db vacuum` releases
+    the disk space in the database.
 
     Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
     """
@@ -151,11 +151,14 @@ def prune(
         }
         sentence = (
             f"{chosen.name}: {record['rollouts']:,} rollouts of {output.plural(len(leaving), 'step')}, "
-            f"{output.plural(len(files), 'file')} of {sum(each.bytes for each in leaving) / 2**20:,.1f} MiB"
+            f"{output.plural(len(files), 'file')} with "
+            f"{sum(each.bytes for each in leaving) / 2**20:,.1f} MiB"
         )
         if dry_run or not leaving:
             terminal.emit(
-                record, output.say, f"{sentence} would go" if leaving else f"{chosen.name}: no step would go"
+                record,
+                output.say,
+                f"{sentence} would be removed" if leaving else f"{chosen.name}: no step would be removed",
             )
             return
         if not yes:
@@ -182,10 +185,10 @@ def standing(database: "Database", run: "Run") -> Standing:
     first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
     text = partial(
         output.say,
-        f"recipe {training.recipe or 'not known'}, model {training.model or 'not known'}",
+        f"recipe {training.recipe or 'unknown'}, model {training.model or 'unknown'}",
         f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
         *(f"alarm at {alarm}" for alarm in alarms),
-        f"its metrics: tagrpo rollouts steps {run.name}",
+        f"show its metrics: tagrpo rollouts steps {run.name}",
     )
     return Standing({**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}, text)
 
@@ -194,9 +197,7 @@ def steps(
     run: OnlyRun = None,
     metric: Annotated[
         list[str] | None,
-        Option(
-            help="A metric to show; may be given several times. Text before a final * stands for any ending."
-        ),
+        Option(help="Metric to show; a final * matches any ending. Repeat the option for several."),
     ] = None,
     *,
     db: Db,
@@ -235,21 +236,23 @@ def steps(
 class Filters:
     """Which rollouts are listed."""
 
-    step: Annotated[int | None, Option(help="Only of this step.")] = None
+    step: Annotated[int | None, Option(help="Only this step.")] = None
     question_id: Annotated[
-        str | None, Option("--question", help="Only of this question: its id or the beginning of it.")
+        str | None, Option("--question", help="Only this question: its id or first characters.")
     ] = None
     variant: Annotated[
         int | None, Option(min=0, help="0: the question's own prompt; k: its k-th neighbor.")
     ] = None
-    grade: Annotated[str | None, Option(help="correct, wrong or unknown.")] = None
+    grade: Annotated[str | None, Option(help="Only this grade: correct, wrong or unknown.")] = None
     least_reward: Annotated[float | None, Option(help="Only rewards of at least this.")] = None
     most_reward: Annotated[float | None, Option(help="Only rewards of at most this.")] = None
     truncated: Annotated[
         bool | None,
-        Option("--truncated/--ended", help="Only those cut at the longest length, or only the others."),
+        Option(
+            "--truncated/--ended", help="Only responses cut off at the maximum length, or only the others."
+        ),
     ] = None
-    text: Annotated[str | None, Option(help="Only those whose response holds this text.")] = None
+    text: Annotated[str | None, Option(help="Only rollouts whose response contains this text.")] = None
 
 
 def list_(
@@ -257,11 +260,11 @@ def list_(
     *,
     filters: Filters,
     after: Annotated[int | None, Option(help="Continue after the rollout with this number.")] = None,
-    limit: Annotated[int, Option(min=1, help="Rollouts to show.")] = 25,
+    limit: Annotated[int, Option(min=1, help="Number of rollouts to show.")] = 25,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List rollouts of a run, by step and as they were recorded; texts are in `tagrpo rollouts show`.
+    """List rollouts of a run by step, in the order of recording; `tagrpo rollouts show` prints their texts.
 
     Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
     """
@@ -279,13 +282,13 @@ def list_(
 
 
 def show(
-    rollout: Annotated[int, Argument(help="A rollout's number, as `list` shows it.")],
+    rollout: Annotated[int, Argument(help="Number of a rollout, as shown by `list`.")],
     full: Annotated[bool, Option(help="Show long texts in full.")] = False,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Show a rollout: the prompt it was drawn for, its text, and what training made of it.
+    """Show a rollout: its prompt, its text, and its reward, advantage and log-probabilities.
 
     Example: [bold]tagrpo rollouts show 1[/bold]
     """
@@ -320,8 +323,8 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
     output.heading(f"{stored.run.name}, step {header.step}, rollout {header.id}")
     where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
     output.say(f"question {header.question_id}, {where}, session {header.session}, group {header.group}")
-    output.say(f"{header.grade} ({header.reason}), answer read: {header.extracted or '-'}")
-    cut = ", cut at the longest length" if header.truncated else ""
+    output.say(f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}")
+    cut = ", cut off at the maximum length" if header.truncated else ""
     output.say(
         f"reward {header.reward:.4g}, advantage {_number(header.advantage)}, {header.tokens:,} tokens{cut}"
     )
@@ -329,7 +332,7 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
         f"log-probs: old {_number(header.old_log_prob)}, sampling {_number(header.sampling_log_prob)}, "
         f"reference {_number(header.ref_log_prob)}; entropy {_number(header.entropy)}"
     )
-    for title, text in (("prompt", stored.prompt or "(not kept)"), ("response", stored.response)):
+    for title, text in (("prompt", stored.prompt or "(not stored)"), ("response", stored.response)):
         output.say()
         output.heading(title)
         output.say_text(text, len(text), full=full)
@@ -340,11 +343,11 @@ def _sentence(imported: "Imported") -> str:
     if imported.replaced:
         parts.append(f"{imported.replaced:,} steps replaced, since they were trained again")
     if imported.unchanged:
-        parts.append(f"{imported.unchanged:,} steps were there")
+        parts.append(f"{imported.unchanged:,} steps already imported")
     if imported.metrics:
         parts.append(f"metrics of {imported.metrics:,} steps")
     if imported.unread:
-        parts.append(f"{imported.unread:,} lines of metrics.jsonl hold no metrics (a kill leaves one)")
+        parts.append(f"{imported.unread:,} lines of metrics.jsonl contain no metrics (a kill can leave one)")
     return f"{imported.run}: {'; '.join(parts)}"
 
 
@@ -363,7 +366,7 @@ def chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str
             from difflib import get_close_matches
 
             near = ", ".join(get_close_matches(pattern, names_there, n=3, cutoff=0.3)) or "none at all"
-            raise InputError(f"the run has no metric {pattern!r}; near it: {near}.")
+            raise InputError(f"the run has no metric {pattern!r}. Similar: {near}.")
         names += [name for name in matches if name not in names]
     return names
 

@@ -19,9 +19,9 @@ SAVES = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra
 _HEAD = """\
 #!/usr/bin/env bash
 # Trains recipes at {responses:,} responses each{dropped},
-# evaluates them and the model itself, writes the report.
-# Run it again to go on where it stopped: what is done is not done again. --dry-run prints the trainings'
-# commands and what the evaluation of the model will ask. Other choices come by the environment, as in
+# evaluates them and the model itself, and writes the report.
+# Run it again to resume: finished parts are not repeated. --dry-run prints the commands of the trainings
+# and the requests of the model's evaluation. Set other choices by environment variables, as in
 #   SEEDS="1 2" BENCHMARKS="amc12 aime24" PRESET=paper-eval SAMPLER=vllm REPORT=comparison bash {name}
 set -euo pipefail
 
@@ -101,8 +101,8 @@ def comparison_script(
     names = [re.sub(r"[^\w.-]+", "-", plan.method).strip("-") for plan in plans]
     if len(set(names)) < len(names):
         raise InputError(
-            f"{', '.join(names)}: a comparison tells trainings apart by the names of recipes; give each "
-            "one of its own (name=mine, or `name` in its file)."
+            f"{', '.join(names)}: a comparison needs a different name for each recipe. Name each one "
+            "(name=mine, or `name` in its file)."
         )
     axes = [change for change in changes if _is_axis(change)]
     shared = [change for change in changes if not _is_axis(change)]
@@ -124,7 +124,7 @@ def comparison_script(
     head = _HEAD.format(
         name=shlex.quote(target.name),
         responses=round(max(plan.drawn or plan.responses for plan in plans)),
-        dropped=" (and what dynamic sampling drops)"
+        dropped=" (including what dynamic sampling drops)"
         if any(plan.drops and not plan.drawn for plan in plans)
         else "",
         benchmarks=DEFAULT_BENCHMARKS,

@@ -12,10 +12,12 @@ if TYPE_CHECKING:
     from trainer_adapter.runs.presets import Preset
     from trainer_adapter.verl.export_rows import AnswerForm
 
-RecipeArgument = Annotated[str, Argument(help="Name of `tagrpo recipes list`, or a TOML file.")]
+RecipeArgument = Annotated[str, Argument(help="Name from `tagrpo recipes list`, or a TOML file.")]
 PresetName = Literal["ta", "a_grae", "a_grae-geo3k", "a_grae-medical", "cw"]
-ModelOption = Annotated[str, Option("--model", help="Policy: a folder, or a name on the Hub.")]
-DataOption = Annotated[Path | None, Option("--data", help="Folder of `tagrpo sets export --format verl`.")]
+ModelOption = Annotated[str, Option("--model", help="Policy: a folder, or a Hub name.")]
+DataOption = Annotated[
+    Path | None, Option("--data", help="Folder written by `tagrpo sets export --format verl`.")
+]
 
 
 @dataclass(frozen=True)
@@ -25,14 +27,15 @@ class Changes:
     changes: Annotated[
         tuple[str, ...],
         Argument(
-            help="KEY=VALUE: an axis (anchor=own, loss.kl_coef=0), a setting of the plug-in "
-            "(tagrpo_run.seed=7), or an override of verl's configuration (trainer.save_freq=5)."
+            help="KEY=VALUE: a recipe axis (anchor=own, loss.kl_coef=0), a setting of the plug-in "
+            "(tagrpo_run.seed=7), or an override of verl's config (trainer.save_freq=5)."
         ),
     ] = ()
     preset: Annotated[
         PresetName,
         Option(
-            help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO; what you say yourself wins."
+            help="Settings of a paper, for any recipe: TA-GRPO, A-GRAE, CW-GRPO. Your overrides take "
+            "precedence."
         ),
     ] = "ta"
 
@@ -50,7 +53,7 @@ class Changes:
 class Cluster:
     """How many GPUs there are."""
 
-    gpus: Annotated[int, Option(min=1, help="GPUs of each node.")] = 1
+    gpus: Annotated[int, Option(min=1, help="GPUs per node.")] = 1
     nodes: Annotated[int, Option(min=1, help="Nodes of the Ray cluster.")] = 1
 
 
@@ -58,12 +61,12 @@ class Cluster:
 class MachineSettings(Cluster):
     """Where training runs."""
 
-    panel: ClassVar[str] = "The machines"
+    panel: ClassVar[str] = "Machines"
 
-    cpu: Annotated[bool, Option(help="Without a GPU: for trials with tiny models, in float32.")] = False
+    cpu: Annotated[bool, Option(help="Train on the CPU in float32: for trials with tiny models.")] = False
     ray_address: Annotated[
         str | None,
-        Option(help="A running Ray cluster (auto on its head node); by default verl starts its own."),
+        Option(help="Running Ray cluster to use (auto on its head node). Default: verl starts its own."),
     ] = None
 
     def machine(self) -> "Machine":
@@ -77,13 +80,14 @@ class MachineSettings(Cluster):
 class AnswerSettings:
     """How the answers of a set are graded in training."""
 
-    panel: ClassVar[str] = "The answers"
+    panel: ClassVar[str] = "Answers"
 
     answer_kind: Annotated[
-        Literal["latex", "integer", "choice", "tolerance"], Option(help="What sort of answer is asked for.")
+        Literal["latex", "integer", "choice", "tolerance"],
+        Option(help="Kind of answer that the questions ask for."),
     ] = "latex"
     tolerance: Annotated[
-        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer; by default 1%.")
+        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
     ] = None
 
     def form(self) -> "AnswerForm":

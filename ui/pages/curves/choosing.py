@@ -1,4 +1,4 @@
-"""Which methods are compared, on which benchmarks, by which metric: read from the address."""
+"""Choice of methods, benchmarks and metric: read from the address."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,19 +20,19 @@ from ui.pages.widgets.methods import colours_of, evaluated_methods, training_met
 WITH_SAME = (PASS_AT_K, PASS_HAT_K)
 INTERVAL_NAMES = tuple(INTERVALS)
 INTERVAL_QUESTIONS = {
-    "new-problems": "How would it do on other problems like these?",
-    "same-problems": "What are the chances on exactly these problems?",
+    "new-problems": "Expected scores on other problems like these",
+    "same-problems": "Expected scores on exactly these problems",
 }
-USUAL_METHODS = 6
-OF_A_POINT = ("problem", "after", "which")
-"""Parameters that lose their meaning when another point is looked at."""
+DEFAULT_METHODS = 6
+POINT_PARAMETERS = ("problem", "after", "which")
+"""Parameters to reset when another point is chosen."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is shown.
+    """The displayed choice.
 
-    `palette` holds the colour of every method chosen; `references` are those of `load_methods`, by label.
+    `palette` contains the colour of every chosen method; `references` are those of `load_methods`, by label.
     """
 
     methods: tuple[MethodChoice, ...]
@@ -54,14 +54,14 @@ class Choice:
         return self._method(label).references(self.benchmarks)
 
     def shares(self, label: str) -> tuple[str, ...]:
-        """Return the other methods that were measured on a benchmark of this one."""
+        """Return the other methods with a run on a benchmark of this one."""
         mine = set(self._method(label).benchmarks) & set(self.benchmarks)
         return tuple(
             method.label for method in self.methods if method.label != label and mine & set(method.benchmarks)
         )
 
     def run(self, label: str, benchmark: str) -> RunOverview | None:
-        """Return the run of a method on a benchmark, None where there is none."""
+        """Return the run of a method on a benchmark, or None."""
         runs = (run for method in self.methods if method.label == label for run in method.runs)
         return next((run for run in runs if run.benchmark == benchmark), None)
 
@@ -72,8 +72,8 @@ class Choice:
 read_methods = cached(method_choices)
 
 
-def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
-    """Return all runs with samples, graded or not, by method and benchmark; a second one by its own name."""
+def sampled_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOverview]]:
+    """Return all runs with samples by method and benchmark; further runs under their own name."""
     runs: dict[str, dict[str, RunOverview]] = {}
     for method in evaluated:
         for overview in (*method.runs, *(run for run in method.not_ready if run.samples)):
@@ -84,12 +84,12 @@ def drawn_runs(evaluated: Sequence[MethodChoice]) -> dict[str, dict[str, RunOver
 
 
 def place_of(run_id: str) -> tuple[str, str, bool] | None:
-    """Return a run's method and benchmark, and whether it has a curve; None where no sample was drawn."""
+    """Return a run's method and benchmark, and whether it has a curve; None if it has no samples."""
     evaluated = read_methods()
     graded = {run.run.id for method in evaluated for run in method.runs}
     places = (
         (label, benchmark, run_id in graded)
-        for label, runs in drawn_runs(evaluated).items()
+        for label, runs in sampled_runs(evaluated).items()
         for benchmark, overview in runs.items()
         if overview.run.id == run_id
     )
@@ -97,31 +97,31 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
 
 
 def palette_of(methods: Sequence[MethodChoice], chosen: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """Return a colour for each chosen method: that of its recipe on the pages of training."""
+    """Return a colour for each chosen method: that of its recipe on the training pages."""
     trainings = training_methods()
     models = {method.label: str(method.runs[0].run.spec["model"]) for method in methods if method.runs}
     return tuple(colours_of(chosen, evaluated_methods(models, trainings), trainings).items())
 
 
-def usual_methods(ready: Sequence[str]) -> list[str]:
-    """Return the methods shown at first: the oldest, mostly the base model, and the newest ones."""
-    if len(ready) <= USUAL_METHODS:
+def default_methods(ready: Sequence[str]) -> list[str]:
+    """Return the methods shown at first: the oldest, usually the base model, and the newest ones."""
+    if len(ready) <= DEFAULT_METHODS:
         return list(ready)
-    return [ready[0], *ready[len(ready) - USUAL_METHODS + 1 :]]
+    return [ready[0], *ready[len(ready) - DEFAULT_METHODS + 1 :]]
 
 
 def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
-    """Show the widgets and return what they say; None where nothing is chosen."""
+    """Show the widgets and return the choice; None if nothing is chosen."""
     ready = {method.label: method for method in evaluated if method.runs}
     picked = choose_several(
         st.multiselect,
         "Methods",
         "run",
         list(ready),
-        usual_methods(list(ready)),
+        default_methods(list(ready)),
         most=len(PALETTE),
         placeholder="Choose methods to compare",
-        resets=["of", "against", "point", *OF_A_POINT],
+        resets=["of", "against", "point", *POINT_PARAMETERS],
         pinned=True,
     )
     note_absent("run", list(ready), "graded evaluation of", "the methods above")
@@ -133,7 +133,7 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
     benchmarks = in_order(dict.fromkeys(name for method in methods for name in method.benchmarks))
     with layout.row():
         metric, interval, on = _settings(benchmarks)
-        say_not_ready(evaluated)
+        show_ungraded(evaluated)
     labels = [method.label for method in methods]
     return Choice(methods, tuple(on), metric, interval, palette_of(evaluated, labels))
 
@@ -142,7 +142,7 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
     metric = links.choice("metric", METRICS, METRICS[0])
     interval = links.choice("interval", INTERVAL_NAMES, INTERVAL_NAMES[0])
     interval = interval if metric in WITH_SAME else INTERVAL_NAMES[0]
-    on = links.many("on", benchmarks) or benchmarks
+    on = links.values("on", benchmarks) or benchmarks
     summary = f"{metric}, intervals for {INTERVALS[interval]}"
     if len(on) < len(benchmarks):
         summary += f", {len(on)} of {len(benchmarks)} benchmarks"
@@ -154,14 +154,14 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
             "metric",
             METRICS,
             label_visibility="visible",
-            help="pass@k: at least one of k samples is right; pass^k: all are; g-pass@k: half of them; "
-            "maj@k: the most frequent answer is.",
+            help="pass@k: at least one of k samples is correct. pass^k: all are. g-pass@k: at least half "
+            "are. maj@k: the most frequent answer is.",
             resets=["made"],
         )
         if metric in WITH_SAME:
             choose(
                 st.radio,
-                "Intervals answer",
+                "Intervals for",
                 "interval",
                 INTERVAL_NAMES,
                 words=INTERVAL_QUESTIONS.__getitem__,
@@ -172,26 +172,26 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
 def choose_pair(
     labels: Sequence[str],
     others_of: Callable[[str], Sequence[str]],
-    usual_of: Callable[[str, Sequence[str]], str],
+    default_of: Callable[[str, Sequence[str]], str],
     resets: Sequence[str] = (),
 ) -> tuple[str, str]:
     """Show the choice of two methods, side by side, and return them.
 
     Args:
         labels: the first is one of them, usually the last.
-        others_of: returns the methods that the second can be, given the first.
-        usual_of: returns the second that is shown at first, given the first and these.
+        others_of: returns the options for the second, given the first.
+        usual_of: returns the default of the second, given the first and these options.
     """
     first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200, resets=resets)
     others = others_of(first)
     second = choose(
-        st.selectbox, "against", "against", others, usual_of(first, others), width=200, resets=resets
+        st.selectbox, "against", "against", others, default_of(first, others), width=200, resets=resets
     )
     return first, second
 
 
-def say_not_ready(evaluated: Sequence[MethodChoice]) -> None:
-    """Name the runs that cannot be shown, and the command that grades them."""
+def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:
+    """List the ungraded runs with the commands that grade them."""
     names = [overview.run.name for method in evaluated for overview in method.not_ready]
     if names:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"

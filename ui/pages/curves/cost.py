@@ -1,4 +1,4 @@
-"""Scores against what training had drawn by the checkpoint that was measured: responses or tokens."""
+"""Scores against the training cost of the measured checkpoint, in responses or tokens."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,22 +10,22 @@ from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
 from ui.charts.intervals import cost_points
 from ui.pages.curves.choosing import Choice
-from ui.pages.curves.data import Reported
+from ui.pages.curves.data import PageReport
 from ui.pages.state import settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.choices import choose
 
 UNITS = ("responses", "tokens")
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """What training had drawn for a model: up to `step` of the training run `train_run`.
+class TrainingCost:
+    """Training cost of a model, up to `step` of the training run `train_run`.
 
-    The model that trainings started from has drawn nothing, at step 0.
+    The model that trainings started from has no cost, at step 0.
     """
 
     train_run: str
@@ -35,8 +35,8 @@ class Drawn:
 
 
 @cached
-def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
-    """Return what was drawn for each model that is a checkpoint or the start of an imported training run."""
+def training_costs(session: Session, models: tuple[str, ...]) -> dict[str, TrainingCost]:
+    """Return the cost of each model that is a checkpoint or the start of an imported training run."""
     trained = list_train_runs(session)
     runs = {training.run.name: training.run.id for training in trained}
     starts = {
@@ -51,7 +51,7 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
         if checkpoint is None:
             start = next((run for path, run in starts.items() if same_model(model, path)), None)
             if start is not None:
-                drawn[model] = Drawn(start, 0, 0, 0)
+                drawn[model] = TrainingCost(start, 0, 0, 0)
             continue
         name, step = checkpoint
         if name not in steps:
@@ -59,7 +59,7 @@ def drawn_for(session: Session, models: tuple[str, ...]) -> dict[str, Drawn]:
         until = [total for total in steps[name] if total.step <= step]
         last = max(until, key=lambda total: total.step, default=None)
         if last is not None:
-            drawn[model] = Drawn(name, step, last.responses, last.tokens)
+            drawn[model] = TrainingCost(name, step, last.responses, last.tokens)
     return drawn
 
 
@@ -73,7 +73,7 @@ def same_model(first: str, second: str) -> bool:
     return short == long or (len(short) > 1 and long[-len(short) :] == short)
 
 
-def show_cost(choice: Choice, report: Reported) -> None:
+def show_cost(choice: Choice, report: PageReport) -> None:
     """Show the scores at the table's k against responses or tokens."""
     models = {
         run.run.spec["model"]: method.label
@@ -81,20 +81,21 @@ def show_cost(choice: Choice, report: Reported) -> None:
         for run in method.runs
         if run.benchmark in choice.benchmarks
     }
-    drawn = drawn_for(tuple(models))
+    drawn = training_costs(tuple(models))
     rows = cost_rows(report, drawn)
     missing = sorted({label for model, label in models.items() if model not in drawn})
     if missing:
         st.caption(
             escaped(
-                f"Not here: {', '.join(missing)}. Their models are neither the start nor checkpoints "
-                "(.../NAME/checkpoints/global_step_N/...) of training runs with rollouts in the database."
+                f"Not shown: {', '.join(missing)}. Their models are neither the start nor a checkpoint "
+                "(.../NAME/checkpoints/global_step_N/...) of a training run whose rollouts are in the "
+                "database."
             )
         )
     if not rows:
         layout.empty_state(
             "No evaluated model is linked to a training run here.",
-            "Import the rollouts of its training, under the name that its folder has:",
+            "Import the rollouts of its training under the name of its folder:",
             commands=(settings.command("rollouts import FOLDER"),),
         )
         return
@@ -105,7 +106,7 @@ def show_cost(choice: Choice, report: Reported) -> None:
         mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
         with columns[place % len(columns)]:
             show_chart(
-                kept_chart(
+                cached_chart(
                     cost_points,
                     mine,
                     title=name,
@@ -119,8 +120,8 @@ def show_cost(choice: Choice, report: Reported) -> None:
             )
 
 
-def cost_rows(report: Reported, drawn: dict[str, Drawn]) -> list[dict[str, Any]]:
-    """Return the scores at the report's k of the models whose cost is known."""
+def cost_rows(report: PageReport, drawn: dict[str, TrainingCost]) -> list[dict[str, Any]]:
+    """Return the scores at the report's k of the models with a known cost."""
     return [
         {
             **{key: row[key] for key in ("label", "run", "benchmark", "k", "value", "low", "high")},

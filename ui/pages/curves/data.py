@@ -1,4 +1,4 @@
-"""The reports and comparisons behind the page: the very functions of `tagrpo eval report` and `compare`."""
+"""Reports and comparisons for the page, from the functions of `tagrpo eval report` and `compare`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,10 +25,13 @@ HEIGHT, HEIGHT_ALONE = 230, 330
 
 
 @dataclass(frozen=True)
-class Reported:
-    """A report as the page shows it; `specs` are its charts by benchmark, `sources` where answers were
-    found, `notes` say which runs are unfinished, how many grades are people's and how another tool's agree,
-    `error` why there is none."""
+class PageReport:
+    """A report for the page.
+
+    `specs` are its charts by benchmark, `sources` where answers were found. `notes` name unfinished runs, and
+    count human grades and the agreement with another tool's grades. `error` is the reason if there is no
+    report.
+    """
 
     k: int = 1
     curves: tuple[dict[str, Any], ...] = ()
@@ -42,19 +45,19 @@ class Reported:
 
 
 @cached
-def reported(
+def load_report(
     session: Session,
     references: tuple[str, ...],
     metric: str,
     interval: str,
     palette: tuple[tuple[str, str], ...],
-) -> Reported:
-    """Return the report of methods at the usual k, with its charts drawn."""
+) -> PageReport:
+    """Return the report of methods at the usual k, with its charts."""
     return make_report(session, references, metric, interval, palette)
 
 
 @cached
-def tabled(
+def load_document(
     session: Session, references: tuple[str, ...], metric: str, interval: str, k: int
 ) -> tuple[Document, tuple[dict[str, Any], ...]]:
     """Return the report of methods at one k as a document, and its records.
@@ -76,7 +79,7 @@ def make_report(
     *,
     ks: Sequence[int] | None = None,
     majority: Majority | None = None,
-) -> Reported:
+) -> PageReport:
     """Return the report of methods; `ks` and `majority` are those of `build_report`."""
     try:
         methods = load_methods(session, references)
@@ -91,7 +94,7 @@ def make_report(
             palette=dict(palette),
             height=HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT,
         )
-        return Reported(
+        return PageReport(
             report.ks[-1],
             tuple(curves),
             tuple(records(report)),
@@ -106,14 +109,14 @@ def make_report(
             ),
         )
     except TagrpoError as error:
-        return Reported(error=str(error))
+        return PageReport(error=str(error))
 
 
 @cached
-def compared(
+def load_comparison(
     session: Session, first: tuple[str, ...], second: tuple[str, ...]
 ) -> tuple[MethodComparison | None, str]:
-    """Compare two methods; on a failure the comparison is None and the text says why."""
+    """Compare two methods; on a failure, the comparison is None and the text states the reason."""
     try:
         a, b = load_methods(session, [*first, *second])
         return compare_methods(a, b, allow_missing=False), ""
@@ -122,8 +125,8 @@ def compared(
 
 
 @cached
-def contrasted(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Return the problems of two runs, originals only as in the curves, the largest differences first."""
+def load_contrasts(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
+    """Return the problems of two runs, originals only as in the curves, largest differences first."""
     return contrast_runs(session, first_id, second_id, k, originals=True)
 
 

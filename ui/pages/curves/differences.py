@@ -1,4 +1,4 @@
-"""Paired differences of two methods: the same problems, their differences with intervals and tests."""
+"""Paired differences of two methods on the same problems, with intervals and tests."""
 
 from typing import Any
 
@@ -9,20 +9,22 @@ from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
 from ui.pages.curves.choosing import Choice, choose_pair
-from ui.pages.curves.data import compared
+from ui.pages.curves.data import load_comparison
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 _FIRST = ("a", "b", "benchmark", "k", "difference", "low", "high", "p_value", "p_holm")
 
 
 def show_differences(choice: Choice) -> None:
-    """Show two methods, chosen here, against each other on every benchmark that both have."""
+    """Show two chosen methods against each other on every benchmark that both have."""
     labels = [label for label in choice.labels if choice.shares(label)]
     if not labels:
-        st.caption("These methods have no benchmark in common. Choose two that were measured on one.")
+        st.caption(
+            "These methods have no benchmark in common. Choose two that were measured on the same one."
+        )
         return
     with layout.row():
         first, second = choose_pair(
@@ -30,7 +32,7 @@ def show_differences(choice: Choice) -> None:
             choice.shares,
             lambda first, others: max(others, key=lambda label: _shared(choice, first, label)),
         )
-    comparison, why = compared(choice.references_of(first), choice.references_of(second))
+    comparison, why = load_comparison(choice.references_of(first), choice.references_of(second))
     if comparison is None:
         layout.error_box(f"{first} and {second} cannot be compared.", why)
         return
@@ -49,7 +51,7 @@ def show_differences(choice: Choice) -> None:
         mine = [row for row in rows if row["benchmark"] == part.benchmark]
         with columns[place % len(columns)]:
             show_chart(
-                kept_chart(
+                cached_chart(
                     difference_chart,
                     mine,
                     title=part.benchmark,
@@ -63,7 +65,7 @@ def show_differences(choice: Choice) -> None:
             )
     page_table([ordered(row) for row in rows], _columns(first, second), "differences", name="differences")
     st.caption(
-        "p: sign flips of the problems' differences; p (Holm): adjusted over the benchmarks at that k. "
+        "p: sign-flip test of the problems' differences. p (Holm): adjusted over the benchmarks at that k. "
         "Better and worse count problems."
     )
     for note in comparison_notes(comparison):
@@ -79,7 +81,7 @@ def _shared(choice: Choice, first: str, second: str) -> int:
 
 
 def ordered(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a record with what is looked for first in front."""
+    """Return a record with the most important values first."""
     return {key: row[key] for key in (*_FIRST, *(key for key in row if key not in _FIRST))}
 
 

@@ -1,4 +1,4 @@
-"""People's grades of a response: those there are, a form to give one, and what they change in the score."""
+"""Human grades of a response: a list, a form to add one, and their effect on the score."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ from evaluator.evals.samples import SampleHeader
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
-from ui.pages.review.choosing import usual_reviewer
+from ui.pages.review.choosing import default_reviewer
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, review_writer
 from ui.pages.text.markup import escaped, show_text
@@ -41,14 +41,16 @@ def _effect(session: Session, run_id: str) -> list[Effect]:
 
 
 def show_human_grades(run: Run, sample: SampleHeader) -> None:
-    """Show what people say of a response, where the server takes grades a way to say it, and the effect."""
+    """Show the human grades of a response, a form if the server accepts grades, and their effect."""
     grades = _grades(run.id, sample.id)
     for grade in grades:
         _show_grade(grade)
     if settings.current().review:
         _ask(run, sample)
     elif not grades:
-        st.caption(escaped("Nobody has graded this response. tagrpo ui --review lets people do so here."))
+        st.caption(
+            escaped("This response has no human grades. To add some, start the UI with tagrpo ui --review.")
+        )
     if grades:
         _show_effect(_effect(run.id))
 
@@ -74,7 +76,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
         )
         comment = st.text_input(
             "Comment",
@@ -93,7 +95,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
                 escaped(label), key=f"{key}-{value}", icon=icon, on_click=_store, args=(value,), kwargs=given
             )
         if sample.human:
-            st.button("Withdraw mine", key=f"{key}-withdraw", on_click=_store, args=(None,), kwargs=given)
+            st.button("Withdraw my grade", key=f"{key}-withdraw", on_click=_store, args=(None,), kwargs=given)
     problem = st.session_state.pop(f"{key}-problem", "")
     if problem:
         layout.error_box("The grade was not stored.", problem)
@@ -110,10 +112,10 @@ def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, 
 def _change(session: Session, value: HumanValue | None, run: Run, sample: SampleHeader, **by: Any) -> None:
     if value is None:
         if withdraw_human_grade(session, sample.id, reviewer=by["name"]) is None:
-            raise InputError(f"{by['name'] or 'nobody'} has no grade of this response to withdraw.")
+            raise InputError(f"{by['name'] or 'this reviewer'} has no grade of this response to withdraw.")
         return
     if not by["name"].strip():
-        raise InputError("give your name first: it stands beside your grade.")
+        raise InputError("give your name first; it is stored with your grade.")
     grader = shown_grader(session, run.id)
     add_human_grade(
         session,
@@ -127,11 +129,11 @@ def _change(session: Session, value: HumanValue | None, run: Run, sample: Sample
 
 def _show_effect(effects: list[Effect]) -> None:
     if not effects:
-        st.caption("People's grades count once the grader has graded the whole run.")
+        st.caption("Human grades count after the grader has graded the whole run.")
         return
     parts = [
         f"pass@{effect.k} {hundredths(effect.grader)} by the grader, "
         f"{hundredths(effect.human)} with human grades"
         for effect in effects
     ]
-    st.caption(escaped(f"The run's score: {'; '.join(parts)}."))
+    st.caption(escaped(f"Score of the run: {'; '.join(parts)}."))

@@ -1,4 +1,4 @@
-"""maj@k on a button: wrong answers have to be grouped first, which takes seconds."""
+"""maj@k on demand: wrong answers must be grouped first, which takes seconds."""
 
 from collections.abc import Sequence
 
@@ -11,35 +11,38 @@ from evaluator.reports.methods import Entry
 from evaluator.reports.report import Majority, curve_ks
 from evaluator.reports.scores import MAJ_AT_K, Score, score_majority
 from ui.pages.curves.choosing import Choice
-from ui.pages.curves.data import Reported, make_report
+from ui.pages.curves.data import PageReport, make_report
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading
 from ui.pages.state.results import Results
 
 MOST_K = 64
-"""Beyond that a problem's subsets take long to count."""
+"""Maximum k; beyond it, counting a problem's subsets takes long."""
 
 _kept = Results(8 * 2**20)
 
 
-def reported_majority(choice: Choice) -> Reported | None:
-    """Return the report of maj@k, or offer to make it and return None."""
+def majority_report(choice: Choice) -> PageReport | None:
+    """Return the report of maj@k, or offer to compute it and return None."""
     key = (str(settings.current().database), choice.references, choice.palette, _state(choice))
     if not links.flag("made") and not _kept.has(key):
         st.button(
             "Compute maj@k",
             type="primary",
             icon=":material/play_arrow:",
-            on_click=lambda: links.put(made=True),
+            on_click=lambda: links.set_query(made=True),
         )
-        st.caption("Groups the wrong answers of every problem by the grader: seconds to minutes. It is kept.")
+        st.caption(
+            "Groups the wrong answers of every problem with the grader: seconds to minutes. The result is "
+            "kept."
+        )
         return None
-    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safe
+    with st.spinner("Grouping answers, counting majorities", show_time=True):  # safeafe
         return _kept.get(key, lambda: _make(choice))
 
 
 def _state(choice: Choice) -> str:
-    """Return a text that is another one whenever samples or grades of these runs are others."""
+    """Return a text that changes whenever samples or grades of these runs change."""
     runs = (run for method in choice.methods for run in method.runs)
     return ";".join(
         f"{run.run.id}:{run.grader}:{run.samples}:{run.correct}:{run.wrong}:{run.unknown}:{run.missing}"
@@ -47,7 +50,7 @@ def _state(choice: Choice) -> str:
     )
 
 
-def _make(choice: Choice) -> Reported:
+def _make(choice: Choice) -> PageReport:
     fewest = min(
         run.fewest for method in choice.methods for run in method.runs if run.benchmark in choice.benchmarks
     )

@@ -1,12 +1,12 @@
-"""The report as small multiples, whose points lead to the problems behind them, and as a table."""
+"""The report as small multiples whose points link to their problems, and as a table."""
 
 from typing import Any
 
 import streamlit as st
 
 from ui.charts.eval_curves import MEANINGS, POINT
-from ui.pages.curves.choosing import OF_A_POINT, Choice
-from ui.pages.curves.data import Reported, tabled
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
+from ui.pages.curves.data import PageReport, load_document
 from ui.pages.state import links
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
@@ -16,10 +16,10 @@ from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import download
 
 
-def show_panels(choice: Choice, report: Reported) -> None:
+def show_panels(choice: Choice, report: PageReport) -> None:
     """Show the charts; a click on a point writes it into the address."""
-    meaning = MEANINGS.get(choice.metric, "share of problems of whose k samples at least half are right")
-    st.caption(escaped(f"{choice.metric}: {meaning}. A click on a point shows its problems."))
+    meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
+    st.caption(escaped(f"{choice.metric}: {meaning}. Click a point to see its problems."))
     for note in report.notes:
         st.caption(with_commands(note))  # safe
     layout.hand_over()
@@ -46,12 +46,12 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
     if against == label:
         values["against"] = None
-    links.put(**values, **dict.fromkeys(OF_A_POINT))
-    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems stand below the charts."))
+    links.set_query(**values, **dict.fromkeys(POINT_PARAMETERS))
+    st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
 
 
 def picked(state: Any) -> tuple[str, int] | None:
-    """Return label and k of the point that a chart's state holds, None where none is selected."""
+    """Return label and k of the point selected in a chart's state, or None."""
     try:
         point = state["selection"][POINT][0]
         return str(point["label"]), int(point["k"])
@@ -59,29 +59,29 @@ def picked(state: Any) -> tuple[str, int] | None:
         return None
 
 
-def show_report(choice: Choice, report: Reported) -> None:
-    """Show the report at a k that is chosen as a document, and a link to its values at full precision."""
+def show_report(choice: Choice, report: PageReport) -> None:
+    """Show the report at a chosen k as a document, and a download of its values at full precision."""
     if report.document is None:
         return
     document, rows = report.document, report.records
     if choice.metric != "maj@k" and (k := _chosen_k(report)) != report.k:
-        document, rows = tabled(choice.references, choice.metric, choice.interval, k)
+        document, rows = load_document(choice.references, choice.metric, choice.interval, k)
     show_document(document, "report")
     download("report", list(rows), key="report-csv", label="CSV, full precision")
 
 
-def _chosen_k(report: Reported) -> int:
+def _chosen_k(report: PageReport) -> int:
     curves: dict[tuple[str, str], set[int]] = {}
     for row in report.curves:
         curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
     ks = sorted(set.intersection(*curves.values()))
-    k: int = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=OF_A_POINT)
+    k: int = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
     note_absent("k", ks, "table at k =", f"k = {k}")
     return k
 
 
-def show_sources(report: Reported) -> None:
-    """Show where the answers behind the scores were found, with what has to be said of it."""
+def show_sources(report: PageReport) -> None:
+    """Show where the answers for the scores were found, with explanations."""
     if report.sources is None:
         return
     with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):

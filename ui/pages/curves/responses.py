@@ -20,10 +20,11 @@ from ui.pages.widgets.pictures import show_pictures
 
 MOST_SAMPLES = 256
 _ANSWER_MAX = 30
-COUNTED = "Its place in the run, from 0, neighbors counted too, as commands take it."
+COUNTED = "Position in the run, from 0, including neighbors; use it in commands."
 GATED = (
-    "The texts of this benchmark are gated: they are in no download, and shown only where the server listens "
-    "to its own machine alone (tagrpo ui without --host, and a tunnel to it)."
+    "The texts of this benchmark are gated. Downloads never include them, and the UI shows them only if the "
+    "server accepts connections from its own machine alone (tagrpo ui without --host, for example through a "
+    "tunnel)."
 )
 
 
@@ -48,14 +49,14 @@ def text_of(session: Session, sample_id: int) -> str:
 
 
 def is_hidden(*, secret: bool) -> bool:
-    """Say whether texts of a benchmark are kept back: of a gated one, where others can reach the server."""
+    """Say whether to hide a benchmark's texts: it is gated, and other machines can reach the server."""
     return secret and not settings.current().is_private
 
 
 def show_statement(problem: RunProblem, *, secret: bool, words: str = "") -> bool:
     """Show a problem with its gold answer; return whether its responses may be shown too.
 
-    `words` say where it stands, where that needs more than a number.
+    `words` describe its position if a number is not enough.
     """
     words = words or f"problem {problem.position}"
     layout.line(layout.chip(words, "blue"), layout.chip(problem.problem_id))
@@ -101,20 +102,20 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
         st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval samples` shows the others.")
     by_ordinal = {sample.ordinal: sample for sample in samples}
     usual = first_of(samples, "correct" if solved else "wrong").ordinal
-    # The parameter names the problem: the choice belongs to it, and another problem begins with its own.
+    # The parameter contains the problem, so that the choice belongs to it and another problem starts fresh.
     chosen = choose(
         st.selectbox,
         "Response",
         f"{name}-{run_problem_id}",
         list(by_ordinal),
         usual,
-        words=lambda ordinal: in_words(by_ordinal[ordinal]),
+        words=lambda ordinal: sample_label(by_ordinal[ordinal]),
     )
     show_response(by_ordinal[chosen], name)
 
 
 def show_response(sample: SampleHeader, name: str) -> None:
-    """Show a response with its grade; `name` tells it apart from others on the page."""
+    """Show a response with its grade; `name` distinguishes it from others on the page."""
     chips = [layout.grade_chip(sample.value or "not graded")]
     if sample.human:
         chips.insert(0, layout.chip(f"{sample.human} by a person", *layout.GRADES[sample.human]))
@@ -125,20 +126,22 @@ def show_response(sample: SampleHeader, name: str) -> None:
     if sample.completion_tokens is not None:
         chips.append(layout.chip(f"{sample.completion_tokens:,} tokens"))
     if sample.stop_reason != "stop":
-        chips.append(layout.chip(f"ended by {sample.stop_reason}", "orange"))
+        chips.append(layout.chip(f"stop reason: {sample.stop_reason}", "orange"))
     layout.line(*chips)
     text = text_of(sample.id)
-    raw = st.toggle("As written", key=f"raw-{name}", help="Letter by letter, without formulas drawn.")
+    raw = st.toggle(
+        "Source text", key=f"raw-{name}", help="Show the response literally, without drawing formulas."
+    )
     show = show_text if raw else show_math_text
     show(text, f"response-{name}-{sample.id}")
 
 
 def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
-    """Return the first sample with a grade, else the first of all."""
+    """Return the first graded sample, otherwise the first of all."""
     return next((sample for sample in samples if sample.counted == value), samples[0])
 
 
-def in_words(sample: SampleHeader) -> str:
-    """Return a sample in words, for the list to choose from."""
+def sample_label(sample: SampleHeader) -> str:
+    """Return a sample as a line of the list."""
     answer = one_line(sample.extracted or "", _ANSWER_MAX)
     return f"{sample.ordinal}: {sample.counted or 'not graded'}" + (f", {answer}" if answer else "")

@@ -1,4 +1,4 @@
-"""The responses of one evaluation: filtered, searched, read."""
+"""The responses of one evaluation: filter, search, read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -35,7 +35,7 @@ ANY, NOWHERE = "", "nowhere"
 _GRADES = {ANY: "any grade", HUMAN: "by a person"}
 LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
 PLACES = ("from", "sample")
-"""Parameters that lose their meaning when a filter changes."""
+"""Parameters to reset when a filter changes."""
 
 
 @cached
@@ -49,7 +49,7 @@ def _problem(session: Session, run_problem_id: int) -> RunProblem:
 
 
 def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> None:
-    """Show the responses of one method, `usual` at first, on one benchmark, and the one that was clicked."""
+    """Show one method's responses on one benchmark, and the clicked one; `usual` is the default method."""
     with layout.row():
         label = choose(st.selectbox, "Method", "of", list(runs), usual, width=220, resets=PLACES)
         names = in_order(runs[label])
@@ -81,7 +81,7 @@ def _search() -> str:
         placeholder="text of a response",
         icon=":material/search:",
         width=240,
-        **links.bound("text", lambda: links.text("text"), resets=PLACES),
+        **links.bind("text", lambda: links.text("text"), resets=PLACES),
     )
     return text.strip()
 
@@ -111,7 +111,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             "Length",
             "length",
             LENGTHS,
-            words=lambda least: f"{least:,} tokens or more" if least else "any length",
+            words=lambda least: f"at least {least:,} tokens" if least else "any length",
             width=190,
             resets=PLACES,
         )
@@ -121,7 +121,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             max_value=problems - 1,
             placeholder="all",
             width=130,
-            **links.bound("at", lambda: _position(problems), resets=PLACES),
+            **links.bind("at", lambda: _position(problems), resets=PLACES),
         )
         cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
@@ -143,7 +143,7 @@ COLUMNS = (
     Column("source", "found in"),
     Column("reason", "reason"),
     Column("tokens", "tokens", "whole"),
-    Column("end", "ended by"),
+    Column("end", "stop reason"),
 )
 
 
@@ -168,7 +168,7 @@ def _position(problems: int) -> int | None:
 
 
 def _place(written: str) -> Place | None:
-    """Return the place that the address names, as `position.ordinal`; None for the start."""
+    """Return the position in the address, as `position.ordinal`; None for the start."""
     numbers = written.split(".")
     if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
         return None

@@ -3,11 +3,11 @@
 import streamlit as st
 
 from ui.pages.curves import choosing
-from ui.pages.curves.behind import show_behind
 from ui.pages.curves.cost import show_cost
-from ui.pages.curves.data import Reported, reported
+from ui.pages.curves.data import PageReport, load_report
 from ui.pages.curves.differences import show_differences
 from ui.pages.curves.panels import show_panels, show_report, show_sources
+from ui.pages.curves.point_problems import show_point_problems
 from ui.pages.curves.samples import show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import begin_page
@@ -22,13 +22,13 @@ VIEWS = {
     "cost": "Cost",
 }
 
-begin_page("Curves", "pass@k of evaluated models, and the problems behind every point.")
+begin_page("Curves", "pass@k of evaluated models, and the problems at every point.")
 evaluated = choosing.read_methods()
-drawn = choosing.drawn_runs(evaluated)
+drawn = choosing.sampled_runs(evaluated)
 if not drawn:
     layout.empty_state(
-        "Nothing has been evaluated yet.",
-        "Draw samples for a benchmark and grade them, or look at the reports of the demo:",
+        "No evaluations yet.",
+        "Draw and grade samples for a benchmark, or look at the reports of the demo:",
         commands=(
             settings.command("eval run aime24 --n 32 --model MODEL"),
             settings.command("runs list --kind eval"),
@@ -36,13 +36,13 @@ if not drawn:
         ),
     )
 elif not any(method.runs for method in evaluated):
-    st.caption("No evaluation is graded whole yet, so there are no curves; its responses can be read.")
-    choosing.say_not_ready(evaluated)
+    st.caption("No evaluation is completely graded yet, so there are no curves. You can read the responses.")
+    choosing.show_ungraded(evaluated)
     show_samples(drawn, next(reversed(drawn)))
 else:
     choice = choosing.choose_methods(evaluated)
     if choice is None:
-        choosing.say_not_ready(evaluated)
+        choosing.show_ungraded(evaluated)
         st.caption("Choose at least one method.")
         st.stop()
     view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
@@ -50,16 +50,16 @@ else:
         show_samples(drawn, choice.labels[-1])
         st.stop()
     for name in ("of", "against"):
-        note_absent(name, choice.labels, "method", "another one of those above")
-    report: Reported | None
+        note_absent(name, choice.labels, "method", "one of the methods above")
+    report: PageReport | None
     if choice.metric == "maj@k" and view != "differences":
-        from ui.pages.curves.majority import reported_majority
+        from ui.pages.curves.majority import majority_report
 
-        report = reported_majority(choice)
+        report = majority_report(choice)
         if report is None:
             st.stop()
     else:
-        report = reported(choice.references, choice.metric, choice.interval, choice.palette)
+        report = load_report(choice.references, choice.metric, choice.interval, choice.palette)
     if report.error is not None:
         layout.error_box("These runs cannot be reported together.", report.error)
     elif view == "differences":
@@ -71,4 +71,4 @@ else:
     else:
         show_panels(choice, report)
         show_sources(report)
-        show_behind(choice, report.k)
+        show_point_problems(choice, report.k)

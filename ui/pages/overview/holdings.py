@@ -1,4 +1,4 @@
-"""What is in the database: the numbers at the top, and neighbors by verdict."""
+"""Contents of the database: the numbers at the top, and neighbors by verdict."""
 
 from dataclasses import dataclass
 
@@ -14,16 +14,16 @@ from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.state.database import cached
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 
 @dataclass(frozen=True)
 class Holdings:
-    """The numbers of a database.
+    """Counts of a database.
 
     `verdicts` are (strategy, status, candidates); `question_sets` (name, questions, held back);
-    `neighbor_sets` (name and version, questions, neighbors, published at), the newest last.
+    `neighbor_sets` (name and version, questions, neighbors, published at), newest last.
     """
 
     questions: int
@@ -35,13 +35,13 @@ class Holdings:
     unpriced: int
 
     def candidates(self, *statuses: str) -> int:
-        """Return the number of candidates with one of these verdicts; all without any."""
+        """Return the number of candidates with one of these verdicts; without any, of all."""
         return sum(count for _, status, count in self.verdicts if not statuses or status in statuses)
 
 
 @cached
 def read_holdings(session: Session) -> Holdings:
-    """Count what there is; from counts that are kept, so in milliseconds."""
+    """Read the stored counts, which takes milliseconds."""
     by: dict[tuple[str, str], int] = {}
     for standing in standing_counts(session):
         key = standing.strategy, standing.status
@@ -78,7 +78,7 @@ def show_numbers(holdings: Holdings) -> None:
                 "accepted neighbors",
                 f"{accepted:,}",
                 f"of {candidates:,}",
-                "Accepted by answers or by a reviewer, of all candidates that were proposed.",
+                "Accepted by answers or by a reviewer, of all proposed candidates.",
             ),
             layout.Number("neighbor sets", f"{len(holdings.neighbor_sets):,}", hint="Published versions."),
             layout.Number("runs", f"{sum(holdings.runs.values()):,}", hint=f"{runs}." if runs else None),
@@ -86,9 +86,9 @@ def show_numbers(holdings: Holdings) -> None:
                 "spent, at least" if holdings.unpriced else "spent",
                 f"{holdings.usd:,.2f}",
                 "USD",
-                f"{_plural(holdings.unpriced, 'request')} without a known price not counted."
+                f"Excludes {_plural(holdings.unpriced, 'request')} without a known price."
                 if holdings.unpriced
-                else "By the prices of the models that answered; local models cost nothing here.",
+                else "At the prices of the models; local models count as free.",
             ),
         ]
     )
@@ -104,7 +104,7 @@ def show_holdings(holdings: Holdings) -> None:
                 {"name": strategy, "part": status, "count": count}
                 for strategy, status, count in holdings.verdicts
             ]
-            chart = kept_chart(
+            chart = cached_chart(
                 stacked_bars,
                 rows,
                 title="Candidates by strategy and verdict",
@@ -119,7 +119,7 @@ def show_holdings(holdings: Holdings) -> None:
 
 
 def colours_of(holdings: Holdings) -> dict[str, str]:
-    """Return the colours of the verdicts that there are, in order; candidates may still wait for one."""
+    """Return the colours of the verdicts present, in order; candidates may still be pending."""
     there = {status for _, status, _ in holdings.verdicts}
     return {name: VERDICT_COLOURS[name] for name in (*STATUSES, PENDING) if name in there}
 

@@ -1,4 +1,4 @@
-"""What runs now: progress, pace, cost, errors, time left. Drawn again every few seconds, in place."""
+"""Active runs: progress, speed, cost, errors, time left. Refreshed every few seconds."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -31,14 +31,14 @@ _MINUTE = "%Y-%m-%dT%H:%M"
 
 @dataclass(frozen=True)
 class OpenRun:
-    """A run with requests still to be made; `minutes` are the last ones in which any ended."""
+    """A run with open requests; `minutes` are the last ones in which any ended."""
 
     progress: RunProgress
     minutes: tuple[Minute, ...]
     errors: tuple[ErrorCount, ...]
 
     def is_quiet(self, now: datetime) -> bool:
-        """Say whether nothing has come for so long that the run was probably stopped."""
+        """Say whether no answer has arrived for so long that the run probably stopped."""
         last = self.minutes[-1].minute if self.minutes else self.progress.run.created_at[:16]
         ended = datetime.strptime(last, _MINUTE).replace(tzinfo=UTC)
         return now - ended > timedelta(minutes=QUIET_MINUTES)
@@ -46,7 +46,7 @@ class OpenRun:
 
 @cached
 def open_runs(session: Session) -> list[OpenRun]:
-    """Return those of the newest runs that have open requests."""
+    """Return the newest runs with open requests."""
     return [
         OpenRun(
             progress,
@@ -62,14 +62,14 @@ def open_runs(session: Session) -> list[OpenRun]:
 
 @cached
 def trainings(session: Session, minute: str) -> list[TrainingProgress]:
-    """Return the trainings under way at a minute."""
+    """Return the trainings active within a minute."""
     now = datetime.strptime(minute, _MINUTE).replace(tzinfo=UTC)
     return trainings_under_way(session, now, timedelta(minutes=QUIET_MINUTES))
 
 
 @st.fragment(run_every=EVERY_SECONDS)
 def show_running() -> None:
-    """Show the runs under way; only this part of the page is drawn again."""
+    """Show the active runs; only this part of the page is refreshed."""
     now = datetime.now(UTC)
     runs = open_runs()
     active = [run for run in runs if not run.is_quiet(now)]
@@ -77,7 +77,7 @@ def show_running() -> None:
     for training in trained:
         _training_card(training, now)
     if not active and not trained:
-        st.caption("Nothing runs now. What starts shows up here by itself.")
+        st.caption("No active runs. A run appears here when it starts.")
     for run in active:
         _card(run, now)
     quiet = [run.progress for run in runs if run.is_quiet(now)]
@@ -86,8 +86,8 @@ def show_running() -> None:
         more = f" and {len(quiet) - 5} more" if len(quiet) > 5 else ""
         st.caption(
             escaped(
-                f"Stopped with open requests: {names}{more}. Nothing has come for {QUIET_MINUTES} minutes; "
-                "the command that started a run goes on where it stopped, and pays nothing twice."
+                f"Stopped with open requests: {names}{more}. No answer for {QUIET_MINUTES} minutes. Run the "
+                "same command again to resume; nothing is paid for twice."
             )
         )
 
@@ -124,9 +124,12 @@ def _training_card(training: TrainingProgress, now: datetime) -> None:
 
 
 def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
-    """Return step, pace and time left in words."""
+    """Return step, speed and time left as text."""
     words = [] if training.total else [f"step {training.step:,}"]
-    words += [f"{training.responses:,} responses a step", f"{duration(training.seconds_a_step / 60)} a step"]
+    words += [
+        f"{training.responses:,} responses per step",
+        f"{duration(training.seconds_a_step / 60)} per step",
+    ]
     if training.minutes_left is not None:
         words.append(f"about {duration(training.minutes_left)} left")
     ago = (now - training.read_at).total_seconds() / 60
@@ -134,10 +137,10 @@ def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:
-    """Return pace, time left and cost in words."""
+    """Return speed, time left and cost as text."""
     words = []
     if going is None:
-        words.append("no answer within the last 5 minutes")
+        words.append("no answer in the last 5 minutes")
     else:
         words.append(f"{going.requests_per_minute:,.0f} requests/min")
         if going.tokens_per_second:
@@ -153,7 +156,7 @@ def facts(progress: RunProgress, going: Pace | None) -> list[str]:
 
 
 def duration(minutes: float) -> str:
-    """Return minutes as people say them: 40 s, 12 min, 3 h 20 min, 2 days 4 h."""
+    """Return minutes in a readable form: 40 s, 12 min, 3 h 20 min, 2 days 4 h."""
     if minutes < 1:
         return f"{max(1, round(60 * minutes))} s"
     whole = round(minutes)

@@ -1,4 +1,4 @@
-"""All runs, newest first: state, requests, cost; the settings of the one chosen."""
+"""All runs, newest first: state, requests, cost; and the settings of the chosen one."""
 
 from typing import Any
 
@@ -32,8 +32,8 @@ _COLUMNS = [
     Column("done", "done", "whole", hint="Questions, requests or responses."),
     Column("open", "open", "whole"),
     Column("failed", "failed", "whole"),
-    Column("tokens", "tokens written", "whole"),
-    Column("usd", "cost, USD", "usd", hint="Of requests with a known price; empty where none has one."),
+    Column("tokens", "tokens generated", "whole"),
+    Column("usd", "cost, USD", "usd", hint="Only requests with a known price; empty if there are none."),
     Column("started", "started (UTC)"),
 ]
 
@@ -61,11 +61,11 @@ def _training(session: Session) -> dict[str, TrainRun]:
 
 
 def show_runs(counts: dict[str, int]) -> None:
-    """Show the list with its choice of kind, and below it the run that was clicked."""
+    """Show the list with a choice of kind, and below it the selected run."""
     kinds = [ALL, *(kind for kind in KINDS if counts.get(kind))]
     kind = choose(
         st.segmented_control,
-        "Kind of runs",
+        "Kind of run",
         "kind",
         kinds,
         words=lambda kind: KINDS.get(kind, kind),
@@ -91,7 +91,7 @@ def _is_imported(run: Run) -> bool:
 
 
 def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
-    """Return a run as a row; a training run has steps instead of requests, an imported one none."""
+    """Return a run as a row; a training has steps instead of requests, an imported one has neither."""
     failures = progress.failed + progress.final
     state = f"with {failures:,} failures" if progress.state == "failed" else progress.state
     if progress.run.kind == "train":

@@ -7,13 +7,13 @@ from ui.pages.state.database import begin_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions
 
-begin_page("Overview", "What is in the database, and what runs now.")
+begin_page("Overview", "Contents of the database and active runs.")
 holdings = read_holdings()
 if not holdings.questions and not holdings.runs:
     no_questions("The database is empty.")
 else:
     show_numbers(holdings)
-    layout.section("Running now")
+    layout.section("Active runs")
     show_running()
     layout.section("Candidates and sets")
     show_holdings(holdings)

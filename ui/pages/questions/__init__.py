@@ -1,1 +1,1 @@
-"""The page "Questions": filters, the list, a question with its neighbors, the evidence behind a verdict."""
+"""The page "Questions": filters, the list, a question with its neighbors, the evidence for a verdict."""

@@ -1,4 +1,4 @@
-"""The evidence behind a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
+"""Evidence for a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
 import dataclasses
 
@@ -24,11 +24,15 @@ from ui.pages.widgets import layout, tables
 from ui.pages.widgets.table_view import Heading, show_table
 
 READ = ("read0", "read1")
-"""Parameters of the address: the responses that are read of the question and of the neighbor."""
+"""Parameters of the address: the selected responses of the question and of the neighbor."""
 OPENED = ("open", *READ)
 MOST_RESPONSES = 200
-_HEIGHT = 26  # rem, for 12 rows: what is read stands below
-_RESPONSES = (Heading("response", "text"), Heading("answer", "code", wide=True), Heading("ended by", "text"))
+_HEIGHT = 26  # rem, for 12 rows; the selected response is below them
+_RESPONSES = (
+    Heading("response", "text"),
+    Heading("answer", "code", wide=True),
+    Heading("stop reason", "text"),
+)
 
 
 @cached
@@ -42,7 +46,7 @@ def _exchange(session: Session, ask_id: int) -> Exchange:
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
-    """Return a neighbor's verdict, its strategy, and the model or file that it comes from, for a line."""
+    """Return a neighbor's verdict, strategy, and source model or file, as a line."""
     chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
     if card.standing.model != card.standing.strategy:
         chips.append(layout.chip(card.standing.model or card.standing.proposer))
@@ -50,7 +54,7 @@ def provenance(card: NeighborCard) -> list[layout.Part]:
 
 
 def reasons(card: NeighborCard) -> None:
-    """Say why the verdict is what it is, and what the structural checks compared."""
+    """State the reason of the verdict, and the findings of the structural checks."""
     findings = card.evidence.findings
     fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
@@ -64,13 +68,13 @@ def reasons(card: NeighborCard) -> None:
 
 
 def successes(card: NeighborCard) -> str:
-    """Return how often the solvers were right on question and neighbor, in words; empty where not known."""
+    """Return how often the solvers were right on question and neighbor; empty if unknown."""
     counts = card.successes
     if counts is None:
         return ""
     return (
-        f"right {counts.neighbor_right} of {counts.neighbor_drawn}, on the question {counts.question_right} "
-        f"of {counts.question_drawn}: {counts.difficulty}"
+        f"correct {counts.neighbor_right} of {counts.neighbor_drawn}; on the question "
+        f"{counts.question_right} of {counts.question_drawn}: {counts.difficulty}"
     )
 
 
@@ -80,7 +84,7 @@ def _finding(finding: FoundFinding) -> str:
 
 
 def parts(question: Question, card: NeighborCard) -> None:
-    """Offer what lies further behind; one part is open at a time, and only that one is read."""
+    """Offer further details; only one part is open at a time, and only that one is loaded."""
     offered = {"numbers": "Numbers"}
     if card.evidence.solvers:
         offered["responses"] = "Responses"
@@ -95,7 +99,7 @@ def parts(question: Question, card: NeighborCard) -> None:
                 key=f"part-{card.proposal_id}-{part}",
                 type="tertiary",
                 icon=":material/expand_less:" if part == opened else ":material/expand_more:",
-                on_click=lambda part=part: links.put(
+                on_click=lambda part=part: links.set_query(
                     **dict.fromkeys(READ), open=None if part == opened else f"{card.proposal_id}.{part}"
                 ),
             )
@@ -112,15 +116,15 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "no: more answers may be drawn"),
-        ("answers in common", _number(compared.overlap)),
+        ("final", "yes" if card.standing.final else "no: more answers may follow"),
+        ("shared answers", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),
         ("most frequent new answer of the neighbor", _number(compared.new_top)),
-        ("asked for more because of", ", ".join(compared.asks_for_more) or "nothing"),
+        ("stricter thresholds because of", ", ".join(compared.asks_for_more) or "nothing"),
         ("solvers", ", ".join(compared.by_solver) or "none"),
-        ("right answers", successes(card) or "not known"),
-        ("other words than the question", f"{1 - card.likeness:.0%}"),
-        ("cost of the request", "not known" if card.usd is None else f"{card.usd:.4f} USD"),
+        ("correct answers", successes(card) or "unknown"),
+        ("words that differ from the question", f"{1 - card.likeness:.0%}"),
+        ("cost of the request", "unknown" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", _tokens(card)),
     ]
     tables.page_table(
@@ -142,16 +146,21 @@ def _number(value: int | None) -> str:
 
 def _tokens(card: NeighborCard) -> str:
     if card.ask_id is None:
-        return "no request: made by rules or a file"
+        return "no request: created by rules or from a file"
     return (
-        f"{card.prompt_tokens or 0:,} read, {card.completion_tokens or 0:,} written, for all its candidates"
+        f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all candidates "
+        "of the request"
     )
 
 
 def _show_responses(question: Question, card: NeighborCard) -> None:
     solver = card.evidence.solvers[0]
     if len(card.evidence.solvers) > 1:
-        st.caption(escaped(f"Of the solver {solver}; {len(card.evidence.solvers) - 1:,} more answered."))
+        st.caption(
+            escaped(
+                f"Of the solver {solver}; {len(card.evidence.solvers) - 1:,} other solvers also answered."
+            )
+        )
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
@@ -184,7 +193,7 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
         height=_HEIGHT,
         words="" if now else "Choose a response to read it.",
         chosen=now - 1 if now else None,
-        on_choose=lambda place: links.put(**{parameter: None if place + 1 == now else place + 1}),
+        on_choose=lambda place: links.set_query(**{parameter: None if place + 1 == now else place + 1}),
     )
     tables.download(
         f"{key}-responses",
@@ -205,7 +214,7 @@ def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     for place, (role, text) in enumerate(exchange.prompt):
         st.caption(escaped(f"prompt, {role}"))
         show_text(text, f"prompt-{card.proposal_id}-{place}")
-    st.caption("model answer, as it came")
+    st.caption("raw model answer")
     if exchange.text is None:
         st.caption("none yet")
     else:

@@ -1,4 +1,4 @@
-"""Which questions are listed: read from the address, chosen with widgets."""
+"""Filters of the list of questions: read from the address, changed with widgets."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,7 +24,7 @@ ANY = ""
 SUSPECT = "suspect"
 """Gold answers that the solvers contradict."""
 PLACES = ("after", "before")
-"""Parameters that lose their meaning when a filter changes."""
+"""Parameters to reset when a filter changes."""
 
 FOLDED = {
     "subject": ("Subject", "any subject"),
@@ -33,18 +33,18 @@ FOLDED = {
     "model": ("Model", "any model"),
     "finding": ("Finding", "any finding"),
     "run": ("Run", "any run"),
-    "set": ("Set of questions", "any set"),
+    "set": ("Question set", "any set"),
     "neighbors": ("Neighbor set", "any neighbor set"),
     "gold": ("Gold answer", "any gold answer"),
 }
-"""Filters by their parameter: what each is called, and what it shows where it is not set."""
+"""Filters by parameter: the label, and the text if the filter is not set."""
 NAMES = ("q", "verdict", *FOLDED)
 """Parameters of all filters."""
 
 
 @cached
 def choices(session: Session) -> dict[str, list[str]]:
-    """Return what there is to choose from, by parameter; all of it from counts."""
+    """Return the options by parameter, all of them from stored counts."""
     labels, standing = count_labels(session), standing_counts(session)
     runs = [run for run in reversed(list_runs(session)) if run.kind == KIND]
     statuses = {count.status for count in standing}
@@ -74,7 +74,7 @@ def _findings(session: Session, run_id: str) -> list[tuple[str, int]]:
 
 
 def read() -> QuestionFilters:
-    """Return the filters that the address names; what is not in the database is left out."""
+    """Return the filters in the address; values that are not in the database are dropped."""
     chosen = {name: links.choice(name, [ANY, *values], ANY) or None for name, values in choices().items()}
     run = chosen["run"]
     return QuestionFilters(
@@ -93,7 +93,7 @@ def read() -> QuestionFilters:
 
 
 def show() -> None:
-    """Show the search field, the filters used most, and the others folded."""
+    """Show the search field, the most common filters, and the others collapsed."""
     known = choices()
     with st.container(horizontal=True, gap="small", vertical_alignment="bottom"):
         st.text_input(
@@ -102,7 +102,7 @@ def show() -> None:
             icon=":material/search:",
             width=320,
             label_visibility="collapsed",
-            **links.bound("q", lambda: links.text("q"), resets=PLACES),
+            **links.bind("q", lambda: links.text("q"), resets=PLACES),
         )
         _select(
             "verdict", "Verdict", "any verdict", known["verdict"], label_visibility="collapsed", width=165
@@ -114,7 +114,7 @@ def show() -> None:
                 else:
                     _select(name, label, unset, known[name])
     show_active(list(FOLDED), PLACES)
-    say_absent(NAMES)
+    warn_absent(NAMES)
 
 
 def _select(
@@ -132,7 +132,7 @@ def _select(
 
 
 def _select_finding(label: str, unset: str) -> None:
-    """Offer the findings of the chosen run with their counts, or all that the checks know."""
+    """Offer the findings of the chosen run with their counts, or all findings of the checks."""
     run = links.text("run")
     counts = dict(_findings(run_ids()[run])) if run in run_ids() else {}
     names = [name for name in counts if name in FINDINGS] or list(FINDINGS)
@@ -140,18 +140,18 @@ def _select_finding(label: str, unset: str) -> None:
     if chosen and chosen not in names:
         names.append(chosen)
 
-    def in_words(name: str) -> str:
+    def finding_label(name: str) -> str:
         words = name.replace("_", " ")
         return f"{words} ({counts[name]:,})" if name in counts else words
 
-    _select("finding", label, unset, names, in_words)
+    _select("finding", label, unset, names, finding_label)
 
 
 def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
-    """Name those of the filters that are set, each with a way to remove it, so that none works unseen.
+    """List the active filters, each with a button to remove it, so that none applies unnoticed.
 
     Args:
-        resets: parameters that lose their meaning when one is removed.
+        resets: parameters to reset when a filter is removed.
     """
     known = choices()
     active = [name for name in names if links.text(name) in known[name]]
@@ -164,13 +164,13 @@ def show_active(names: Sequence[str], resets: Sequence[str]) -> None:
                 icon=":material/close:",
                 key=f"clear-{name}",
                 help="Remove this filter",
-                on_click=lambda name=name: links.put(**{name: None}, **dict.fromkeys(resets)),
+                on_click=lambda name=name: links.set_query(**{name: None}, **dict.fromkeys(resets)),
             )
 
 
-def say_absent(names: Sequence[str]) -> None:
-    """Say which of the filters ask for what is not in the database."""
-    asked = {name: links.unknown(name, values) for name, values in choices().items() if name in names}
+def warn_absent(names: Sequence[str]) -> None:
+    """Warn about filters whose value is not in the database."""
+    asked = {name: links.unknown_value(name, values) for name, values in choices().items() if name in names}
     absent = [f"{name} {value}" for name, value in asked.items() if value]
     if absent:
-        layout.note(f"Not in this database, so left out of the filters: {', '.join(absent)}.")
+        layout.note(f"Not in this database, so ignored: {', '.join(absent)}.")

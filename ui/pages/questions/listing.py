@@ -1,4 +1,4 @@
-"""The list of questions, a page by key."""
+"""The list of questions, paged by key."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from service.errors import TagrpoError
 from ui.pages.questions import filters
 from ui.pages.state import links
 from ui.pages.state.database import cached
-from ui.pages.text.markup import beginning, escaped, safe_md
+from ui.pages.text.markup import cut_text, escaped, safe_md
 from ui.pages.widgets import layout, tables
 from ui.pages.widgets.beginnings import no_questions
 from ui.pages.widgets.pager import pager
@@ -79,14 +79,14 @@ def _row(listed: ListedQuestion) -> None:
                 key=f"open-{question.id}",
                 icon=":material/arrow_forward:",
                 type="tertiary",
-                on_click=lambda: links.put(id=question.id),
+                on_click=lambda: links.set_query(id=question.id),
             )
             st.markdown(_about(listed))  # safe
 
 
 def _short(text: str) -> str:
-    """Return the beginning of a question, formulas drawn."""
-    return safe_md(text if len(text) <= TEXT_SHOWN else beginning(text, TEXT_SHOWN))
+    """Return the start of a question, with formulas drawn."""
+    return safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN))
 
 
 def _about(listed: ListedQuestion) -> str:
@@ -120,9 +120,10 @@ def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
         return
     layout.empty_state(
         "No question matches.",
-        "Take fewer words or filters. One text must hold all words; those in quotation marks as they are.",
+        "Use fewer words or filters. One text must contain all words; put a phrase in quotation marks to "
+        "match it exactly.",
     )
     st.button(
         "Show all questions",
-        on_click=lambda: links.put(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
+        on_click=lambda: links.set_query(**dict.fromkeys((*filters.NAMES, *filters.PLACES))),
     )

@@ -1,4 +1,4 @@
-"""A question with its neighbors side by side: what differs, the verdict and its evidence."""
+"""A question with its neighbors side by side: differences, the verdict and its evidence."""
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -12,7 +12,7 @@ from service.errors import TagrpoError
 from service.questions.browsing import Place, find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
-from ui.pages.questions.filters import choices, run_ids, say_absent, show_active
+from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.text.answers import has_answers, show_answers
@@ -27,10 +27,10 @@ from ui.pages.widgets.pictures import show_pictures
 
 NEIGHBORS = 5
 NARROWING = ("run", "neighbors")
-"""Filters of the list that hold for a question's neighbors too."""
+"""Filters of the list that also apply to a question's neighbors."""
 
 OWN = ("id", "candidate", "show", "nafter", "open", *evidence.READ)
-"""Parameters of this view, removed on the way back to the list."""
+"""Parameters of this view, removed when returning to the list."""
 
 
 @cached
@@ -65,12 +65,12 @@ def _suspects(session: Session, question_id: str) -> list[Suspect]:
 
 
 def show(reference: str, candidate: str) -> None:
-    """Draw the question with this id, or the one that this candidate belongs to."""
+    """Draw the question with this id, or the question of this candidate."""
     st.button(
         "All questions",
         icon=":material/arrow_back:",
         type="tertiary",
-        on_click=lambda: links.put(**dict.fromkeys(OWN)),
+        on_click=lambda: links.set_query(**dict.fromkeys(OWN)),
     )
     try:
         question, stands = _read(reference, candidate)
@@ -103,9 +103,10 @@ def _question(question: Question, stands: list[Place]) -> None:
 
 def _contradiction(suspect: Suspect) -> str:
     return (
-        f"Suspect gold: in run {suspect.run} {suspect.question_agreeing} of {suspect.question_drawn} answers "
-        f"to the question and {suspect.neighbor_agreeing} of {suspect.neighbor_drawn} to its accepted "
-        f"neighbors ({suspect.neighbors}) are {suspect.agreed}; {suspect.gold_given} are the gold."
+        f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
+        f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
+        f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are {suspect.agreed}; "
+        f"{suspect.gold_given} equal the gold answer."
     )
 
 
@@ -114,7 +115,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
     known = choices()["neighbors"]
     members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
     show_active(NARROWING, ("nafter", *evidence.OPENED))
-    say_absent(NARROWING)
+    warn_absent(NARROWING)
     statuses = ["all", *STATUSES, PENDING]
     usual = links.choice("verdict", statuses, "all") if not candidate else "all"
     with st.container(horizontal=True, vertical_alignment="center", horizontal_alignment="distribute"):
@@ -163,6 +164,8 @@ def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:
 
 def _none(status: str, stands: list[Place]) -> None:
     if status != "all" or links.text("run"):
-        layout.empty_state(f"No neighbor here is {status}." if status != "all" else "None of this run.")
+        layout.empty_state(
+            f"No neighbor of this question is {status}." if status != "all" else "No neighbor of this run."
+        )
     else:
         no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")

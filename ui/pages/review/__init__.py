@@ -1,1 +1,1 @@
-"""The review queue: keys and what they do to it, the part of the page that hears them, its results."""
+"""The review queue: keys and their effects, the browser part that listens for keys, and the results."""

@@ -1,4 +1,4 @@
-"""What is reviewed, by whom and how: read from the address, chosen with widgets at the top."""
+"""Choice of queue, reviewer and mode: read from the address, changed with widgets at the top."""
 
 import os
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose, choose_several, note_absent, switch
 
 USUAL = STATUSES
-"""All that are judged: what one reviewer decides must not take a candidate out of another one's queue."""
+"""All judged statuses, so that one reviewer's decision never removes a candidate from another's queue."""
 
 WHOLE = "whole run"
 NO_AUDIT = 0
@@ -28,11 +28,11 @@ _MAX_SEED = 2**31 - 1
 
 @dataclass(frozen=True)
 class Choice:
-    """Whose queue, of what, in which order.
+    """Settings of a queue: reviewer, candidates and order.
 
     Attributes:
         audit_id: decisions are made for this audit and in its order; None for the run's candidates.
-        blind: verdict, strategy and model are hidden and the order is shuffled by the seed.
+        blind: hide verdict, strategy and model, and shuffle the order by the seed.
     """
 
     run_id: str
@@ -48,7 +48,7 @@ class Choice:
 
 @cached
 def neighbor_runs(session: Session) -> list[Run]:
-    """Return the runs that hold neighbors, the newest first."""
+    """Return the runs with neighbors, newest first."""
     return [run for run in reversed(list_runs(session)) if run.kind == KIND]
 
 
@@ -62,7 +62,7 @@ def _makers(session: Session, run_id: str) -> tuple[list[str], list[str]]:
 
 
 def choose_queue() -> Choice | None:
-    """Show the widgets and return what they say; None where there is no run of neighbors yet."""
+    """Show the widgets and return their settings; None if there is no run with neighbors yet."""
     runs = {run.name: run for run in neighbor_runs()}
     if not runs:
         no_neighbors("There are no neighbors to review yet.")
@@ -76,7 +76,7 @@ def choose_queue() -> Choice | None:
             width=190,
             max_chars=80,
             label_visibility="collapsed",
-            **links.bound("reviewer", lambda: links.text("reviewer", usual_reviewer())),
+            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
         )
     note_absent("run", list(runs), "run with neighbors", chosen.run)
     note_absent("audit", [audit.id for audit in audits_of(chosen.run_id)], "audit", f"the {WHOLE}")
@@ -84,7 +84,7 @@ def choose_queue() -> Choice | None:
 
 
 def _what(runs: dict[str, Run]) -> Choice:
-    """Show what is chosen as a button that opens the widgets."""
+    """Show the choice as a button that opens the widgets."""
     names = list(runs)
     run = runs[links.choice("run", names, names[0])]
     audits = {audit.id: audit for audit in audits_of(run.id)}
@@ -100,29 +100,29 @@ def _what(runs: dict[str, Run]) -> Choice:
         choose(st.selectbox, "Run", "run", names, resets=["audit", "strategy", "model"], pinned=True)
         choose(st.selectbox, "Queue", "audit", numbers, words=queue)
         if number != NO_AUDIT:
-            st.caption("An audit has an order of its own and is always blind.")
+            st.caption("An audit has its own order and is always blind.")
             if audits[number].kind == "groups":
-                st.caption("The accepted neighbors of a question come one after the other.")
+                st.caption("The accepted neighbors of a question are shown one after another.")
         else:
             switch(
                 "Blind",
                 "blind",
                 default=True,
-                help="Hides verdict, strategy and model, and shuffles the order by the seed.",
+                help="Hides verdict, strategy and model, and shuffles the order with the seed.",
             )
-        switch("Mark what differs", "marks", default=True)
+        switch("Mark differences", "marks", default=True)
         rest = (0, USUAL, None, None) if number != NO_AUDIT else _more(run.id, blind=blind)
     return Choice(run.id, run.name, None if number == NO_AUDIT else number, "", blind, *rest)
 
 
 def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None, str | None]:
-    statuses = choose_several(st.pills, "Candidates that are now", "verdict", STATUSES, USUAL)
+    statuses = choose_several(st.pills, "Candidates with status", "verdict", STATUSES, USUAL)
     if blind:
         seed = st.number_input(
             "Seed of the order",
             0,
             _MAX_SEED,
-            **links.bound("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
+            **links.bind("seed", lambda: links.number("seed", low=0, high=_MAX_SEED), lambda n: n or None),
         )
         return int(seed), tuple(statuses) or USUAL, None, None
     strategies, models = _makers(run_id)
@@ -133,11 +133,11 @@ def _more(run_id: str, *, blind: bool) -> tuple[int, tuple[str, ...], str | None
 
 
 def describe(audit: AuditHeader) -> str:
-    """Say what an audit drew, and by which seed."""
+    """Describe the sample of an audit and its seed."""
     drawn = "questions with their neighbors" if audit.kind == "groups" else "drawn"
     return f"{audit.size:,} {drawn}, seed {audit.seed}"
 
 
-def usual_reviewer() -> str:
-    """Return the name that the server's user set for reviews; a login name would be everybody's here."""
+def default_reviewer() -> str:
+    """Return the reviewer's name set by the server's user; the login name would be the same for everyone."""
     return os.environ.get("TAGRPO_REVIEWER", "").strip()

@@ -1,4 +1,4 @@
-"""The queue on the screen: some items drawn ahead, of which the browser shows one, the keys, and mending."""
+"""The queue on the screen: items rendered ahead (the browser shows one of them), keys, and editing."""
 
 import secrets
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
-from ui.pages.review.keys import DECIDING, LOOKING, Queue, read_events
+from ui.pages.review.keys import READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import has_answers, show_answers
@@ -36,8 +36,9 @@ from ui.pages.widgets import layout
 from ui.pages.widgets.pictures import show_pictures
 
 BEHIND, AT_FIRST, DRAWN = 2, 12, 24
-"""Items kept for undo, items drawn when the page comes up, and items drawn once the browser has said anything
-(it asks for the others itself): twenty keys a second are ahead of the server by about six."""
+"""Items kept for undo, items rendered at the start, and items rendered after the browser's first message.
+The browser requests the others. Twenty keys per second are about six items ahead of the server.
+"""
 
 _OPENED, _MENDED = "review-opened", "review-mended"
 _FIELD_HEIGHT = 160
@@ -55,12 +56,12 @@ div:has(> .st-key-review-keys) { position: sticky; bottom: 0.75rem; z-index: 20;
 
 @dataclass
 class Opened:
-    """A queue as it was opened in this browser tab.
+    """A queue as opened in this browser tab.
 
     Attributes:
         token: new for every opening, so that keys of an earlier one do not count.
-        before: what the reviewer had decided before.
-        items, cards: of what was drawn; texts never change.
+        before: the reviewer's earlier decisions.
+        items, cards: those drawn so far; texts never change.
     """
 
     choice: Choice
@@ -73,14 +74,14 @@ class Opened:
 
 @st.fragment
 def decide(choice: Choice) -> None:
-    """Handle the keys that came in, draw the items around the current one, then the keys."""
+    """Handle the received keys, draw the items around the current one, then the keys."""
     opened = _opened(choice)
     queue = opened.queue
     name = f"review-keys-{opened.token}"
     client, events = read_events((st.session_state.get(name) or {}).get("keys"))
     error = ""
     try:
-        queue.hear(client, events, _store)
+        queue.handle_keys(client, events, _store)
     except TagrpoError as problem:
         error = str(problem)
     if not queue.order:
@@ -110,7 +111,7 @@ def decide(choice: Choice) -> None:
                 "heard": queue.heard,
                 "refused": queue.refused,
                 "marks": {id: queue.marks[id] for id in window if id in queue.marks},
-                "writes": queue.keys is DECIDING,
+                "writes": queue.keys is REVIEW_KEYS,
                 "error": error,
                 "keys": [
                     {"letter": key.letter, "label": key.label, "act": key.act, "reason": key.reason}
@@ -119,8 +120,8 @@ def decide(choice: Choice) -> None:
             },
             on_keys_change=lambda: None,
         )
-    if queue.keys is DECIDING and queue.current in opened.items:
-        show_mending(choice, opened.items[queue.current])
+    if queue.keys is REVIEW_KEYS and queue.current in opened.items:
+        show_edit_form(choice, opened.items[queue.current])
 
 
 def _opened(choice: Choice) -> Opened:
@@ -129,7 +130,7 @@ def _opened(choice: Choice) -> Opened:
         return kept
     with reading() as session:
         order, before = _read_queue(session, choice)
-    keys = DECIDING if settings.current().review else LOOKING
+    keys = REVIEW_KEYS if settings.current().review else READ_ONLY_KEYS
     queue = Queue(order, choice.reviewer, choice.audit_id, keys)
     opened = Opened(choice, queue, secrets.token_hex(8), before)
     st.session_state[_OPENED] = opened
@@ -153,8 +154,8 @@ def _read_queue(session: Session, choice: Choice) -> tuple[list[str], ReviewProg
     return order, run_progress(session, choice.run_id, choice.reviewer)
 
 
-def again() -> None:
-    """Open the queue anew: what was skipped comes back, what others added comes in."""
+def reopen() -> None:
+    """Open the queue again: skipped candidates return, and new ones are added."""
     st.session_state.pop(_OPENED, None)
 
 
@@ -179,7 +180,7 @@ def _read(opened: Opened, window: Sequence[str]) -> None:
 
 
 def _in_slot(window: Sequence[str], first: int, place: int) -> str | None:
-    """Return the item that stands at this place of the page: an item keeps its place while it is drawn."""
+    """Return the item at this slot of the page: an item keeps its slot while it is rendered."""
     at = first + (place - first) % DRAWN
     return window[at - first] if at - first < len(window) else None
 
@@ -195,7 +196,7 @@ def _slot(opened: Opened, id: str | None) -> None:
         _texts(item)
         if card is not None and has_answers(card.evidence):
             show_answers(card.evidence)
-        # The last element, with the id: when it is there, all of the item is on the screen.
+        # This is the last element and contains the id: once it appears, the whole item is on the screen.
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
 
 
@@ -221,11 +222,11 @@ def _provenance(card: NeighborCard) -> None:
 
 def _progress(opened: Opened) -> str:
     queue, before = opened.queue, opened.before
-    if queue.keys is LOOKING:
+    if queue.keys is READ_ONLY_KEYS:
         return escaped(f"{len(queue.order):,} candidates, in the order of a review")
     accepted, rejected = queue.count("accepted"), queue.count("rejected")
     decided = f"{before.decided + accepted + rejected:,} of {before.total:,} decided by {queue.reviewer}"
-    now = f"now {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
+    now = f"in this session {accepted:,} accepted, {rejected:,} rejected, {queue.count('skipped'):,} skipped"
     return escaped(f"{decided}; {now}")
 
 
@@ -233,16 +234,16 @@ def _nothing(opened: Opened) -> None:
     choice = opened.choice
     if choice.audit_id is not None:
         layout.empty_state(
-            f"{choice.reviewer or 'Nobody'} has decided all of audit {choice.audit_id}.",
-            "Its error rates stand under Results.",
+            f"{choice.reviewer or 'No reviewer'} has decided all candidates of audit {choice.audit_id}.",
+            "The Results tab shows its error rates.",
         )
     else:
         layout.empty_state(
-            "Nothing is left to review here.",
-            f"No candidate of {choice.run} that is {', '.join(choice.statuses)} waits for "
-            f"{choice.reviewer or 'a reviewer'}. Choose others above, or another run.",
+            "Nothing left to review.",
+            f"No {', '.join(choice.statuses)} candidate of {choice.run} is waiting for "
+            f"{choice.reviewer or 'a reviewer'}. Choose another status or run above.",
         )
-    st.button("Look again", icon=":material/refresh:", on_click=again)
+    st.button("Refresh", icon=":material/refresh:", on_click=reopen)
 
 
 def _end(opened: Opened) -> None:
@@ -250,15 +251,15 @@ def _end(opened: Opened) -> None:
     skipped = queue.count("skipped")
     with st.container(border=True, gap="small"):
         st.markdown("**That was the last one.**")
-        if queue.keys is DECIDING:
+        if queue.keys is REVIEW_KEYS:
             st.markdown(
                 escaped(
                     f"{queue.count('accepted'):,} accepted, {queue.count('rejected'):,} rejected, "
                     f"{skipped:,} skipped. All decisions are stored."
                 )
             )
-        label = "Go through what was skipped" if skipped and queue.keys is DECIDING else "Begin again"
-        st.button(escaped(label), icon=":material/refresh:", on_click=again)
+        label = "Review skipped candidates" if skipped and queue.keys is REVIEW_KEYS else "Start again"
+        st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
 
 
 @cache
@@ -267,28 +268,28 @@ def _component() -> Any:
     return st.components.v2.component("tagrpo_review_keys", html=html, css=css, js=js)
 
 
-def show_mending(choice: Choice, item: ReviewItem) -> None:
-    """Show a field with the candidate's text, and store what it holds as another candidate."""
+def show_edit_form(choice: Choice, item: ReviewItem) -> None:
+    """Show a field with the candidate's text, and store an edit as another candidate."""
     outcome = st.session_state.pop(_MENDED, None)
-    with st.expander("Mend the text", icon=":material/edit:", expanded=outcome is not None):
+    with st.expander("Edit the text", icon=":material/edit:", expanded=outcome is not None):
         if outcome is not None:
             identity, problem = outcome
             if problem:
                 layout.error_box("The text was not stored.", problem)
             else:
-                st.caption(escaped(f"Stored as {identity}. {choice.run} has it checked and judged by:"))
+                st.caption(escaped(f"Stored as {identity}. To check and judge it, resume {choice.run}:"))
                 st.code(settings.command(f"resume {choice.run}"), language=None)
         key = f"mended-{item.candidate_id}"
         st.text_area(
-            escaped(f"Text of {item.candidate_id}; the one above stays as it is"),
+            escaped(f"Text of {item.candidate_id}; the original candidate stays unchanged"),
             item.candidate,
             key=key,
             height=_FIELD_HEIGHT,
         )
-        st.button("Store as a new candidate", on_click=_store_mended, args=(choice, item.candidate_id, key))
+        st.button("Store as a new candidate", on_click=_store_edit, args=(choice, item.candidate_id, key))
 
 
-def _store_mended(choice: Choice, candidate_id: str, key: str) -> None:
+def _store_edit(choice: Choice, candidate_id: str, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     try:
         with review_writer() as session:

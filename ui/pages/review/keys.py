@@ -1,8 +1,8 @@
-"""The queue of one reviewer on one page: its keys, an order, a place in it, the keys heard so far. No I/O.
+"""One reviewer's queue: keys, order, position, and the keys handled so far. No I/O.
 
-The browser says which item was on the screen when a key was pressed. A key that was pressed on another item
-than the queue's is refused, so no decision can reach the wrong item; the browser repeats keys until they are
-acknowledged, and numbers them, so none is lost and none counts twice.
+The browser reports which item was on the screen when a key was pressed. The queue refuses a key for any other
+item than its current one, so no decision can reach the wrong item. The browser numbers keys and repeats them
+until they are acknowledged, so none is lost and none counts twice.
 
 Keys are letters only: C and R belong to Streamlit, others collide with text areas.
 """
@@ -18,10 +18,10 @@ Act = Literal["accept", "accept in words", "reject", "reject in words", "skip", 
 
 @dataclass(frozen=True)
 class Key:
-    """A letter, what its button says, what it does, and the reason that is stored with a rejection.
+    """A letter, its button label, its action, and the reason stored with a rejection.
 
-    The reason is what the button explains itself with; that of another key is not stored. With a key "in
-    words" the words that are typed are stored.
+    For other actions, the reason is only the button's tooltip. For actions "in words", the typed text is
+    stored.
     """
 
     letter: str
@@ -30,25 +30,25 @@ class Key:
     reason: str = ""
 
 
-DECIDING = (
+REVIEW_KEYS = (
     Key("A", "Accept", "accept"),
-    Key("N", "Note", "accept in words", "accept, with a comment of your own"),
-    Key("D", "Other answer", "reject", "another problem: its answer differs"),
+    Key("N", "Note", "accept in words", "accept with a comment"),
+    Key("D", "Other answer", "reject", "a different problem: its answer differs"),
     Key("M", "Missing", "reject", "a condition of the question is missing"),
     Key("X", "Added", "reject", "a condition was added"),
     Key("L", "Leaks", "reject", "the answer or a part of the solution is given away"),
     Key("B", "Broken", "reject", "broken text, formula or figure"),
     Key("W", "Other reason", "reject in words"),
     Key("S", "Skip", "skip"),
-    Key("U", "Undo", "undo", "back to the one before, and what was decided about it is taken back"),
+    Key("U", "Undo", "undo", "go back to the previous candidate and withdraw the decision on it"),
 )
-"""While decisions are written."""
+"""Keys if decisions can be stored."""
 
-LOOKING = (Key("S", "Next", "skip"), Key("U", "Back", "undo"))
-"""On pages that only read."""
+READ_ONLY_KEYS = (Key("S", "Next", "skip"), Key("U", "Back", "undo"))
+"""Keys on read-only pages."""
 
 MAX_REASON = 500
-"""Characters of a reason in words."""
+"""Maximum characters of a typed reason."""
 
 Mark = Literal["accepted", "rejected", "skipped"]
 
@@ -67,14 +67,14 @@ class Event:
 
 @dataclass
 class Queue:
-    """Where a reviewer is.
+    """The state of a reviewer's queue.
 
     Attributes:
-        order: ids of candidates, as they are shown.
+        order: ids of candidates, in the order of display.
         reviewer, audit_id: stored with each decision.
-        keys: those that count.
-        at: place of the item on the screen; the length of the order behind the last one.
-        marks: what was done with items on this page; the newest counts.
+        keys: the active ones.
+        at: position of the current item; the length of the order after the last one.
+        marks: actions on items on this page; the newest counts.
         heard: the highest number handled, for each browser tab that reported (of the last few).
         refused: keys that were pressed on another item than the current one.
     """
@@ -90,24 +90,24 @@ class Queue:
 
     @property
     def current(self) -> str:
-        """Id of the item on the screen; empty behind the last one."""
+        """Id of the item on the screen; empty after the last one."""
         return self.order[self.at] if self.at < len(self.order) else ""
 
     def count(self, mark: Mark) -> int:
-        """Return how many items bear this mark."""
+        """Return how many items have this mark."""
         return sum(given == mark for given in self.marks.values())
 
-    def hear(
+    def handle_keys(
         self,
         client: str,
         events: Sequence[Event],
         store: Callable[[Sequence[Decision | Withdrawal]], object],
     ) -> None:
-        """Handle the keys that were not handled yet, in order; decisions are stored at once, all or none.
+        """Handle the new keys in order; decisions are stored at once, all or none.
 
-        Undo goes back to the item before and withdraws what was decided about it on this page. After a key
-        that is refused, those behind it are refused too: they were pressed on a screen that the queue does
-        not know. An error of `store` leaves everything as it was, to be heard again.
+        Undo returns to the previous item and withdraws the decision made on it on this page. After a refused
+        key, the following ones are refused too, since they were pressed on an unknown screen. If `store`
+        raises, nothing changes, and the keys can be handled again.
         """
         known = {key.letter: key for key in self.keys}
         at, refused, last = self.at, 0, self.heard.get(client, 0)
@@ -156,7 +156,7 @@ class Queue:
 
 
 def read_events(value: Any) -> tuple[str, list[Event]]:
-    """Return what a browser sent: the tab's name and its keys; what is not understood is left out."""
+    """Return the contents of a browser's message: the tab's name and its keys; invalid parts are dropped."""
     if not isinstance(value, Mapping):
         return "", []
     client, sent = value.get("client"), value.get("events")
@@ -170,7 +170,7 @@ def _event(sent: Any) -> Event | None:
     if not isinstance(sent, Mapping):
         return None
     seq, item, letter, words = (sent.get(name, "") for name in ("seq", "item", "letter", "words"))
-    if isinstance(seq, float) and seq.is_integer():  # JSON of a browser has one kind of number
+    if isinstance(seq, float) and seq.is_integer():  # JSON from a browser has only one kind of number
         seq = int(seq)
     if type(seq) is not int or not all(isinstance(value, str) for value in (item, letter, words)):
         return None

@@ -1,12 +1,12 @@
-// Hears the keys of the review queue. It shows one of the items that the server has drawn and says, with each
-// key, which one that was; keys are numbered and sent again until the server has acknowledged them.
+// Listens for the keys of the review queue. It shows one of the items that the server has drawn and reports that
+// item with each key. Keys are numbered and sent again until the server acknowledges them.
 
 const AGAIN_MS = 3000;
 const MORE_MS = 700;
 const NAME_FIELD = ".st-key-bound-reviewer";
 const SLOT = "st-key-review-slot-";
 
-// Streamlit calls this at every change of the data, and cleans up after earlier calls when it likes.
+// Streamlit calls this at every change of the data, and cleans up after earlier calls at any time.
 export default function (component) {
   const root = component.parentElement;
   const state = (root.reviewState ??= begin(root));
@@ -27,7 +27,7 @@ function listen(state) {
   document.head.append(state.style);
   document.documentElement.dataset.reviewReady = "1";
   const focused = document.activeElement;
-  if (isName(focused)) focused.blur(); // the name was entered, and keys are to be decisions now
+  if (isName(focused)) focused.blur(); // the name is entered, so keys are decisions now
 }
 
 function isName(element) {
@@ -46,12 +46,12 @@ function leave(state) {
 function begin(root) {
   const state = {
     client: Array.from(crypto.getRandomValues(new Uint32Array(4)), (n) => n.toString(16)).join(""),
-    pending: [], // pressed and not acknowledged
+    pending: [], // pressed but not acknowledged
     seq: 0,
-    sent: 0, // the highest number on its way
+    sent: 0, // the highest number sent
     tries: 0,
     at: 0,
-    marks: {}, // what was pressed here, by item
+    marks: {}, // keys pressed here, by item
     note: "",
     style: document.createElement("style"),
     root,
@@ -74,7 +74,7 @@ function begin(root) {
   return state;
 }
 
-// What the server says is the truth: keys that it has not handled yet are played on top of it.
+// The server's state is the truth; keys that it has not handled yet are applied on top.
 function take(state, data) {
   const handled = data.heard[state.client] ?? 0;
   state.pending = state.pending.filter((event) => event.seq > handled);
@@ -97,8 +97,8 @@ function moved(state, at, letter) {
   return undoes ? Math.max(0, at - 1) : at + 1;
 }
 
-// One message at a time: a second one would end the script run that answers the first. The first items come
-// alone, so that they come soon; a message without keys asks for those behind them.
+// One message at a time: a second one would end the script run that answers the first. The first items are sent
+// alone, so that they arrive soon; a message without keys requests the next ones.
 function send(state, more = false) {
   if (state.sent || !(more || state.pending.length)) return;
   state.sent = state.pending.at(-1)?.seq ?? 0;
@@ -129,7 +129,7 @@ function heard(state, event) {
   }
 }
 
-// The item on the screen: undefined while it is not drawn to its end, "" behind the last one.
+// The item on the screen: undefined until it is fully drawn, "" after the last one.
 function shown(state) {
   if (state.at >= state.data.total) return "";
   const item = state.data.items[state.at - state.data.first];
@@ -142,7 +142,7 @@ function press(state, letter) {
   const item = shown(state);
   state.note = "";
   if (item === undefined) {
-    state.note = "The next item is still being drawn; that key did nothing.";
+    state.note = "The next item is still loading; the key was ignored.";
   } else if (key.act === "undo" ? state.at === 0 : item === "") {
     state.note = key.act === "undo" ? "This is the first item." : "";
   } else if (key.act.endsWith("in words")) {
@@ -165,11 +165,11 @@ function push(state, item, letter, words) {
   send(state);
 }
 
-// The server withdraws what was decided about the item that is shown again.
+// The server withdraws the decision on the item that is shown again.
 function takeBack(state) {
   const item = state.data.items[state.at - state.data.first];
   const mark = state.marks[item] ?? state.data.marks[item];
-  if (mark === "accepted" || mark === "rejected") state.note = `Taken back: you had ${mark} this one.`;
+  if (mark === "accepted" || mark === "rejected") state.note = `Undone: you had ${mark} this one.`;
   delete state.marks[item];
   delete state.data.marks[item];
 }
@@ -179,7 +179,7 @@ function openWords(state, item, key) {
   const accepts = key.act.startsWith("accept");
   state.saying = { item, letter: key.letter };
   form.elements.words.placeholder = `${accepts ? "Comment" : "Reason"}, then Enter`;
-  form.elements.words.setAttribute("aria-label", accepts ? "Comment on accepting" : "Reason of the rejection");
+  form.elements.words.setAttribute("aria-label", accepts ? "Comment on accepting" : "Reason for the rejection");
   form.querySelector("[type=submit]").textContent = accepts ? "Accept" : "Reject";
   form.hidden = false;
   form.elements.words.value = "";
@@ -212,7 +212,7 @@ function buildButtons(state) {
     label.textContent = key.label;
     button.append(letter, label);
     button.addEventListener("click", (event) => {
-      if (event.detail) button.blur(); // else the space bar would press it again
+      if (event.detail) button.blur(); // otherwise the space bar would press it again
       press(state, key.letter);
     });
     bar.append(button);
@@ -235,7 +235,7 @@ function draw(state) {
 }
 
 function said(state, item) {
-  if (state.data.error) return `Not stored, trying again: ${state.data.error}`;
+  if (state.data.error) return `Not stored, retrying: ${state.data.error}`;
   if (state.note) return state.note;
   if (!state.data.writes) return "";
   const waiting = state.pending.length;

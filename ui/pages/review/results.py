@@ -1,4 +1,4 @@
-"""What the reviews say so far: error rates of an audit, and how far reviewers and verdict agree."""
+"""Results of the reviews: error rates of an audit, and agreement of reviewers and verdict."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -29,7 +29,7 @@ from ui.pages.state import links, settings
 from ui.pages.state.database import cached
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
 LISTED = 25
@@ -39,8 +39,8 @@ _PAIRS = [
     Column("second", "and"),
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
-    Column("share", "agreed, share", "share"),
-    Column("kappa", "Cohen's kappa", "number", "1: always, 0: as by chance; empty where it is not defined"),
+    Column("share", "agreement", "share"),
+    Column("kappa", "Cohen's kappa", "number", "1: always, 0: as by chance; empty if undefined"),
 ]
 
 
@@ -48,7 +48,7 @@ _PAIRS = [
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
 ) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
-    """Return rates, those of groups, how they grew, and the reviewer's progress."""
+    """Return the rates of candidates and groups, their history, and the reviewer's progress."""
     audit = get_audit(session, audit_id)
     made = audit_reviews(session, audit_id)
     return (
@@ -66,9 +66,7 @@ def _run_results(session: Session, run_id: str, reviewer: str) -> tuple[RunAgree
 
 def show_results(choice: Choice) -> None:
     """Draw the results of the chosen audit, or of the run."""
-    st.caption(
-        "These numbers tell what the verdicts were. Look at them when you are done, if you review blind."
-    )
+    st.caption("These numbers reveal the verdicts. If you review blind, open them after you finish.")
     if choice.audit_id is not None:
         _audit(choice, choice.audit_id)
     else:
@@ -78,22 +76,24 @@ def show_results(choice: Choice) -> None:
 def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
-        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by anybody"),
+        layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
         layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
         layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
     ]
     if groups is not None:
         numbers[1:] = [
-            layout.Number("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors"),
+            layout.Number(
+                "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
+            ),
             layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
             layout.Number(
-                "groups with a broken neighbor", *_rate(groups.broken, "of those that are reviewed whole")
+                "groups with a broken neighbor", *_rate(groups.broken, "among fully reviewed groups")
             ),
             layout.Number(
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
                 "",
-                "those of one question may err alike, so the figure to go by is that of the groups",
+                "errors within a question may be correlated, so rely on the rate of groups",
             ),
         ]
     elif rates.broken.share is not None:
@@ -103,7 +103,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
                 "broken in a published set",
                 f"{rates.broken.share:.1%}",
                 "",
-                f"95% interval {low:.1%} to {high:.1%}, strata weighted by their sizes",
+                f"95% interval {low:.1%} to {high:.1%}, strata weighted by size",
             )
         )
     if choice.reviewer:
@@ -112,17 +112,17 @@ def _audit(choice: Choice, audit_id: int) -> None:
     if groups is None:
         _verdicts(rates, growing, audit_id)
     elif groups.complete < groups.drawn:
-        st.caption(escaped(f"Of all groups {groups.bounds}."))
+        st.caption(escaped(f"Among all groups {groups.bounds}."))
     if rates.complete:
         accepts, rejects = rates.false_accepts, rates.false_rejects
-        words = "What the verdict gets wrong in this sample: the newest decision on each candidate."
+        words = "Errors of the verdict in this sample, by the newest decision on each candidate."
         _candidates("False accepts", words, accepts, f"audit-{audit_id}-false-accepts-list", audit_id)
         _candidates("False rejects", words, rejects, f"audit-{audit_id}-false-rejects-list", audit_id)
     elif rates.false_accepts or rates.false_rejects:
-        st.caption("Which candidates are false accepts or false rejects is shown once all are reviewed.")
-    _agreements("Reviewers with each other", rates.agreements, f"audit-{audit_id}-reviewers")
+        st.caption("The lists of false accepts and false rejects appear after all candidates are reviewed.")
+    _agreements("Agreement between reviewers", rates.agreements, f"audit-{audit_id}-reviewers")
     _candidates(
-        "Reviewers differ",
+        "Disagreements",
         "The newest decision counts.",
         rates.disputed,
         f"audit-{audit_id}-disputed",
@@ -131,17 +131,17 @@ def _audit(choice: Choice, audit_id: int) -> None:
 
 
 def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
-    """Draw how the false-accept rate grew, and what reviewers reject of each verdict."""
+    """Draw the false-accept rate over the reviews, and the share rejected per verdict."""
     if growing:
-        chart = kept_chart(false_accept_chart, growing)
+        chart = cached_chart(false_accept_chart, growing)
         show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=rate_rows(growing))
     else:
         layout.empty_state(
-            "No candidate that the verdict accepted was reviewed yet.",
-            "The false-accept rate appears with the first one. Decide under Queue, or on the terminal:",
+            "No candidate that the verdict accepted has been reviewed yet.",
+            "The false-accept rate appears after the first one. Review in the Queue tab, or in a terminal:",
             commands=(settings.command(f"neighbors review --audit {audit_id} --interactive"),),
         )
-    layout.section("By verdict", "Among reviewed candidates, the share that reviewers reject.")
+    layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(
         [
             {
@@ -162,7 +162,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
             Column("drawn", "drawn", "whole"),
             Column("reviewed", "reviewed", "whole"),
             Column("rejected", "rejected", "whole"),
-            Column("share", "rejected, share", "share"),
+            Column("share", "share rejected", "share"),
             Column("low", "95% from", "share"),
             Column("high", "to", "share"),
         ],
@@ -182,7 +182,7 @@ def _run(choice: Choice) -> None:
             ]
         )
     audits = audits_of(choice.run_id)
-    layout.section("Error rates", "They need a random sample, which an audit draws.")
+    layout.section("Error rates", "They need a random sample, drawn by an audit.")
     for audit in audits:
         links.link(
             f"audit {audit.id}: {describe(audit)}",
@@ -195,27 +195,25 @@ def _run(choice: Choice) -> None:
         )
     if not audits:
         layout.empty_state(
-            "No audit of this run was drawn yet.",
-            "Draw one, and choose it as the queue:",
+            "This run has no audit yet.",
+            "Draw one and choose it as the queue:",
             commands=(settings.command(f"neighbors audit {choice.run} --sample 50 --seed 1"),),
         )
-    _agreements("Reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
     _candidates(
-        "Decided otherwise than the verdict",
+        "Decisions that differ from the verdict",
         "By any reviewer.",
         agreement.against_verdict,
         f"{choice.run}-against-verdict",
     )
-    _agreements("Reviewers with each other", agreement.reviewers, f"{choice.run}-reviewers")
-    _candidates(
-        "Reviewers differ", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed"
-    )
+    _agreements("Agreement between reviewers", agreement.reviewers, f"{choice.run}-reviewers")
+    _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
 def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
     """Return a rate as value, unit and hint."""
     if rate.share is None:
-        return "none yet", "", f"no candidate {of} was reviewed"
+        return "none yet", "", f"no candidate {of} has been reviewed"
     hint = (
         f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
     )
@@ -225,18 +223,18 @@ def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
 def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
     layout.section(heading)
     if not pairs:
-        st.caption("Nothing that both have decided.")
+        st.caption("No candidate has decisions of two reviewers.")
         return
     rows: list[dict[str, Any]] = [{**vars(pair), "share": pair.agreed / pair.shared} for pair in pairs]
     page_table(rows, _PAIRS, name, name=name)
 
 
 def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_id: int | None = None) -> None:
-    """List candidates, where there are any, with who decided what and the way to the question."""
+    """List candidates, if there are any, with their decisions and links to their questions."""
     if not ids:
         return
     many = f"{len(ids):,} candidate{'s' * (len(ids) > 1)}"
-    layout.section(heading, f"{many}. {words} Choose one to read its decisions and to go to its question.")
+    layout.section(heading, f"{many}. {words} Choose one to read its decisions and open its question.")
     decisions = _decisions(tuple(ids), audit_id)
     chosen = pick_row(
         [
@@ -260,19 +258,19 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
     if chosen in ids:
         st.caption(escaped(decisions[chosen]))
         links.link(
-            f"Candidate {chosen} beside its question",
+            f"Candidate {chosen} next to its question",
             "questions",
             icon=":material/arrow_forward:",
             candidate=chosen,
         )
     if len(ids) > LISTED:
-        st.caption(f"The first {LISTED:d} are shown; the file holds all.")
+        st.caption(f"The first {LISTED:d} are shown; the file contains all.")
     download(name, [{"candidate": id, "decided": decisions[id]} for id in ids], key=f"{name}-csv")
 
 
 @cached
 def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
-    """Return who decided what about each candidate, in words."""
+    """Return the decisions on each candidate as text."""
     made = read_decisions(session, ids, audit_id)
     return {
         id: "; ".join(

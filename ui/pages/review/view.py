@@ -1,4 +1,4 @@
-"""The page "Review": the queue, and what the reviews say so far."""
+"""The page "Review": the queue, and the results so far."""
 
 import streamlit as st
 
@@ -12,20 +12,20 @@ from ui.pages.widgets.choices import choose
 
 
 def show_queue(choice: Choice) -> None:
-    """Show the queue, with what is missing to decide it."""
+    """Show the queue, or what is missing to decide."""
     current = settings.current()
     if not current.review:
         with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
-            st.markdown(":material/lock: **Read only.** To write decisions, start the pages with")
+            st.markdown(":material/lock: **Read only.** To store decisions, start the UI with")
             to_review = "tagrpo ui --review --demo" if current.shipped else settings.command("ui --review")
             st.code(to_review, language=None)
     elif not choice.reviewer:
-        layout.empty_state("Who reviews?", "Give your name above: it is stored with every decision.")
+        layout.empty_state("Who reviews?", "Enter your name above; it is stored with every decision.")
         return
     decide(choice)
 
 
-begin_page("Review", "Is the neighbor the same problem as the question? Decide by keyboard.")
+begin_page("Review", "Is the neighbor the same problem as the question? Decide with the keyboard.")
 choice = choose_queue()
 if choice is not None:
     if choose(st.segmented_control, "View", "view", ["Queue", "Results"]) == "Results":

@@ -79,7 +79,7 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
             "All groups",
             icon=":material/arrow_back:",
             key="group-back",
-            on_click=lambda: links.put(q=None, at=None, to=None, **_no_responses()),
+            on_click=lambda: links.set_query(q=None, at=None, to=None, **_no_responses()),
         )
         if visits:
             _neighbours(run_id, filters, question_id, visits)
@@ -142,7 +142,7 @@ def _neighbours(run_id: str, filters: GroupFilters, question_id: str, visits: li
             key=f"group-{label}",
             type="tertiary",
             disabled=there is None,
-            on_click=lambda there=there: links.put(
+            on_click=lambda there=there: links.set_query(
                 q=there.question_id, at=there.step, to=None, **_no_responses()
             ),
         )

@@ -102,7 +102,7 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
             "Groups that are",
             list(KINDS),
             format_func=escaped,
-            **links.bound("kind", _kind, resets=PLACES),
+            **links.bind("kind", _kind, resets=PLACES),
         )
         flags = choose_several(
             st.pills, "with responses", "with", list(FLAGS), words=FLAGS.__getitem__, resets=PLACES
@@ -114,7 +114,7 @@ def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
 
 def address_filters(numbers: list[int]) -> GroupFilters:
     """Return the filters of the address without showing them."""
-    flags = links.many("with", list(FLAGS))
+    flags = links.values("with", list(FLAGS))
     return _filters(_step(numbers), _kind(), flags)
 
 
@@ -144,7 +144,7 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
 
     def clicked() -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
-        links.put(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
+        links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
     layout.hand_over()
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
@@ -217,7 +217,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     ]
 
     def opened(place: int) -> None:
-        links.put(q=page[place].question_id, at=page[place].step)
+        links.set_query(q=page[place].question_id, at=page[place].step)
 
     page_table(
         rows,

@@ -48,7 +48,7 @@ def show(run_id: str, name: str) -> None:
         "Questions that were",
         list(OUTCOMES),
         format_func=escaped,
-        **links.bound("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["behind"]),
+        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["behind"]),
     )
     page = listed(run_id, outcome, _place())
     if not page:
@@ -57,7 +57,7 @@ def show(run_id: str, name: str) -> None:
     questions = page[:PAGE]
 
     def opened(place: int) -> None:
-        links.put(q=questions[place].question_id, at=questions[place].last_step)
+        links.set_query(q=questions[place].question_id, at=questions[place].last_step)
 
     page_table(
         [

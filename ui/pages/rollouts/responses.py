@@ -39,7 +39,7 @@ def choose_response(rollouts: Sequence[RolloutHeader], name: str) -> int:
         framed=False,
         words="" if chosen else "Choose a response to read it.",
         chosen=chosen - 1 if chosen else None,
-        on_choose=lambda place: links.put(**{name: None if place + 1 == chosen else place + 1}),
+        on_choose=lambda place: links.set_query(**{name: None if place + 1 == chosen else place + 1}),
     )
     return chosen
 

@@ -38,7 +38,7 @@ def ask_for_text() -> str:
         placeholder="text of a response",
         icon=":material/search:",
         width=300,
-        **links.bound("text", lambda: links.text("text"), resets=PLACES),
+        **links.bind("text", lambda: links.text("text"), resets=PLACES),
     )
     return text.strip()
 
@@ -102,7 +102,7 @@ def _open(run_id: str, header: RolloutHeader) -> None:
         ids = [rollout.id for rollout in column.rollouts]
         if header.id in ids:
             chosen[f"r{column.variant}"] = ids.index(header.id) + 1
-    links.put(q=header.question_id, at=header.step, **chosen)
+    links.set_query(q=header.question_id, at=header.step, **chosen)
 
 
 COLUMNS = (

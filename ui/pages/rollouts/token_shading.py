@@ -6,7 +6,7 @@ import streamlit as st
 
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible_pieces
-from ui.pages.text.markup import CUT_AT, MARKDOWN_MAX, escaped, wants_all
+from ui.pages.text.markup import CUT_AT, MARKDOWN_MAX, ask_for_all, escaped
 
 FULL_AT = 3.0
 """Nats at which a colour is at its strongest."""
@@ -54,7 +54,7 @@ def show_tokens(response: str, ratios: TokenRatios, key: str, total: float | Non
         key: unique on the page.
         total: the log-ratio of the whole response, in nats.
     """
-    whole = len(response) <= CUT_AT or wants_all(response, key)
+    whole = len(response) <= CUT_AT or ask_for_all(response, key)
     st.html(tokens_html(response, ratios, MARKDOWN_MAX if whole else CUT_AT))  # safe: it escapes
     known = [ratio for ratio in ratios.log_ratios if ratio is not None]
     words = f"{len(ratios.log_ratios):,} tokens"

@@ -1,1 +1,1 @@
-"""The server behind the pages: who may reach it, what it answers, how it starts and ends."""
+"""The UI's server: access control, responses, start and shutdown."""

@@ -1,4 +1,4 @@
-"""The gate before Streamlit: hosts, origins, the password, and headers, for HTTP and WebSocket alike."""
+"""The gate in front of Streamlit: hosts, origins, the password and headers, for HTTP and WebSocket."""
 
 from collections.abc import Iterable
 from http.cookies import CookieError, SimpleCookie
@@ -10,7 +10,7 @@ from ui.pages.server.signing_in import SESSION_S, Attempts, Password, Sessions, 
 
 LOGIN, LOGOUT = "/login", "/logout"
 TOKEN = "token"
-"""The parameter of the address that stands for the password where the server made it up."""
+"""Address parameter that contains the token, if the server created one."""
 
 MAX_BODY = 8 * 1024
 
@@ -21,9 +21,9 @@ _UNSAFE = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 class Gate:
     """ASGI middleware around everything that the server answers.
 
-    Refused are requests under a name that is not this server's (DNS rebinding), sockets and writing requests
-    from pages of elsewhere, and, where there is a password, whoever has not sent it. A token is a password
-    that may stand in the address (`by_address`), as notebooks print it. Every response carries `headers`.
+    It refuses requests under a host name that is not this server's (DNS rebinding), sockets and writing
+    requests from other origins, and, if there is a password, requests without it. A token is a password that
+    may be in the address (`by_address`), as notebooks print it. Every response carries `headers`.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Gate:
         self._attempts = attempts or Attempts()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let through, ask for the password, or refuse."""
+        """Let the request pass, ask for the password, or refuse."""
         if scope["type"] == "http":
             await self._http(scope, receive, self._with_headers(send))
         elif scope["type"] == "websocket":
@@ -85,7 +85,7 @@ class Gate:
     def _refusal(self, scope: Scope, *, writing: bool) -> str | None:
         host = header(scope, b"host")
         if name_of(host) not in self._names:
-            return "This name is not one of this server; start it with --allow-host NAME to use another one."
+            return "The server does not accept this host name. Start it with --allow-host NAME to add one."
         origin = header(scope, b"origin")
         if writing and origin and not same_origin(origin, host):
             return "This request comes from a page of another server."
@@ -96,12 +96,12 @@ class Gate:
         return token is not None and self._sessions.knows(token)
 
     def _token(self, scope: Scope) -> str | None:
-        """Return the token in the address, where one may stand there."""
+        """Return the token in the address, if one is allowed there."""
         fields = parse_qs(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         return fields.get(TOKEN, [None])[0] if self._by_address else None
 
     async def _enter(self, password: Password, token: str, scope: Scope, send: Send) -> None:
-        """Sign in whoever comes by the printed address, and send them on to the same without the token."""
+        """Sign in a browser that opens the printed address, and remove the token from the address."""
         fields = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
         query = urlencode([(name, value) for name, value in fields if name != TOKEN])
         following = _local(f"{scope['path']}?{query}" if query else str(scope["path"]))
@@ -119,12 +119,12 @@ class Gate:
         await self._answer(password, form.get("password", ""), _local(form.get("next", "/")), scope, send)
 
     async def _answer(self, password: Password, sent: str, following: str, scope: Scope, send: Send) -> None:
-        """Let in who sent the password; let the address wait that sent too many wrong ones."""
+        """Let in browsers with the password; throttle addresses after failed attempts."""
         address = (scope.get("client") or ("unknown",))[0]
-        # Nobody guesses a token: counting wrong ones would only let one user of a node keep out the others.
+        # Tokens cannot be guessed: counting attempts would only let one user of a node lock out others.
         wait = 0.0 if self._by_address else self._attempts.wait_s(address)
         if wait > 0:
-            message = f"Too many wrong {self._word}s; try again in {wait:.0f} seconds."
+            message = f"Too many wrong {self._word}s. Try again in {wait:.0f} seconds."
             await _page(send, 429, self._form(following, message), [(b"retry-after", b"%d" % (wait + 1))])
         elif password.matches(sent):
             cookie = self._set_cookie(scope, self._sessions.new(), SESSION_S)
@@ -141,7 +141,7 @@ class Gate:
         return login_page(LOGIN, following, message, by_address=self._by_address)
 
     async def _logout(self, scope: Scope, send: Send) -> None:
-        if scope["method"] != "POST":  # a link from elsewhere signs nobody out
+        if scope["method"] != "POST":  # a link from another site must not sign out
             await _page(send, 200, logout_page(LOGOUT))
             return
         token = _cookie(header(scope, b"cookie"), self._cookie)

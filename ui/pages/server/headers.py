@@ -1,4 +1,4 @@
-"""HTTP headers: which Host and Origin are let in, and what every response carries: what a page may load."""
+"""HTTP headers: accepted Host and Origin values, and the headers of every response."""
 
 import base64
 import hashlib
@@ -15,8 +15,8 @@ from service.web.listening import is_loopback
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-def allowed_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
-    """Return the names and addresses under which a server on `host` may be asked."""
+def server_names(host: str, more: Iterable[str] = ()) -> frozenset[str]:
+    """Return the names and addresses under which clients may reach a server on `host`."""
     names = {*LOOPBACK_NAMES, *more, host}
     if not is_loopback(host):
         own = socket.gethostname()
@@ -36,10 +36,10 @@ def _addresses() -> set[str]:
 
 
 def name_of(host_header: str) -> str | None:
-    """Return the name in a Host header without its port; None where it is malformed."""
+    """Return the name in a Host header without its port; None if it is malformed."""
     try:
         parts = urlsplit(f"//{host_header}")
-        _ = parts.port  # raises where it is no number
+        _ = parts.port  # raises ValueError if it is not a number
     except ValueError:
         return None
     if parts.hostname is None or parts.username or parts.password or parts.path or parts.query:
@@ -48,7 +48,7 @@ def name_of(host_header: str) -> str | None:
 
 
 def same_origin(origin: str, host_header: str) -> bool:
-    """Say whether a request with this Origin comes from a page of this very server."""
+    """Say whether a request with this Origin comes from a page of this server."""
     parts = urlsplit(origin)
     return parts.scheme in ("http", "https") and parts.netloc.lower() == host_header.lower()
 
@@ -58,11 +58,11 @@ def _plain(name: str) -> str:
 
 
 def security_headers(inline_scripts: tuple[str, ...]) -> Headers:
-    """Return the headers that every response carries.
+    """Return the headers of every response.
 
-    The Content-Security-Policy lets a page load from this server only: text that slips through the escaping
-    reaches nothing. `blob:` scripts are how Streamlit loads components; the scripts in its own page are named
-    by their hashes; styles are set at run time.
+    The Content-Security-Policy lets a page load from this server only, so text that slips through the
+    escaping reaches nothing. Streamlit loads components by `blob:` scripts; the scripts in its own page are
+    named by their hashes; styles are set at run time.
     """
     hashes = " ".join(f"'sha256-{_digest(script)}'" for script in inline_scripts)
     policy = "; ".join(
@@ -100,7 +100,7 @@ def _digest(script: str) -> str:
 
 @lru_cache(maxsize=1)
 def streamlit_scripts() -> tuple[str, ...]:
-    """Return the scripts that stand in the page of the installed Streamlit."""
+    """Return the inline scripts in the installed Streamlit's page."""
     import streamlit
 
     page = Path(streamlit.__file__).parent / "static" / "index.html"

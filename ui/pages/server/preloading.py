@@ -1,10 +1,10 @@
-"""What is loaded before it is asked for, so that the first page is as quick as the others.
+"""Preloading, so that the first page is as quick as the others.
 
-Modules that pages import; Streamlit's scripts and fonts, answered from memory; and parts of pages. A page
-fetches about 90 files one after another: from Streamlit's own handler, which opens each in another thread and
-sends it in pieces, that takes longer, and nothing is drawn before they are there. What draws tables, charts,
-formulas and choices is loaded only when the first one is to be drawn; a script in the page (`AHEAD_SCRIPT`)
-loads it when the browser has nothing else to do.
+It covers modules that pages import; Streamlit's scripts and fonts, answered from memory; and parts of pages.
+A page fetches about 90 files one after another. Streamlit's own handler opens each in another thread and
+sends it in pieces, which takes longer, and the page stays empty until all have arrived. Code for tables,
+charts, formulas and choices is loaded only when the first one is drawn; a script in the page (`AHEAD_SCRIPT`)
+loads it while the browser is idle.
 """
 
 import ast
@@ -23,7 +23,7 @@ TYPES = {
     ".woff2": b"font/woff2",
 }
 CACHED = b"public, immutable, max-age=31536000"
-"""Streamlit's own: the names of these files hold hashes of their contents."""
+"""Streamlit's static files: their names contain hashes of their contents."""
 
 AHEAD = (
     "ArrowVegaLiteChart",
@@ -40,10 +40,10 @@ AHEAD = (
     "Json",
     "StreamlitSyntaxHighlighter",
 )
-"""Parts of Streamlit that are loaded ahead, those that are soonest needed first."""
+"""Parts of Streamlit to preload, in the order of first use."""
 
 FONTS_AHEAD = ("KaTeX_Main-Regular", "KaTeX_Math-Italic", "SourceCodeVF-Upright.ttf")
-"""Of formulas and code."""
+"""Fonts of formulas and code."""
 
 AHEAD_PATH = "/tagrpo/ahead.js"
 AHEAD_SCRIPT = """const parts = %s;
@@ -63,10 +63,10 @@ _TAG = f'<script type="module" src="{AHEAD_PATH}"></script></body>'.encode("asci
 
 
 class Assets:
-    """ASGI middleware that answers for the files of Streamlit's folder `static`; all else goes on.
+    """ASGI middleware that serves the files of Streamlit's folder `static`; other requests pass.
 
     Args:
-        app: what answers everything else.
+        app: answers everything else.
         folder: Streamlit's folder of static files, with `index.html` and `static/`.
     """
 
@@ -80,7 +80,7 @@ class Assets:
         self._ahead = (AHEAD_SCRIPT % json.dumps(parts_ahead(self._files))).encode("ascii")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer from memory, or let through; pages of HTML get the script's tag."""
+        """Answer from memory, or let the request pass; HTML pages get the script's tag."""
         if scope["type"] != "http" or scope["method"] != "GET":
             await self._app(scope, receive, send)
             return
@@ -89,7 +89,7 @@ class Assets:
             await send_whole(send, 200, self._ahead, _headers(TYPES[".js"], b"no-cache"))
         elif path is not None and not header(scope, b"range"):
             await send_whole(send, 200, _read(path), _headers(TYPES[path.suffix], CACHED))
-        elif "text/html" in header(scope, b"accept"):  # a page, not what a page fetches
+        elif "text/html" in header(scope, b"accept"):  # a page, not a file that a page fetches
             plain = [pair for pair in scope["headers"] if pair[0] != b"accept-encoding"]
             await self._app({**scope, "headers": plain}, receive, _with_script(send))
         else:
@@ -97,7 +97,7 @@ class Assets:
 
 
 def parts_ahead(addresses: Iterable[str]) -> list[str]:
-    """Return the addresses of what is loaded ahead; what this Streamlit does not have is passed over."""
+    """Return the addresses to preload; those that this Streamlit lacks are skipped."""
     paths = [PurePosixPath(address) for address in sorted(addresses)]
     wanted = [f"js/{part}.*.js" for part in AHEAD] + [f"media/{font}.*.woff2" for font in FONTS_AHEAD]
     return [str(path) for pattern in wanted for path in paths if path.match(pattern)]
@@ -113,7 +113,7 @@ def _headers(kind: bytes, cached: bytes) -> list[tuple[bytes, bytes]]:
 
 
 def _with_script(send: Send) -> Send:
-    """Put the script's tag at the end of a page of HTML, which is held back until it is there as a whole."""
+    """Append the script's tag to an HTML page, which is held back until it is complete."""
     held: list[Message] = []
 
     async def sending(message: Message) -> None:
@@ -148,13 +148,13 @@ MODULES = (
 )
 
 
-def warm(folder: Path) -> None:
-    """Import what the scripts of the pages in a folder import; where that fails, the page says so.
+def preload(folder: Path) -> None:
+    """Import what the page scripts in a folder import; on a failure, the page reports it later.
 
-    What is there by then stays for as long as the server runs. Streamlit collects garbage after every run of
-    a script, with all threads waiting: 100 ms where it looks through all modules, so they are left out.
+    Everything loaded by then stays for the lifetime of the server. Streamlit collects garbage after every
+    script run, which blocks all threads for 100 ms if it scans all modules, so these are excluded.
     """
-    for name in (*MODULES, *imported(folder)):
+    for name in (*MODULES, *imported_modules(folder)):
         try:
             importlib.import_module(name)
         except ImportError:
@@ -163,8 +163,8 @@ def warm(folder: Path) -> None:
     gc.freeze()
 
 
-def imported(folder: Path) -> list[str]:
-    """Return the modules that scripts import at their top, sorted."""
+def imported_modules(folder: Path) -> list[str]:
+    """Return the modules that scripts import at the top, sorted."""
     names: set[str] = set()
     for path in folder.glob("*/view.py"):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:

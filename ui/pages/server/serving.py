@@ -1,4 +1,4 @@
-"""Starting and ending the server: Streamlit with everything set, in this process, behind the gate."""
+"""Start and stop the server: a configured Streamlit in this process, protected by the gate."""
 
 import logging
 import secrets
@@ -18,37 +18,37 @@ from service.errors import InputError, PrerequisiteError, TagrpoError
 from service.web.listening import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import TOKEN, Gate
-from ui.pages.server.headers import allowed_names, security_headers, streamlit_scripts
+from ui.pages.server.headers import security_headers, server_names, streamlit_scripts
 from ui.pages.server.signing_in import MIN_LENGTH, Password
 
 SCRIPT = Path(__file__).parent.parent / "app.py"
 GRACE_S = 2
-"""For open connections, when the server ends."""
+"""Seconds for open connections at shutdown."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """What lets somebody in: a password of the user's, or a token that stands in the printed address."""
+    """The access secret: a user's password, or a token in the printed address."""
 
     secret: str
     by_address: bool = False
 
     def __post_init__(self) -> None:
         if len(self.secret) < MIN_LENGTH:
-            raise InputError(f"the password has {len(self.secret)} characters; take {MIN_LENGTH} or more.")
+            raise InputError(f"the password has {len(self.secret)} characters. Use at least {MIN_LENGTH}.")
 
     @classmethod
     def token(cls) -> "Lock":
-        """Return a lock that only who reads this server's output can open."""
+        """Return a random token, known only to readers of this server's output."""
         return cls(secrets.token_urlsafe(24), by_address=True)
 
     def opened(self, url: str) -> str:
-        """Return the address of the server as it is printed."""
+        """Return the printed address of the server."""
         return f"{url}/?{TOKEN}={self.secret}" if self.by_address else url
 
 
 def check_installed() -> None:
-    """Refuse to go on without a Streamlit that can be served behind a gate.
+    """Refuse to start without a Streamlit that the gate supports.
 
     Raises:
         PrerequisiteError: it is not installed, or too old.
@@ -57,15 +57,15 @@ def check_installed() -> None:
         from streamlit.starlette import App  # noqa: F401
     except ImportError as error:
         raise PrerequisiteError(
-            "the pages need Streamlit 1.67 or newer; install it with `pip install 'tagrpo[ui]'`."
+            "the UI needs Streamlit 1.67 or newer. Install it with `pip install 'tagrpo[ui]'`."
         ) from error
 
 
 def check_options(options: Mapping[str, object]) -> None:
-    """See that Streamlit took every option: it only warns of one that it does not know.
+    """Check that Streamlit accepted every option; it only warns about unknown ones.
 
     Raises:
-        PrerequisiteError: it did not; some of them keep others out.
+        PrerequisiteError: it did not; some options keep strangers out.
     """
     import streamlit
     from streamlit import config
@@ -77,8 +77,8 @@ def check_options(options: Mapping[str, object]) -> None:
             taken = None
         if taken != value:
             raise PrerequisiteError(
-                f"Streamlit {streamlit.__version__} does not take the option {name}, which the pages need; "
-                "install the one that tagrpo was tested with: pip install 'tagrpo[ui]'."
+                f"Streamlit {streamlit.__version__} does not support the option {name}, which the UI needs. "
+                "Install the tested version: pip install 'tagrpo[ui]'."
             )
 
 
@@ -91,10 +91,10 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     script: Path = SCRIPT,
 ) -> None:
-    """Answer requests until Ctrl-C or SIGTERM; then end open connections and return.
+    """Answer requests until Ctrl-C or SIGTERM; then close connections and return.
 
-    Without a `lock` everybody is let in. `ready` is called when requests are answered from now on; `script`
-    is what Streamlit runs.
+    Without a `lock`, everyone is admitted. `ready` is called once requests are answered; `script` is the one
+    that Streamlit runs.
 
     Raises:
         PrerequisiteError: Streamlit is not installed, or too old.
@@ -106,9 +106,9 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    from ui.pages.server.preloading import Assets, warm
+    from ui.pages.server.preloading import Assets, preload
 
-    names = allowed_names(address.host, address.more_names)
+    names = server_names(address.host, address.more_names)
     options = _options(address, names)
     load_config_options({name.replace(".", "_"): value for name, value in options.items()})
     check_options(options)
@@ -119,12 +119,12 @@ def serve(
         if not open_browser:
             yield
             return
-        with opening_page(address.url if lock is None else lock.opened(address.url)) as page:
+        with redirect_file(address.url if lock is None else lock.opened(address.url)) as page:
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
             yield
 
     keep_messages_out_of_the_log()
-    warm(script.parent)
+    preload(script.parent)
     app = App(
         script,
         lifespan=started,
@@ -158,10 +158,10 @@ def serve(
 
 
 @contextmanager
-def opening_page(url: str) -> Iterator[str]:
-    """Yield the address of a file that only this user can read and that leads to `url`.
+def redirect_file(url: str) -> Iterator[str]:
+    """Yield the address of a file, readable only by this user, that redirects to `url`.
 
-    Every user of the machine can read with what a browser was called: that must not be the token.
+    Every user of the machine can see the browser's arguments, so these must not contain the token.
     """
     with tempfile.TemporaryDirectory(prefix="tagrpo-ui-") as folder:
         page = Path(folder, "open.html")
@@ -170,10 +170,10 @@ def opening_page(url: str) -> Iterator[str]:
 
 
 def show_failure(error: Exception) -> bool:
-    """Show an error on the page it happened on; say that it has been shown.
+    """Show an error on its page, and tell Streamlit that it is handled.
 
-    An error of ours says itself where, what and how to go on. Anything else is a bug: its frames, without the
-    message, which may quote a text, are printed for whoever runs the server.
+    Our own errors explain themselves. Any other error is a bug: its frames are printed in the terminal,
+    without the message, which may quote a text.
     """
     from ui.pages.widgets import layout
 
@@ -182,8 +182,8 @@ def show_failure(error: Exception) -> bool:
         return True
     layout.error_box(
         "Something went wrong on this page.",
-        f"{type(error).__name__}. Reload it, or go on with another page; the terminal that runs the server "
-        "says where it happened.",
+        f"{type(error).__name__}. Reload the page or open another one; the terminal that runs the server "
+        "shows where it happened.",
     )
     frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
     print(f"a page failed ({type(error).__name__}):\n{frames}", file=sys.stderr, end="", flush=True)
@@ -196,7 +196,7 @@ def keep_messages_out_of_the_log() -> None:
 
 
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
-    """Return Streamlit's options; those of the user's own config files do not count where one is set here."""
+    """Return Streamlit's options; they override the user's own config files."""
     return {
         "server.address": address.host,
         "server.port": address.port,
@@ -215,13 +215,13 @@ def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
         "browser.serverAddress": "localhost" if address.host in ("0.0.0.0", "::") else address.host,
         "browser.serverPort": address.port,
         "client.toolbarMode": "minimal",
-        "client.disableDataExport": True,  # tables have a CSV of their own, which no spreadsheet computes
+        "client.disableDataExport": True,  # tables have their own CSV download, safe for spreadsheets
         "client.showErrorDetails": "none",
         "client.showErrorLinks": False,
         "global.developmentMode": False,
         "logger.hideWelcomeMessage": True,
         "logger.level": "warning",
-        "logger.enableRich": False,  # it would print errors with their messages, past the logger
+        "logger.enableRich": False,  # it would print errors with their messages, bypassing the logger
         "runner.magicEnabled": False,
         "runner.fastReruns": True,
         **page_theme(),

@@ -1,4 +1,4 @@
-"""Signing in: the password, who has sent it, wrong ones of the last minute, and the page that asks for it."""
+"""Sign-in: the password, sessions, failed attempts of the last minute, and the form."""
 
 import hashlib
 import hmac
@@ -16,13 +16,13 @@ SESSION_S = 12 * 3600
 MAX_SESSIONS = 1000
 
 TRIES, WINDOW_S = 5, 60.0
-"""Wrong passwords that one address may send within a minute; what others send locks nobody out."""
+"""Maximum failed attempts per address and minute; other addresses are not locked out."""
 
 _MOST_REMEMBERED = 10_000
 
 
 class Password:
-    """A password, kept as a keyed hash; comparing takes the same time whatever is sent."""
+    """A password, stored as a keyed hash; the comparison takes constant time."""
 
     def __init__(self, password: str) -> None:
         self._key = secrets.token_bytes(32)
@@ -40,7 +40,7 @@ class Password:
 
 
 class Sessions:
-    """Tokens of browsers that sent the password; they end after 12 hours and with the server."""
+    """Tokens of signed-in browsers; they expire after 12 hours and with the server."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -73,7 +73,7 @@ class Sessions:
 
 
 class Attempts:
-    """Wrong passwords of the last minute, by address."""
+    """Failed attempts of the last minute, by address."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -81,7 +81,7 @@ class Attempts:
         self._lock = threading.Lock()
 
     def wait_s(self, address: str) -> float:
-        """Return for how many seconds an address must wait before its next try; 0 where it need not."""
+        """Return the seconds until an address may try again; 0 if it may now."""
         with self._lock:
             now = self._clock()
             while self._wrong and self._wrong[0][0] <= now - WINDOW_S:
@@ -92,7 +92,7 @@ class Attempts:
             return 0.0
 
     def wrong(self, address: str) -> None:
-        """Remember a wrong password."""
+        """Record a failed attempt."""
         with self._lock:
             self._wrong.append((self._clock(), address))
 
@@ -154,14 +154,14 @@ _NAMES = {
 def login_page(action: str, following: str, message: str = "", *, by_address: bool = False) -> bytes:
     """Return the page; `following` is where the browser goes afterwards.
 
-    `by_address` tells of the token in the printed address in place of a password.
+    `by_address`: ask for the token in the printed address instead of a password.
     """
     alert = f'<p class="wrong" role="alert">{escape(message)}</p>\n' if message else ""
     fields = _FIELDS.format(
         next=escape(following, quote=True), message=alert, label="Token" if by_address else "Password"
     )
     reason = (
-        "Open the address that <code>tagrpo ui</code> printed, or give its token."
+        "Open the address printed by <code>tagrpo ui</code>, or enter its token."
         if by_address
         else "These pages are protected by a password."
     )
@@ -170,7 +170,7 @@ def login_page(action: str, following: str, message: str = "", *, by_address: bo
 
 def logout_page(action: str) -> bytes:
     """Return the page that signs out on a click."""
-    return _page("sign out", action, "This browser will have to sign in again.", "", "Sign out")
+    return _page("sign out", action, "This browser will need to sign in again.", "", "Sign out")
 
 
 def _page(title: str, action: str, reason: str, fields: str, button: str) -> bytes:

@@ -1,4 +1,4 @@
-"""What changed between two versions: counts, then neighbors added, removed or changed, page by page."""
+"""Changes between two versions: counts, then neighbors added, removed or changed, page by page."""
 
 from typing import Any, get_args
 
@@ -34,8 +34,8 @@ _COLUMNS = [
 ]
 
 
-def kept_counts(a_id: str, b_id: str) -> ChangeCounts:
-    """Return how much differs; versions never change, so this is kept by their two ids."""
+def cached_counts(a_id: str, b_id: str) -> ChangeCounts:
+    """Return the number of changes, cached by the two ids, since versions never change."""
 
     def make() -> ChangeCounts:
         with reading() as session:
@@ -44,8 +44,8 @@ def kept_counts(a_id: str, b_id: str) -> ChangeCounts:
     return _kept.get(("counts", a_id, b_id), make)
 
 
-def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
-    """Return a page of changes and one row more, where there is one; kept like the counts."""
+def cached_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | None) -> list[Change]:
+    """Return a page of changes, and one row more if there is one; cached like the counts."""
 
     def make() -> list[Change]:
         with reading() as session:
@@ -55,12 +55,12 @@ def kept_page(a_id: str, b_id: str, kind: ChangeKind, after: tuple[str, int] | N
 
 
 def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
-    """Show what leads from another version to this member."""
+    """Show the changes from another version to this one."""
     others = {other.ref: other for other in reversed(headers) if other.id != header.id}
     if not others:
         layout.empty_state(
-            "There is one version only.",
-            "Publish another one, with other filters or after reviews, to see what changed:",
+            "There is only one version.",
+            "To see changes, publish another version, with other filters or after reviews:",
             commands=(settings.command(f"sets publish {header.name} --run RUN"),),
         )
         return
@@ -75,18 +75,20 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
         pinned=True,
         width=260,
     )
-    note_absent("against", list(others), "other set", f"what changed since {against}")
+    note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
-    counts = kept_counts(old.id, header.id)
+    counts = cached_counts(old.id, header.id)
     layout.numbers(
         [
             layout.Number("neighbors added", f"{counts.added:,}"),
             layout.Number("removed", f"{counts.removed:,}"),
             layout.Number(
-                "changed", f"{counts.changed:,}", hint="In both versions, with another verdict or origin."
+                "changed", f"{counts.changed:,}", hint="In both versions, with a different verdict or origin."
             ),
             layout.Number(
-                "questions", f"+{counts.questions_added:,} −{counts.questions_removed:,}", hint="In and out."
+                "questions",
+                f"+{counts.questions_added:,} −{counts.questions_removed:,}",
+                hint="Added and removed.",
             ),
         ]
     )
@@ -108,10 +110,10 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         resets=["after", "neighbor"],
     )
     after = _key(links.text("after"))
-    page = kept_page(old.id, new.id, kind, after)
+    page = cached_page(old.id, new.id, kind, after)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
-        st.caption("Nothing follows here.")
+        st.caption("No more changes.")
     chosen = pick_row(
         [row(change) for change in members],
         _COLUMNS,
@@ -123,7 +125,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
     pager(
         {"after": f"{members[-1].question_id}:{members[-1].position}"} if more else None,
         {"after": None} if after else None,
-        words=f"{len(members):,} of {numbers[kind]:,}. A click on a row compares the texts.",
+        words=f"{len(members):,} of {numbers[kind]:,}. Click a row to compare the texts.",
     )
     for change in members:
         if change.neighbor.candidate_id == chosen:

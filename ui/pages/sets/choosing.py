@@ -1,4 +1,4 @@
-"""Which version is looked at: the names, the versions of the chosen one, its numbers."""
+"""Choice of a version: set names, the versions of the chosen one, and its numbers."""
 
 import streamlit as st
 
@@ -14,7 +14,7 @@ _COLUMNS = [
     Column("set", "version"),
     Column("questions", "questions", "whole"),
     Column("neighbors", "neighbors", "whole"),
-    Column("reviewed", "reviewed", "whole", hint="Neighbors with a human decision behind their verdict."),
+    Column("reviewed", "reviewed", "whole", hint="Neighbors whose verdict comes from a reviewer."),
     Column("tags", "tags"),
     Column("run", "from run"),
     Column("published", "published (UTC)"),
@@ -26,7 +26,7 @@ read_versions = cached(list_sets)
 
 
 def choose_version(headers: list[SetHeader]) -> SetHeader:
-    """Show the choice of a version, the newest published one at first."""
+    """Show the choice of a version, the newest one by default."""
     ordered = sorted(headers, key=lambda header: (header.name, -header.version))
     by_ref = {header.ref: header for header in ordered}
     chosen = choose(
@@ -44,7 +44,7 @@ def choose_version(headers: list[SetHeader]) -> SetHeader:
 
 
 def show_numbers(header: SetHeader) -> None:
-    """Show what a version holds."""
+    """Show the numbers of a version."""
     counts = header.counts
     questions, neighbors = counts["questions"], counts["neighbors"]
     without = int(counts["questions_by_neighbors"].get("0", 0))
@@ -56,26 +56,29 @@ def show_numbers(header: SetHeader) -> None:
             layout.Number("questions", f"{questions:,}", hint=f"{without:,} of them without a neighbor."),
             layout.Number("neighbors", f"{neighbors:,}", hint=f"{verdicts}." if verdicts else None),
             layout.Number(
-                "a question", f"{neighbors / questions:.2f}" if questions else "-", "neighbors", "The mean."
+                "per question",
+                f"{neighbors / questions:.2f}" if questions else "-",
+                "neighbors",
+                "Mean number of neighbors.",
             ),
             layout.Number(
                 "reviewed",
                 f"{counts['reviewed']:,}",
-                hint="Neighbors with a human decision behind their verdict.",
+                hint="Neighbors whose verdict comes from a reviewer.",
             ),
         ]
     )
 
 
 def show_versions(headers: list[SetHeader], name: str) -> None:
-    """Show the versions of a name, the newest first; one alone is told in a line."""
+    """Show the versions of a name, newest first; a single one as a line."""
     rows = [row(header) for header in reversed(headers) if header.name == name]
     if len(rows) == 1:
         only = rows[0]
         tags = f", tagged {only['tags']}" if only["tags"] else ""
         st.caption(
             escaped(
-                f"The only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
+                f"Only version: from run {only['run']}, published {only['published']} UTC{tags}. Content "
                 f"hash {str(only['hash'])[:16]}…"
             )
         )

@@ -1,4 +1,4 @@
-"""A version in numbers: accept rates by strategy and model, neighbors a question, lengths and wordings."""
+"""A version in numbers: acceptance rates, neighbors per question, lengths and wordings."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ui.pages.state.database import reading
 from ui.pages.state.results import Results
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import kept_chart, show_chart
+from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, page_table
 
 _kept = Results(max_bytes=4 * 2**20)
@@ -26,11 +26,11 @@ _RATES = [
     Column("accepted", "accepted", "whole"),
     Column("judged", "judged", "whole"),
     Column("unverified", "unverified", "whole"),
-    Column("rate", "accept rate, %", "share"),
+    Column("rate", "acceptance rate, %", "share"),
     Column("low", "95% from, %", "share"),
     Column("high", "to, %", "share"),
 ]
-_DIFFICULTY = "Beside the question; level: within one standard error of the two rates."
+_DIFFICULTY = "Compared with the question; level: within one standard error of the two rates."
 _WORDINGS = [
     Column("strategy", "strategy"),
     Column("neighbors", "neighbors", "whole"),
@@ -38,23 +38,23 @@ _WORDINGS = [
         "length",
         "length ratio, median",
         "number",
-        hint="Characters of a neighbor over those of its question.",
+        hint="Characters of a neighbor divided by those of its question.",
     ),
-    Column("length_p10", "10% are below", "number"),
-    Column("length_p90", "10% are above", "number"),
+    Column("length_p10", "10th percentile", "number"),
+    Column("length_p90", "90th percentile", "number"),
     Column(
         "distance",
-        "other words, median %",
+        "changed words, median %",
         "share",
-        hint="Words that neighbor and question do not share in the same order, of all words of both.",
+        hint="Words not shared by neighbor and question in the same order, as a share of all words of both.",
     ),
-    Column("distance_p10", "10% are below, %", "share"),
-    Column("distance_p90", "10% are above, %", "share"),
+    Column("distance_p10", "10th percentile, %", "share"),
+    Column("distance_p90", "90th percentile, %", "share"),
 ]
 
 
-def kept_wordings(set_id: str) -> Wordings:
-    """Return the wordings of a version; it never changes, so they are kept by its id."""
+def cached_wordings(set_id: str) -> Wordings:
+    """Return the wordings of a version, cached by its id, since it never changes."""
 
     def make() -> Wordings:
         with reading() as session:
@@ -64,7 +64,7 @@ def kept_wordings(set_id: str) -> Wordings:
 
 
 def show_statistics(header: SetHeader) -> None:
-    """Show everything."""
+    """Show all statistics."""
     proposals = header.counts.get("proposals", ())
     rates_by = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     layout.hand_over()
@@ -76,24 +76,28 @@ def show_statistics(header: SetHeader) -> None:
         _one_rate(rates_by["strategy"])
     _successes(header)
     if header.counts.get("proposals"):
-        st.caption(escaped(f"Accept rate: {RATE_DEFINITION}."))
+        st.caption(escaped(f"Acceptance rate: {RATE_DEFINITION}."))
     left, right = st.columns(2, gap="large")
     with left:
         _sizes(header)
     with right:
         _strategies(header)
-    _show_wordings(kept_wordings(header.id))
+    _show_wordings(cached_wordings(header.id))
 
 
 def _one_rate(rates: Sequence[AcceptRate]) -> None:
-    """Show what one strategy of one model came to: a chart of a single dot says no more."""
+    """Show the rate of a single strategy and model as a number: a chart of one dot adds nothing."""
     if not rates or rates[0].rate is None:
-        st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
+        st.caption("No acceptance rates: the version was imported, or no answers were compared.")
         return
     only = rates[0]
     layout.numbers(
         [
-            layout.Number("accept rate", f"{only.rate:.1%}", hint="Accepted, of those judged."),
+            layout.Number(
+                "acceptance rate",
+                f"{only.rate:.1%}",
+                hint="Accepted candidates as a share of the judged ones.",
+            ),
             layout.Number("95% interval", f"{only.low:.1%} to {only.high:.1%}"),
             layout.Number("accepted", f"{only.accepted:,}", f"of {only.judged:,}"),
         ]
@@ -104,14 +108,14 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
     drawn = [rate for rate in rates if rate.rate is not None]
     if not drawn:
         if by == "strategy":
-            st.caption("No accept rates: the version was imported, or nothing was judged by answers.")
+            st.caption("No acceptance rates: the version was imported, or no answers were compared.")
         return
     show_chart(
-        kept_chart(
+        cached_chart(
             rate_dots,
             [rate_row(rate) for rate in drawn],
-            title=f"Accept rate by {by}",
-            x_title="accepted, of those judged; bars: 95% interval",
+            title=f"Acceptance rate by {by}",
+            x_title="accepted, as a share of the judged; bars: 95% interval",
             colour=PALETTE[2],
         ),
         f"accept-rates-by-{by}",
@@ -128,12 +132,12 @@ def _rates(rates: Sequence[AcceptRate], by: str) -> None:
 
 
 def rate_row(rate: AcceptRate) -> dict[str, Any]:
-    """Return a rate as the chart wants it."""
+    """Return a rate as the chart expects it."""
     return {"name": rate.strategy, "rate": rate.rate, "low": rate.low, "high": rate.high, "of": rate.judged}
 
 
 def _successes(header: SetHeader) -> None:
-    """Show how hard neighbors are beside their questions, as the solvers of the verdicts found it."""
+    """Show the difficulty of neighbors compared with their questions, measured by the solvers."""
     known = header.counts.get("successes")
     if not known:
         return
@@ -142,7 +146,7 @@ def _successes(header: SetHeader) -> None:
             layout.Number(
                 "solved neighbors",
                 f"{known['neighbor_rate']:.1%}",
-                hint=f"Mean share of right answers on {known['neighbors']:,} neighbors, by "
+                hint=f"Mean share of correct answers on {known['neighbors']:,} neighbors, by "
                 f"{', '.join(known['solvers'])}.",
             ),
             layout.Number("their questions", f"{known['question_rate']:.1%}"),
@@ -161,10 +165,10 @@ def _sizes(header: SetHeader) -> None:
         for size, count in sorted(sizes.items(), key=lambda entry: int(entry[0]))
     ]
     if rows:
-        chart = kept_chart(
+        chart = cached_chart(
             stacked_bars,
             rows,
-            title="Questions by their neighbors",
+            title="Questions by number of neighbors",
             colours={"questions": PALETTE[0]},
             unit="questions",
         )
@@ -177,7 +181,7 @@ def _strategies(header: SetHeader) -> None:
         for strategy, count in header.counts["neighbors_by_strategy"].items()
     ]
     if rows:
-        chart = kept_chart(
+        chart = cached_chart(
             stacked_bars,
             rows,
             title="Neighbors by strategy",
@@ -190,13 +194,15 @@ def _strategies(header: SetHeader) -> None:
 def _show_wordings(sampled: Wordings) -> None:
     layout.section(
         "Lengths and wordings",
-        f"On {sampled.questions:,} questions drawn by seed {sampled.seed}, with {sampled.neighbors:,} "
-        "neighbors."
+        (
+            f"On {sampled.questions:,} randomly drawn questions (seed {sampled.seed}) with "
+            f"{sampled.neighbors:,} neighbors."
+        )
         if sampled.questions >= QUESTIONS_SAMPLED
         else f"On all {sampled.questions:,} questions.",
     )
     if sampled.length is None:
-        st.caption("No neighbors among them.")
+        st.caption("They have no neighbors.")
         return
     page_table(wording_rows(sampled), _WORDINGS, "wordings", name="wordings")
     if sampled.among_siblings is not None:
@@ -204,7 +210,7 @@ def _show_wordings(sampled: Wordings) -> None:
         st.caption(
             escaped(
                 f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
-                f"of {siblings.count:,} pairs; the middle 80% from {100 * siblings.p10:.0f}% to "
+                f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
                 f"{100 * siblings.p90:.0f}%)."
             )
         )

@@ -1,4 +1,4 @@
-"""Verifying a version, and the commands that take it elsewhere."""
+"""Verification of a version, and the commands that export it."""
 
 import streamlit as st
 
@@ -11,31 +11,31 @@ from ui.pages.widgets import layout
 
 
 def show_using(header: SetHeader) -> None:
-    """Show how to check and use a version."""
+    """Show how to verify and use a version."""
     layout.section(
         "Verify",
-        "Hash, id, counts and the ids of all texts are derived again from the members, and compared with "
-        "what was published.",
+        "Recomputes hash, id, counts and the ids of all texts from the members, and compares them with the "
+        "published ones.",
     )
     if st.button("Verify now", icon=":material/verified:", key="verify"):
-        with st.spinner("Deriving everything again"), reading() as session:
+        with st.spinner("Recomputing"), reading() as session:
             _show(verify(session, header.id))
-    st.caption("Content hash, the same wherever the same members are published; id of this version")
+    st.caption("Content hash, the same for the same members everywhere; id of this version")
     st.code(f"{header.content_hash}\n{header.id}", language=None, wrap_lines=True)
-    layout.section("Export", "Everything in it, or the files that training with verl reads.")
+    layout.section("Export", "Export the full content, or training files for verl.")
     for words, command in commands(header):
         st.caption(escaped(words))
         st.code(command, language=None, wrap_lines=True)
-    with layout.folded("What made it", icon=":material/receipt_long:"):
+    with layout.folded("Provenance", icon=":material/receipt_long:"):
         st.json(header.spec, expanded=2)
 
 
 def commands(header: SetHeader) -> list[tuple[str, str]]:
-    """Return what can be done with a version: words, and the command of it."""
+    """Return the uses of a version, each with its command."""
     folder, ref = f"{header.name}-{header.version}", header.ref
     words = (
         ("Training files for verl", f"sets export {ref} --format verl --out {folder}-verl"),
-        ("A Hugging Face data set with its card", f"sets export {ref} --format hf --out {folder}"),
+        ("A Hugging Face dataset with its card", f"sets export {ref} --format hf --out {folder}"),
         ("One file", f"sets export {ref} --format parquet --out {folder}.parquet"),
         ("Verify on the command line", f"sets verify {ref}"),
     )
@@ -45,8 +45,12 @@ def commands(header: SetHeader) -> list[tuple[str, str]]:
 def _show(report: VerifyReport) -> None:
     if report.ok:
         st.success(
-            escaped(f"{report.header.ref} is what was published: everything derived again is the same."),
+            escaped(
+                f"{report.header.ref} matches its published content: all recomputed values are the same."
+            ),
             icon=":material/verified:",
         )
     else:
-        layout.error_box(f"{report.header.ref} is not what was published.", " ".join(report.problems))
+        layout.error_box(
+            f"{report.header.ref} differs from its published content.", " ".join(report.problems)
+        )

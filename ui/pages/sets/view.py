@@ -13,15 +13,15 @@ from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose
 
-VIEWS = {"statistics": "Statistics", "changes": "What changed", "use": "Verify and export"}
+VIEWS = {"statistics": "Statistics", "changes": "Changes", "use": "Verify and export"}
 
-begin_page("Sets", "Published neighbor sets: what is in them, and what changed.")
+begin_page("Sets", "Contents of published neighbor sets, and changes between versions.")
 headers = choosing.read_versions()
 if not headers and not (runs := neighbor_runs()):
-    no_neighbors("There is no neighbor set yet, and no neighbors to make one of.")
+    no_neighbors("There are no neighbor sets yet, and no neighbors to publish.")
 elif not headers:
     layout.empty_state(
-        "There is no neighbor set yet.",
+        "There are no neighbor sets yet.",
         "Publish the accepted neighbors of a run as an immutable version:",
         commands=(settings.command(f"sets publish NAME --run {runs[0].name}"),),
     )

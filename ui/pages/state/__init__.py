@@ -1,1 +1,1 @@
-"""What a page stands on: the database, the address, what was chosen."""
+"""State of a page: the database, the address, the current choices."""

@@ -1,4 +1,4 @@
-"""Reading the server's database from pages: sessions, a stamp that changes with it, results kept by stamp."""
+"""Read access to the server's database: sessions, a stamp that changes with it, cached results."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from service.database import Database, Place
 from service.database.engine import OUT_OF_UNRELEASED
 from service.errors import DatabaseError
 from ui.pages.state import settings
-from ui.pages.state.places import Condition, FileWatch, ServerWatch, adding_reviews_only, condition
+from ui.pages.state.places import Condition, FileWatch, ServerWatch, condition, restrict_to_reviews
 from ui.pages.state.results import Results
 from ui.pages.widgets import layout
 
@@ -30,7 +30,7 @@ _open: dict[Place, "_Opened"] = {}
 def reading() -> Iterator[Session]:
     """One consistent, read-only view of the server's database.
 
-    Where there is none that can be read, the page says what to do and ends here.
+    If it cannot be read, the page says what to do and stops.
     """
     path = settings.current().database
     try:
@@ -49,30 +49,30 @@ def reading() -> Iterator[Session]:
 
 
 def begin_page(heading: str, words: str) -> None:
-    """Begin a page with its title; where no database can be read, say what to do, and end there."""
+    """Start a page with its title; if no database can be read, say what to do and stop."""
     layout.title(heading, words)
     with reading():
         pass
 
 
 def stamp() -> str:
-    """Return a text that is another one whenever the database has changed since the last call.
+    """Return a text that changes whenever the database changes.
 
-    A file put in the place of the old one counts as a change. It is empty where there is nothing to read.
+    Replacing the file counts as a change. The text is empty if there is no database.
     """
     try:
         opened = _opened(settings.current().database)
         return "" if opened is None else opened.stamp()
-    except DatabaseError:  # `reading` says it
+    except DatabaseError:  # `reading` reports it
         return ""
 
 
 def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
-    """Keep a query's results as long as the database stays as it is.
+    """Cache a query's results until the database changes.
 
     `function(session, *arguments)` becomes `function(*arguments)`: the session is opened on a miss only.
     Arguments must be hashable, results picklable (types from modules, not from a page's file); callers get a
-    copy. A page of rows is a fair result, a whole table is not.
+    copy. Cache a page of rows, not a whole table.
     """
     code = function.__code__ if hasattr(function, "__code__") else None
     name = (function.__module__, function.__qualname__, code.co_filename if code else "")
@@ -92,7 +92,7 @@ def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
 
 @contextmanager
 def review_writer() -> Iterator[Session]:
-    """One transaction that may add reviews, mended texts and people's grades, on a server with --review.
+    """One transaction that may add reviews, edits and human grades, on a server with --review.
 
     Raises:
         DatabaseError: the server is read-only, another process keeps the lock, or a statement would write to
@@ -100,13 +100,13 @@ def review_writer() -> Iterator[Session]:
     """
     current = settings.current()
     if not current.review:
-        raise DatabaseError("these pages only read; start them with `tagrpo ui --review` to decide.")
+        raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
     if condition(current.database) != "ready":
-        raise DatabaseError(f"{current.database}: not a database that reviews can be written to.")
+        raise DatabaseError(f"{current.database}: reviews cannot be written to this database.")
     with (
         Database.open(current.database, create=False) as database,
         database.write() as session,
-        adding_reviews_only(session),
+        restrict_to_reviews(session),
     ):
         yield session
 
@@ -121,7 +121,7 @@ def forget() -> None:
 
 
 class _Opened:
-    """An open database, with what tells that it changed."""
+    """An open database, and the stamp of its changes."""
 
     def __init__(self, place: Place, generation: int) -> None:
         self.identity = _identity(place)
@@ -141,7 +141,7 @@ _generations = 0
 
 
 def _opened(path: Place) -> _Opened | None:
-    """Return the open database, opening it (again) where that is needed; None where it is not to be read."""
+    """Return the open database, opening it (again) if needed; None if it cannot be read."""
     global _generations
     with _lock:
         kept = _open.get(path)
@@ -170,26 +170,26 @@ def _say_why_not(path: Place, state: Condition) -> None:
     if state == "missing":
         layout.empty_state(
             "There is no database here yet.",
-            f"Nothing lies at {path}. Import questions, and reload this page; or look at the demo's results:",
+            f"{path} does not exist. Import questions and reload this page, or look at the demo's results:",
             commands=(settings.command("questions import FILE --name NAME"), "tagrpo ui --demo"),
         )
     elif state == "empty":
         layout.empty_state(
             "The database is empty.",
-            f"{path} holds no tables. Import questions, and reload this page:",
+            f"{path} contains no tables. Import questions and reload this page:",
             commands=(settings.command("questions import FILE --name NAME"),),
         )
     elif state == "older":
         layout.empty_state(
-            "The database is of an older version.",
-            "These pages never change it. Keep a copy, bring it up to date, and reload this page:",
+            "The database has an older schema.",
+            "The UI never changes it. Back it up, upgrade it, and reload this page:",
             commands=(settings.command("db backup FILE"), settings.command("db upgrade")),
         )
     elif state == "unreleased":
         layout.empty_state(
             "The database was written before the first release of tagrpo.",
-            "Its neighbor sets can be exported with the version that wrote it. The other commands, with this "
-            "version and a new --db, read them back, and the rest from its files:",
+            "Export its neighbor sets with the version that wrote it. Then import them with this version "
+            "into a new --db, along with the other files.",
             commands=OUT_OF_UNRELEASED,
         )
     elif state == "newer":
@@ -197,8 +197,9 @@ def _say_why_not(path: Place, state: Condition) -> None:
             "The database was written by a newer tagrpo.", "Upgrade with `pip install -U tagrpo`."
         )
     elif state == "foreign":
-        layout.error_box("This is a database, but not one of tagrpo.", f"{path}: name another one with --db.")
+        layout.error_box("This database does not belong to tagrpo.", f"{path}: choose another one with --db.")
     else:
         layout.error_box(
-            "The database cannot be read.", f"{path}: is it an SQLite file, and may this user read it?"
+            "The database cannot be read.",
+            f"{path}: check that it is an SQLite file and that you may read it.",
         )

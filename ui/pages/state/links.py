@@ -1,7 +1,7 @@
 """A page's state in its address: typed readers and writers, widgets bound to it, links between pages.
 
-Only the address holds state, so that every view can be linked to and the browser's Back and Forward work.
-Values that equal their default are left out of it.
+Only the address holds state, so that every view can be linked and the browser's Back and Forward work. Values
+that equal their default are omitted.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,19 +23,19 @@ PAGES: tuple[tuple[Page, str, str], ...] = (
     ("signal", "Training signal", ":material/monitoring:"),
     ("curves", "Curves", ":material/show_chart:"),
 )
-"""Name in the address, what it is called, its icon."""
+"""Page name in the address, its title, its icon."""
 
 P = ParamSpec("P")
 T = TypeVar("T", bound=str | int)
 Value = str | int | float | bool | Sequence[str] | None
 
 PERSONAL = frozenset({"reviewer"})
-"""Parameters that say who is there: the link to a view leaves them out, as it is made for others."""
+"""Parameters that identify the user: links to a view omit them, since they are made for others."""
 
 _SHOWN, _PLACE, _PINNED = "page-shown", "here-place", "here-pinned"
 
 MAX_LENGTH = 500
-"""Of a value that is read from an address; longer ones are cut."""
+"""Maximum characters of a value read from an address; longer ones are cut."""
 
 
 def text(name: str, default: str = "") -> str:
@@ -45,7 +45,7 @@ def text(name: str, default: str = "") -> str:
 
 
 def number(name: str, default: int = 0, *, low: int | None = None, high: int | None = None) -> int:
-    """Return a whole number of the address; the default where there is none, or none within the bounds."""
+    """Return a whole number of the address; the default if it is missing or out of bounds."""
     try:
         value = int(st.query_params.get(name, ""))
     except ValueError:
@@ -59,24 +59,24 @@ def flag(name: str, default: bool = False) -> bool:
 
 
 def choice(name: str, options: Sequence[T], default: T) -> T:
-    """Return one of the options; the default where the address names none of them."""
+    """Return one of the options; the default if the address names none of them."""
     asked = st.query_params.get(name)
     return next((option for option in options if str(option) == asked), default)
 
 
-def unknown(name: str, options: Sequence[str | int]) -> str:
-    """Return what the address asks for and is none of the options, "" where there is no such thing."""
+def unknown_value(name: str, options: Sequence[str | int]) -> str:
+    """Return the value in the address if it is not among the options, otherwise ""."""
     there = set(map(str, options))
-    return ", ".join(value for value in many(name) if value and value not in there)
+    return ", ".join(value for value in values(name) if value and value not in there)
 
 
-def many(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
-    """Return the values that the address repeats (`?verdict=a&verdict=b`), those of the options only."""
-    values = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
-    return tuple(value for value in values if options is None or value in options)
+def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
+    """Return the repeated values of the address (`?verdict=a&verdict=b`) that are among the options."""
+    texts = (value[:MAX_LENGTH] for value in st.query_params.get_all(name))
+    return tuple(text for text in texts if options is None or text in options)
 
 
-def put(**values: Value) -> None:
+def set_query(**values: Value) -> None:
     """Write values into the address, as one step of its history; None and empty ones are removed."""
     state: dict[str, list[str]] = {name: st.query_params.get_all(name) for name in st.query_params}
     for name, value in values.items():
@@ -89,11 +89,11 @@ def put(**values: Value) -> None:
 
 
 def query(**values: Value) -> dict[str, list[str]]:
-    """Return values as the parameters of an address."""
+    """Return values as address parameters."""
     return {name: texts for name, value in values.items() if (texts := _texts(value))}
 
 
-def to(page: Page, **values: Value) -> str:
+def page_url(page: Page, **values: Value) -> str:
     """Return the address of a view on another page, relative to the server (`/questions?id=q_1`)."""
     path = "/" if page == "overview" else f"/{page}"
     parameters = urlencode(query(**values), doseq=True)
@@ -101,9 +101,9 @@ def to(page: Page, **values: Value) -> str:
 
 
 def link(label: str, page: Page, *, icon: str | None = None, **values: Value) -> None:
-    """Show a link to a view on another page; it opens without loading the application again.
+    """Show a link to a view on another page; it opens without reloading the application.
 
-    `label` is plain text, whatever it holds.
+    `label` is shown as plain text.
     """
     st.page_link(
         page=page_file(page),
@@ -114,43 +114,43 @@ def link(label: str, page: Page, *, icon: str | None = None, **values: Value) ->
 
 
 def page_file(page: Page) -> str:
-    """Return a page's file as `st.Page`, `st.page_link` and `st.switch_page` want it."""
-    # No folder may be called "signal": Streamlit puts their parent on the path, where it would hide Python's.
+    """Return a page's file for `st.Page`, `st.page_link` and `st.switch_page`."""
+    # A folder "signal" would hide Python's module: Streamlit puts the parent folder on the path.
     folder = "training_signal" if page == "signal" else page
     return f"{folder}/view.py"
 
 
-def here() -> None:
-    """Show the address of this very view, ready to be copied; `complete_here` adds what was pinned since."""
+def permalink() -> None:
+    """Show the address of this view for copying; `complete_permalink` adds values pinned since."""
     from ui.pages.widgets.layout import folded
 
     with folded("Link to this view", icon=":material/link:"):
         st.session_state[_PLACE] = st.empty()
     st.session_state[_PINNED] = {}
-    _show_here()
+    _show_permalink()
 
 
-def complete_here() -> None:
-    """Write into the shown address what widgets show by a default that depends on the data."""
+def complete_permalink() -> None:
+    """Write into the shown address the values of widgets whose default depends on the data."""
     if st.session_state.get(_PINNED):
-        _show_here()
+        _show_permalink()
 
 
-def part(show: Callable[P, None]) -> Callable[P, None]:
-    """Run a part of a page by itself where something in it was used: the rest is not drawn again.
+def fragment(show: Callable[P, None]) -> Callable[P, None]:
+    """Rerun a part of a page by itself when one of its widgets is used.
 
-    Nothing outside of it may depend on what is chosen in it, but the link to the view, which is kept right.
+    Nothing outside of it may depend on its widgets, except the link to the view, which is kept up to date.
     """
 
     @wraps(show)
-    def shown_alone(*arguments: P.args, **named: P.kwargs) -> None:
+    def rerun(*arguments: P.args, **named: P.kwargs) -> None:
         show(*arguments, **named)
-        _show_here()
+        _show_permalink()
 
-    return st.fragment(shown_alone)
+    return st.fragment(rerun)
 
 
-def _show_here() -> None:
+def _show_permalink() -> None:
     state = {name: st.query_params.get_all(name) for name in st.query_params if name not in PERSONAL}
     state |= {name: texts for name, texts in st.session_state[_PINNED].items() if name not in state}
     parameters = f"?{urlencode(state, doseq=True)}" if state else ""
@@ -167,19 +167,19 @@ def _texts(value: Value) -> list[str]:
     return [str(part) for part in value]
 
 
-def entered(page: str) -> None:
-    """Say which page is shown: where it was another one before, widgets are set by the address again.
+def enter_page(page: str) -> None:
+    """Record which page is shown; on a change of page, widgets are reset from the address.
 
-    Two pages may use a name for different things, and what a widget held would follow from one to the other.
+    Two pages may use a name for different things, and a widget's value would otherwise carry over.
     """
     if st.session_state.get(_SHOWN, page) != page:
         for key in [key for key in st.session_state if str(key).startswith("bound")]:
             del st.session_state[key]
     st.session_state[_SHOWN] = page
-    st.session_state.pop(_PINNED, None)  # of the page before: its place is gone
+    st.session_state.pop(_PINNED, None)  # from the previous page: its place is gone
 
 
-def bound(
+def bind(
     name: str,
     read: Callable[[], Any],
     write: Callable[[Any], Value] = lambda value: value,
@@ -187,15 +187,15 @@ def bound(
     resets: Sequence[str] = (),
     pinned: bool = False,
 ) -> dict[str, Any]:
-    """Return `key` and `on_change` for a widget whose value lives in the address under `name`.
+    """Return `key` and `on_change` for a widget whose value is stored in the address under `name`.
 
-    The widget shows what `read` finds there, also after Back and Forward, and where the default that `read`
-    returns has become another one; what the user sets is written there. `resets` are parameters that then
-    lose their meaning, such as the place in a list. `pinned` is for a default that new data change (the
-    newest run): the link to the view then names it.
+    The widget shows the value that `read` finds there, also after Back and Forward, and after the default of
+    `read` changes; the user's choice is written there. `resets` are parameters to remove after a change, such
+    as the position in a list. `pinned` is for a default that new data change (the newest run): the link to
+    the view then names it.
 
     Example:
-        search = st.text_input("Search", **bound("q", lambda: text("q"), resets=["after"]))
+        search = st.text_input("Search", **bind("q", lambda: text("q"), resets=["after"]))
     """
     key, seen = f"bound:{name}", f"bound-seen:{name}"
     now = st.query_params.get_all(name), read()
@@ -205,8 +205,8 @@ def bound(
     if pinned and not now[0] and _PINNED in st.session_state:
         st.session_state[_PINNED][name] = _texts(now[1])
 
-    def changed() -> None:
-        put(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
+    def store() -> None:
+        set_query(**{name: write(st.session_state[key])}, **dict.fromkeys(resets))
         st.session_state[seen] = st.query_params.get_all(name), read()
 
-    return {"key": key, "on_change": changed}
+    return {"key": key, "on_change": store}

@@ -1,4 +1,4 @@
-"""What lies where the pages' database is said to be, what tells that it changed, and who may write what."""
+"""The database's location: its state, how to detect changes, and which writes are allowed."""
 
 import sqlite3
 import threading
@@ -28,7 +28,7 @@ REVIEW_TABLES = frozenset(
         "proposals",
     }
 )
-"""All that pages ever add rows to; triggers forbid to change any."""
+"""The only tables that the UI adds rows to; triggers forbid changes to their rows."""
 
 _READS = frozenset(
     {
@@ -46,7 +46,7 @@ _SNAPSHOT = text("SELECT CAST(pg_current_snapshot() AS text)")
 
 
 def condition(place: Place) -> Condition:
-    """Say what lies at a place, without changing anything there.
+    """Return the state of a location without changing anything there.
 
     Raises:
         DatabaseError: a server cannot be reached, or does not let this role in.
@@ -83,14 +83,14 @@ def _condition(tables: set[str], revision: Callable[[], object]) -> Condition:
 
 
 class FileWatch:
-    """Tells changes of a file by SQLite's `data_version`, which compares on one connection alone."""
+    """Detect changes of a file by SQLite's `data_version`, which compares on one connection only."""
 
     def __init__(self, path: Path) -> None:
         self._connection = _connect(path)
         self._lock = threading.Lock()
 
     def stamp(self) -> str:
-        """Return a text that is another one whenever the database has changed since the last call."""
+        """Return a text that changes whenever the database changes."""
         with self._lock:
             return str(self._connection.execute("PRAGMA data_version").fetchone()[0])
 
@@ -99,23 +99,23 @@ class FileWatch:
 
 
 class ServerWatch:
-    """Tells changes of a database on a server by the transactions that its snapshot holds."""
+    """Detect changes of a database on a server by the transactions in its snapshot."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def stamp(self) -> str:
-        """Return a text that is another one whenever the database has changed since the last call."""
+        """Return a text that changes whenever the database changes."""
         with self._database.read() as session:
             return str(session.scalar(_SNAPSHOT))
 
     def close(self) -> None:
-        """Its connections are those of the database."""
+        """Nothing to close: its connections belong to the database."""
 
 
 @contextmanager
-def adding_reviews_only(session: Session) -> Iterator[None]:
-    """Refuse whatever else a session would write; triggers may count what is added."""
+def restrict_to_reviews(session: Session) -> Iterator[None]:
+    """Refuse all other writes of a session; triggers may count what is added."""
     connection = session.connection()
     file = connection.connection.driver_connection
     if not isinstance(file, sqlite3.Connection):
@@ -136,7 +136,7 @@ def _refuse_others(statement: str) -> None:
     words = statement.split(None, 3)
     adds = [word.upper() for word in words[:2]] == ["INSERT", "INTO"] and words[2] in REVIEW_TABLES
     if not adds and words[0].upper() != "SELECT":
-        raise DatabaseError(f"pages add reviews alone, and this is another statement: {words[0]}.")
+        raise DatabaseError(f"the UI only adds reviews, so this statement is refused: {words[0]}.")
 
 
 def _only_reviews(
@@ -144,7 +144,7 @@ def _only_reviews(
 ) -> int:
     adds = action == sqlite3.SQLITE_INSERT and table in REVIEW_TABLES
     counts = action in (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE) and trigger is not None
-    # The index of letters, which a trigger fills, keeps its pages in tables of its own.
+    # A trigger fills the index of letters, which keeps its pages in tables of its own.
     pages = action in _WRITES and table is not None and table.startswith("text_letters_")
     version = action == sqlite3.SQLITE_PRAGMA and table == "data_version"
     fine = action in _READS or adds or counts or pages or version

@@ -1,4 +1,4 @@
-"""Results of queries, kept in memory for as long as the database stays as it is."""
+"""Query results, cached in memory until the database changes."""
 
 import pickle
 import threading
@@ -12,10 +12,10 @@ MAX_BYTES = 64 * 2**20
 
 
 class Results:
-    """A cache of pickled results, least recently used out first, bounded in bytes; safe between threads.
+    """A thread-safe LRU cache of pickled results, bounded in bytes.
 
-    Callers get a copy each, so that no page changes what another one reads. A result larger than an eighth of
-    the whole is not kept.
+    Callers get a copy each, so that no page changes another's result. A result larger than an eighth of the
+    limit is not kept.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES) -> None:
@@ -25,7 +25,7 @@ class Results:
         self._lock = threading.Lock()
 
     def get(self, key: Hashable, make: Callable[[], R]) -> R:
-        """Return what is kept under `key`, or make it; two threads may make the same at once."""
+        """Return the result under `key`, or compute it; two threads may compute the same at once."""
         with self._lock:
             pickled = self._kept.get(key)
             if pickled is not None:
@@ -37,7 +37,7 @@ class Results:
         return result
 
     def has(self, key: Hashable) -> bool:
-        """Say whether something is kept under `key`."""
+        """Say whether there is a result under `key`."""
         with self._lock:
             return key in self._kept
 
@@ -51,7 +51,7 @@ class Results:
                 self._bytes -= len(self._kept.popitem(last=False)[1])
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Forget all results."""
         with self._lock:
             self._kept.clear()
             self._bytes = 0

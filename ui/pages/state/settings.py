@@ -1,4 +1,4 @@
-"""What this server shows: the database, and whether reviews may be written."""
+"""Settings of this server: the database, and whether reviews can be written."""
 
 import shlex
 from dataclasses import dataclass
@@ -8,20 +8,20 @@ from service.database import Place, Server, locate_database
 
 @dataclass(frozen=True)
 class Settings:
-    """Given by `tagrpo ui` before the first page is drawn."""
+    """Set by `tagrpo ui` before the first page is drawn."""
 
     database: Place
     review: bool = False
     shipped: str = ""
-    """What the pages say about the demo that ships with tagrpo, where they show it."""
+    """Note shown on the pages if they show the demo that ships with tagrpo."""
     is_private: bool = False
-    """Whether only this machine's users can reach the server: only then are gated texts shown."""
+    """Whether only this machine's users can reach the server; gated texts are shown only then."""
     signing_in: bool = False
     """Whether browsers sign in, so that they can sign out."""
 
     @property
     def place_name(self) -> str:
-        """The database's name, without the way to it."""
+        """The database's name, without its path."""
         place = self.database
         return str(place.url.database) if isinstance(place, Server) else place.name
 
@@ -30,7 +30,7 @@ _current: Settings | None = None
 
 
 def use(settings: Settings | None) -> None:
-    """Let the pages of this process show another database; None for the usual one."""
+    """Show another database in this process; None for the usual one."""
     global _current
     _current = settings
 
@@ -41,5 +41,5 @@ def current() -> Settings:
 
 
 def command(words: str) -> str:
-    """Return a command of tagrpo on the database that these pages show, ready to be copied."""
+    """Return a tagrpo command for the shown database, ready to copy."""
     return f"tagrpo {words} --db {shlex.quote(str(current().database))}"

@@ -1,1 +1,1 @@
-"""Text of others, shown safely: characters, formulas, differences."""
+"""Safe display of untrusted text: characters, formulas, differences."""

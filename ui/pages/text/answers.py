@@ -1,4 +1,4 @@
-"""Answers that a question and its neighbor got, as small bars beside each other."""
+"""Answers to a question and its neighbor, as small bars side by side."""
 
 import html
 from collections.abc import Sequence
@@ -34,10 +34,9 @@ def has_answers(evidence: Evidence) -> bool:
 
 
 def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
-    """Return how often each answer was given, the frequent ones first, as rows to download.
+    """Return how often each answer was given, most frequent first, as rows to download.
 
-    The last rows count responses in which no answer was found, and those that were not compared in time,
-    where there are any.
+    The last rows count responses without an answer and comparisons that timed out, if there are any.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -55,13 +54,13 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
 
 def show_answers(evidence: Evidence) -> None:
-    """Show the most frequent answers with how many of each side's responses gave them."""
+    """Show the most frequent answers and how many responses of each side gave them."""
     dark = st.context.theme.type == "dark"
     st.html(bars(evidence, DARK_PALETTE if dark else PALETTE))  # safe: it escapes
 
 
 def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
-    """Return the bars as HTML; answers are text in it, whatever they hold."""
+    """Return the bars as HTML; all answers are escaped."""
     classes = _by_frequency(evidence)
     rest = _without_class(evidence)
     sides = (
@@ -79,8 +78,8 @@ def bars(evidence: Evidence, palette: Sequence[str] = PALETTE) -> str:
         _line(f"<span>{what}</span>", (original, neighbor), sides, palette)
         for what, original, neighbor in rest
     ]
-    heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} drawn</span>"
-    heads += f"<span class='head'>neighbor, {sides[1]} drawn</span>"
+    heads = f"<span class='head'>answer</span><span class='head'>question, {sides[0]} responses</span>"
+    heads += f"<span class='head'>neighbor, {sides[1]} responses</span>"
     return f"<style>{_STYLE}</style><div class='answers'>{heads}{''.join(lines)}</div>"
 
 
@@ -89,10 +88,10 @@ def _by_frequency(evidence: Evidence) -> list[AnswerClass]:
 
 
 def _without_class(evidence: Evidence) -> list[tuple[str, int, int]]:
-    """Return what was drawn and belongs to no class: why, and how often on each side."""
+    """Return the responses that belong to no class: the reason, and the count on each side."""
     rest = (
         ("no answer found", evidence.original_unparsed, evidence.candidate_unparsed),
-        ("not compared in time", evidence.original_unsettled, evidence.candidate_unsettled),
+        ("comparison timed out", evidence.original_unsettled, evidence.candidate_unsettled),
     )
     return [counts for counts in rest if counts[1] or counts[2]]
 

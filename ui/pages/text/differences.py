@@ -1,4 +1,4 @@
-"""What a rephrasing changed, word by word: kept, dropped, added and moved words, numbers and formulas."""
+"""Word-by-word differences of a rephrasing: kept, dropped, added and moved words, numbers, formulas."""
 
 import re
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_text
 Change = Literal["kept", "dropped", "added", "moved"]
 
 MIN_MOVED = 3
-"""Words that must stand together in both texts to count as moved."""
+"""Minimum consecutive words that count as moved."""
 
 LEGEND = ":green-background[added] :red-background[~~dropped~~] :blue-background[moved] **number**"
-"""What the marks mean; Markdown."""
+"""Legend of the marks, in Markdown."""
 
 _LINE_END = "\\\n"
 _MARKS = {"added": "green", "dropped": "red", "moved": "blue"}
@@ -26,14 +26,14 @@ _MARKS = {"added": "green", "dropped": "red", "moved": "blue"}
 
 @dataclass(frozen=True)
 class Word:
-    """A word with the white space behind it, or a formula, or code."""
+    """A word with the white space that follows it, or a formula, or code."""
 
     text: str
     kind: Kind = "text"
 
     @property
     def same_as(self) -> tuple[Kind, str]:
-        """What two words must share to be the same one: case and white space do not matter in plain text."""
+        """Key by which two words are equal: in plain text, case and white space do not matter."""
         if self.kind == "text":
             return "text", self.text.strip().casefold()
         return "inline", "".join(self.text.split()).strip("$")
@@ -45,7 +45,7 @@ class Word:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words that follow each other and share their fate."""
+    """Consecutive words with the same mark."""
 
     change: Change
     words: tuple[Word, ...]
@@ -53,7 +53,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Difference:
-    """Both texts with their words marked: the original's are kept, dropped or moved, the other's added."""
+    """Both texts with marked words: the original's are kept, dropped or moved, the other's added."""
 
     original: tuple[Stretch, ...]
     neighbor: tuple[Stretch, ...]
@@ -66,10 +66,11 @@ class Difference:
 
 @lru_cache(maxsize=256)
 def compare(original: str, neighbor: str) -> Difference:
-    """Compare two texts by words; formulas and code count as one word each.
+    """Compare two texts by words; each formula or code span counts as one word.
 
-    A run of at least three words that was dropped here and added there counts as moved. Case is not a change.
-    Texts of more than 20,000 characters are compared as a whole: by words they would take seconds.
+    At least three consecutive words that were dropped in one place and added in another count as moved. A
+    change of case is not a difference. Texts of more than 20,000 characters are compared as a whole, because
+    a comparison by words would take seconds.
     """
     if max(len(original), len(neighbor)) > MARKDOWN_MAX:
         same = original == neighbor
@@ -106,7 +107,7 @@ def _find_moved(
     change_a: list[Change],
     change_b: list[Change],
 ) -> None:
-    """Mark runs of words that left one place and came back at another, the longest first at each place."""
+    """Mark runs of words that moved to another place, the longest first at each place."""
     places: dict[tuple[tuple[Kind, str], ...], list[int]] = {}
     for at in range(len(keys_b) - MIN_MOVED + 1):
         places.setdefault(tuple(keys_b[at : at + MIN_MOVED]), []).append(at)
@@ -144,7 +145,7 @@ def _stretches(words: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
 def show_side_by_side(
     original: str, neighbor: str, key: str, *, gap: Literal["medium", "large"] = "large"
 ) -> None:
-    """Show two texts beside each other, with what differs marked; `key` is unique on the page."""
+    """Show two texts side by side with their differences marked; `key` is unique on the page."""
     difference = compare(original, neighbor)
     left, right = st.columns(2, gap=gap)
     with left:
@@ -154,24 +155,24 @@ def show_side_by_side(
 
 
 def show_difference(difference: Difference, side: Literal["original", "neighbor"], key: str) -> None:
-    """Show one side with its marks, formulas drawn; very long texts are shown without marks."""
+    """Show one side with its marks and formulas; very long texts are shown without marks."""
     stretches = difference.original if side == "original" else difference.neighbor
     source = "".join(word.text for stretch in stretches for word in stretch.words)
     if len(source) > MARKDOWN_MAX:
-        st.caption("Too long to be compared word by word.")
+        st.caption("Too long to compare word by word.")
         show_text(source, key)
     else:
-        st.markdown(marked(stretches))  # safe
+        st.markdown(mark_differences(stretches))  # safe
 
 
 @lru_cache(maxsize=512)
-def marked(stretches: tuple[Stretch, ...]) -> str:
-    """Return one side as Markdown: marks stand around escaped words and beside formulas and code."""
+def mark_differences(stretches: tuple[Stretch, ...]) -> str:
+    """Return one side as Markdown, with marks around escaped words and next to formulas and code."""
     parts: list[str] = []
     for stretch in stretches:
         parts += filter(None, _stretch(stretch))
     beside = zip(["\n\n", *parts], parts, [*parts[1:], "\n\n"], strict=False)
-    # Where a paragraph begins or ends no line does: the backslash would be shown, or an empty line.
+    # No line break at the start or end of a paragraph: it would show as a backslash or an empty line.
     kept = [
         part
         for before, part, after in beside
@@ -200,12 +201,12 @@ def _formula(word: Word, change: Change) -> str:
     if change == "kept":
         return drawn
     inside = drawn if _balanced(drawn) else _without_brackets(drawn)
-    # A bracket without its partner would end the mark early, and its text would run over what follows.
+    # A bracket without its partner would end the mark early and let the text run into what follows.
     return f":{_MARKS[change]}-background[{inside}]" if _balanced(inside) else drawn
 
 
 def _balanced(text: str) -> bool:
-    """Say whether square brackets close each other, as a mark around them needs it."""
+    """Say whether all square brackets are balanced, as a mark around them requires."""
     depth, at = 0, 0
     while at < len(text):
         if text[at] == "\\":
@@ -230,7 +231,7 @@ def _label(change: Change) -> str:
 
 
 def _run(run: list[Word], change: Change) -> list[str]:
-    """Mark plain words, line by line: no mark reaches over the end of a paragraph."""
+    """Mark plain words line by line, since no mark can span two paragraphs."""
     if not run:
         return []
     parts: list[str] = []

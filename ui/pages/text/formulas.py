@@ -1,7 +1,7 @@
-"""Finding formulas and code in mathematical text, left to right; what KaTeX cannot draw safely is code.
+"""Find formulas and code in mathematical text; formulas that KaTeX cannot draw safely become code.
 
-A scanner, not a regular expression: dollars mean money as well, formulas hold text that holds formulas, and
-what is read is hostile. Its work is bounded by the text's length.
+This is a scanner instead of a regular expression: dollars also mean money, formulas contain text that
+contains formulas, and the text may be hostile. Its work is bounded by the text's length.
 """
 
 from collections.abc import Iterator
@@ -12,13 +12,13 @@ from typing import Literal
 Kind = Literal["text", "inline", "display", "code"]
 
 MAX_FORMULA = 4000
-"""Characters; longer ones are shown as code."""
+"""Maximum characters of a formula; longer ones are shown as code."""
 
 MAX_DEPTH = 40
-"""Of braces in a formula."""
+"""Maximum nesting of braces in a formula."""
 
 MAX_EM = 30.0
-"""Of a length in a formula (`\\rule`, `\\kern`, ...); larger ones are shown as code."""
+"""Maximum length in a formula (`\\rule`, `\\kern`, ...), in em; larger ones are shown as code."""
 
 _PLAIN_ENVIRONMENTS = (
     *("matrix", "pmatrix", "bmatrix", "Bmatrix", "vmatrix", "Vmatrix", "smallmatrix", "array", "darray"),
@@ -64,7 +64,7 @@ _EM_OF = {"em": 1.0, "ex": 0.45, "mu": 1 / 18, "pt": 0.1, "bp": 0.1, "px": 0.1, 
 
 @dataclass(frozen=True)
 class Piece:
-    """A stretch of text: what it is, its content (without its delimiters), and how it was written."""
+    """A segment of text: its kind, its content (without delimiters), and its source."""
 
     kind: Kind
     content: str
@@ -72,7 +72,7 @@ class Piece:
 
 
 def pieces(text: str) -> list[Piece]:
-    """Split text into plain text, formulas and code; the sources joined are the text again."""
+    """Split text into plain text, formulas and code; the joined sources equal the text."""
     scanned: list[Piece] = []
     plain = 0
     scan = _Scan(text)
@@ -107,7 +107,7 @@ def _checked(piece: Piece) -> Piece:
 
 
 def drawable(formula: str) -> bool:
-    """Say whether KaTeX can draw a formula without a surprise: no links, no macros, no huge lengths."""
+    """Say whether KaTeX can draw a formula safely: no links, no macros, no huge lengths."""
     if not formula.strip() or len(formula) > MAX_FORMULA or _depth(formula) > MAX_DEPTH:
         return False
     if any(not char.isprintable() and char not in "\n\t" for char in formula) or "⟨U+" in formula:
@@ -139,7 +139,7 @@ def _depth(formula: str) -> int:
 
 
 def _longest(formula: str) -> float:
-    """Return the largest length that is named in a formula, in em."""
+    """Return the largest length that a formula names, in em."""
     longest, at = 0.0, 0
     while at < len(formula):
         if formula[at] not in "0123456789.":
@@ -162,7 +162,7 @@ def _number(digits: str) -> float:
 
 
 class _Scan:
-    """A place in a text, and how much looking ahead is left."""
+    """A position in a text, and the remaining budget for looking ahead."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -170,7 +170,7 @@ class _Scan:
         self._left = 20 * len(text) + 1000
 
     def piece(self) -> Piece | None:
-        """Return what begins here and move behind it; None (perhaps some characters on) for plain text."""
+        """Return the segment that starts here and move past it; None for plain text."""
         char = self.text[self.at]
         if char == "\\":
             return self._command()
@@ -210,7 +210,7 @@ class _Scan:
         return self._take(end + 1, "inline", content)
 
     def _dollar_end(self) -> int | None:
-        """Return where the closing dollar stands: outside of braces, before the paragraph ends."""
+        """Return the position of the closing dollar: outside braces, before the paragraph ends."""
         depth, at = 0, self.at + 1
         end = min(len(self.text), at + MAX_FORMULA)
         while at < end:
@@ -297,7 +297,7 @@ class _Scan:
 
 
 def _is_formula(content: str, after: str) -> bool:
-    """Tell a formula between dollars from the text between two amounts of money."""
+    """Distinguish a formula between dollars from text between two amounts of money."""
     if not content.strip():
         return False
     signs = any(char in content for char in "\\^_={}")
@@ -309,6 +309,6 @@ def _is_formula(content: str, after: str) -> bool:
 
 
 def _has_prose(content: str) -> bool:
-    """Say whether two words of two letters and more follow each other."""
+    """Say whether two consecutive words have two letters or more."""
     words = [word.strip(".,;:!?()").isalpha() and len(word.strip(".,;:!?()")) > 1 for word in content.split()]
     return any(first and second for first, second in pairwise(words))

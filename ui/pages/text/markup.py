@@ -1,7 +1,7 @@
-"""Hostile text on pages: `safe_md` for Markdown with formulas, `show_text` for all of it as it is.
+"""Display of untrusted text: `safe_md` for Markdown with formulas, `show_text` for literal text.
 
 Model output, imported questions and names are data: nothing in them may become an image, a link, HTML, an
-icon or a heading. No page hands them to Streamlit except through this file.
+icon or a heading. Pages pass them to Streamlit only through this file.
 """
 
 from functools import lru_cache
@@ -16,13 +16,13 @@ CUT_AT = 3000
 """Characters shown before "Show all"."""
 
 MARKDOWN_MAX = 20_000
-"""Characters that are drawn with formulas; longer texts are shown as plain text (100 kB take seconds)."""
+"""Maximum characters with formulas; longer texts are shown as plain text (100 kB take seconds)."""
 
 LOOKED_AHEAD = 4_000
-"""Characters behind a cut in which the end of a formula is looked for."""
+"""Characters after a cut in which the end of a formula is searched."""
 
 TEXT_MAX = 2_000_000
-"""Characters shown as plain text even with "Show all"."""
+"""Maximum characters shown as plain text, even with "Show all"."""
 
 _PUNCTUATION = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
 _BREAK = "\u2060"  # word joiner: no width, no line break
@@ -33,16 +33,16 @@ MAX_INDENT = 40
 
 
 def escaped(text: str) -> str:
-    """Return text as Markdown that shows exactly it, on one line: for labels, names and table cells.
+    """Return one line of Markdown that shows exactly this text: for labels, names and table cells.
 
-    Beside escaping, a joiner without width parts what Streamlit would replace after escapes are gone:
-    `:name:` (emoji, icons), `->`, and addresses that turn into links by themselves.
+    In addition to escaping, a zero-width joiner breaks patterns that Streamlit would still replace: `:name:`
+    (emoji, icons), `->`, and addresses that become links.
     """
     return _escape(" ".join(visible(text).split()))
 
 
 def with_commands(text: str) -> str:
-    """Return text of our own on one line as Markdown, in which what stands between backticks is code."""
+    """Return our own text as one line of Markdown, in which text in backticks is code."""
     parts = " ".join(visible(text).split()).split("`")
     if len(parts) % 2 == 0:
         return _escape("`".join(parts))
@@ -54,11 +54,11 @@ def with_commands(text: str) -> str:
 
 @lru_cache(maxsize=1024)
 def safe_md(text: str) -> str:
-    """Return text as Markdown in which formulas are drawn and all else shows as it was written.
+    """Return text as Markdown with drawn formulas; everything else appears literally.
 
     Formulas (`$`, `$$`, `\\(`, `\\[`, bare environments, `\\boxed`) are rewritten for KaTeX, with more
-    dollars around them than inside. `[asy]` figures, fenced code and formulas that KaTeX cannot draw are
-    code. Line ends are kept.
+    dollars around them than inside. `[asy]` figures, fenced code and formulas that KaTeX cannot draw become
+    code. Line breaks are kept.
     """
     parts = pieces(visible(text))
     inline = [piece.kind == "inline" or (piece.kind == "code" and not _is_block(piece)) for piece in parts]
@@ -74,11 +74,11 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
     """Show text with its formulas; a long one is cut until "Show all" is pressed.
 
     Args:
-        text: anything.
+        text: any text, also untrusted.
         key: unique on the page.
-        cut_at: characters that are shown at first.
+        cut_at: characters shown at first.
     """
-    part = text if len(text) <= cut_at or wants_all(text, key) else beginning(text, cut_at)
+    part = text if len(text) <= cut_at or ask_for_all(text, key) else cut_text(text, cut_at)
     if len(part) > MARKDOWN_MAX:
         _plain(part)
     elif part.strip():
@@ -88,8 +88,8 @@ def show_math_text(text: str, key: str, *, cut_at: int = CUT_AT) -> None:
 
 
 def show_text(text: str, key: str) -> None:
-    """Show text letter by letter, without formulas, to be read and copied; a long one is cut at first."""
-    _plain(text if len(text) <= CUT_AT or wants_all(text, key) else text[:CUT_AT] + "…")
+    """Show text literally, without formulas, for reading and copying; a long one is cut at first."""
+    _plain(text if len(text) <= CUT_AT or ask_for_all(text, key) else text[:CUT_AT] + "…")
 
 
 def _plain(text: str) -> None:
@@ -103,15 +103,15 @@ def _plain(text: str) -> None:
         st.caption("(empty)")
 
 
-def wants_all(text: str, key: str) -> bool:
-    """Ask whether all of a long text is to be shown."""
+def ask_for_all(text: str, key: str) -> bool:
+    """Ask whether to show all of a long text."""
     return st.toggle(f"Show all {len(text):,} characters", key=f"all:{key}", value=False)
 
 
-def beginning(text: str, at: int) -> str:
-    """Return the beginning of a text, cut at the last end of a word or formula before `at`; none is torn.
+def cut_text(text: str, at: int) -> str:
+    """Return the start of a text, cut at the last end of a word or formula before `at`.
 
-    Of a text that begins with a formula longer than that, some of it is shown as it is written.
+    If the text starts with a formula longer than that, part of it is shown as source.
     """
     kept: list[str] = []
     room = at
@@ -138,7 +138,7 @@ def _markdown(piece: Piece, *, after: bool, before: bool) -> str:
 
 
 def _is_block(piece: Piece) -> bool:
-    """Say whether code stands in lines of its own: figures, fenced code, and what fills several lines."""
+    """Say whether code is on lines of its own: figures, fenced code, and anything of several lines."""
     return piece.source.startswith(("```", "[asy]")) or "\n" in piece.content or len(piece.content) > 200
 
 
@@ -161,10 +161,10 @@ def _longest_run(text: str, char: str) -> int:
 
 
 def escaped_lines(text: str, *, after_inline: bool = False, before_inline: bool = False) -> str:
-    """Escape text of several lines: line ends and indents stay, empty lines part paragraphs.
+    """Escape text of several lines: line breaks and indents stay, empty lines separate paragraphs.
 
-    Where a formula or marked text stands before or after it on the same line, say so: then an empty first or
-    last line is the end of that line, not of the paragraph.
+    State whether a formula or marked text comes before or after it on the same line: then an empty first or
+    last line ends that line, not the paragraph.
     """
     lines = text.split("\n")
     parts: list[str] = []
@@ -209,7 +209,7 @@ def _parted(text: str, place: int, char: str) -> bool:
 
 
 def _is_name(text: str, at: int) -> bool:
-    """Say whether a name that ends in a colon begins here, as of emoji and icons."""
+    """Say whether a name that ends in a colon starts here, as for emoji and icons."""
     for char in text[at : at + 60]:
         if char == ":":
             return True

@@ -96,7 +96,7 @@ def difficulty(runs: Sequence[Run]) -> None:
 
 
 def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
-    spec = charts.kept_chart(difficulty_chart, rows, title=title, page=True)
+    spec = charts.cached_chart(difficulty_chart, rows, title=title, page=True)
     # Streamlit would fit the title into the width of the square, and leave little of it.
     return {**spec, "autosize": {"type": "pad"}}
 
@@ -104,7 +104,7 @@ def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
 def _dot_clicked() -> None:
     dots = st.session_state[CHART]["selection"].get(DOT) or []
     dot = ",".join(repr(float(dots[0][name])) for name in ("original", "neighbor")) if dots else None
-    links.put(dot=dot, flagged=None)
+    links.set_query(dot=dot, flagged=None)
 
 
 def rows_at(neighbors: Sequence[Record], dot: str) -> list[Record]:
@@ -131,7 +131,7 @@ def _at_a_dot(rows: Sequence[Record]) -> None:
         "Those to look at again",
         icon=":material/arrow_back:",
         type="tertiary",
-        on_click=lambda: links.put(dot=None, flagged=None),
+        on_click=lambda: links.set_query(dot=None, flagged=None),
     )
 
 
@@ -181,7 +181,7 @@ def diversity(runs: Sequence[Run]) -> None:
     made = tables(diagnosis)
     densities = made["diversity_densities"]
     if densities:
-        spec = charts.kept_chart(density_panel, densities, title=responses.words)
+        spec = charts.cached_chart(density_panel, densities, title=responses.words)
         charts.show_chart(spec, "tagrpo-diversity", "diversity-chart", rows=densities)
     else:
         st.caption("All questions have one distance, so there is no density to draw.")
@@ -255,7 +255,7 @@ def _step(label: str, name: str, usual: int, low: int, high: int) -> int:
             min_value=low,
             max_value=high,
             step=1,
-            **links.bound(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
+            **links.bind(name, lambda: links.number(name, usual, low=low, high=high), resets=FOUND),
         )
     )
 
@@ -269,7 +269,7 @@ def _on_button(responses: Responses, part: Part) -> Diagnosis | None:
             type="primary",
             icon=":material/play_arrow:",
             key=f"{part}-make",
-            on_click=lambda: links.put(made=True),
+            on_click=lambda: links.set_query(made=True),
         )
         st.caption(escaped(f"Takes some seconds for {responses.words}; the result is kept."))
         return None

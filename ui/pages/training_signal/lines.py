@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from trainer_adapter.record.series import MetricSeries, metric_names, metric_series, over_seeds
 from ui.charts.building import build_spec
-from ui.charts.training_steps import POINT, Scale, averaged, most_steps, step_chart, window_for
+from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
 from ui.pages.state import links
 from ui.pages.state.database import cached
 from ui.pages.training_signal.runs import Chosen
@@ -134,7 +134,7 @@ def _rows(line: Line, logged: Mapping[str, MetricSeries], width: int, scale: str
     of_runs = [
         [
             (step, abs(value) if line.magnitude and value is not None else value)
-            for step, value in averaged(logged[run].steps, values, width)
+            for step, value in window_means(logged[run].steps, values, width)
             if scale != "log" or value != 0  # which has no place on it
         ]
         for run in line.runs

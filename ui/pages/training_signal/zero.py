@@ -47,7 +47,7 @@ def show(runs: Sequence[Run]) -> None:
     pilots: list[Responses | None] = []
     chosen = choose(runs, lambda: pilots.append(_choose_pilot(runs)))
     pilot = pilots[0]
-    if pilot is None and (asked := links.unknown("pilot", [NO_PILOT])):
+    if pilot is None and (asked := links.unknown_value("pilot", [NO_PILOT])):
         layout.note(f"There is no pilot {asked} in this database, so no forecast is shown.")
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
@@ -65,7 +65,7 @@ def show(runs: Sequence[Run]) -> None:
     _shares(chosen, _predict(pilot, chosen.runs) if pilot else None)
 
 
-@links.part
+@links.fragment
 def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
     layout.section(
         "Questions without a gradient",

@@ -1,1 +1,1 @@
-"""What all pages share: the database, links, hostile text, differences, tables, charts, layout."""
+"""Shared by all pages: links, untrusted text, differences, tables, charts, layout."""

@@ -1,4 +1,4 @@
-"""What stands where there is nothing yet: the next step, with names of what there is."""
+"""Empty states: the next step, with existing names filled in."""
 
 from sqlalchemy.orm import Session
 
@@ -16,7 +16,7 @@ def _question_sets(session: Session) -> list[str]:
 
 
 def no_questions(heading: str) -> None:
-    """Say how questions come into the database."""
+    """Show how to import questions."""
     layout.empty_state(
         heading,
         "Import questions, or look at the results of the demo:",
@@ -25,13 +25,13 @@ def no_questions(heading: str) -> None:
 
 
 def no_neighbors(heading: str, question_set: str = "") -> None:
-    """Say how neighbors come to be: of this question set or the first there is, else from questions on."""
+    """Show how to create neighbors: of this question set or the first one, else starting with questions."""
     names = [question_set] if question_set else _question_sets()
     if not names:
         no_questions(heading)
         return
     layout.empty_state(
         heading,
-        "Have some proposed; rules need no model:",
+        "Propose some; rules need no model:",
         commands=(settings.command(f"neighbors propose {names[0]} --name NAME --proposer rules"),),
     )

@@ -1,4 +1,4 @@
-"""Charts on pages: in the browser's theme, with their data and pictures to download."""
+"""Charts on pages: in the browser's theme, with downloads of data and pictures."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -9,7 +9,7 @@ import streamlit as st
 
 from ui.charts import saving
 from ui.charts.building import build_spec
-from ui.charts.theme import in_dark
+from ui.charts.theme import darken
 from ui.pages.state.results import Results
 from ui.pages.widgets import tables
 
@@ -18,12 +18,12 @@ Spec = dict[str, Any]
 _built = Results(max_bytes=8 * 2**20)
 
 PICTURE_WIDTH = 640
-"""Pixels, of downloaded pictures of charts that have no width of their own."""
+"""Pixels; the width of downloaded pictures of charts without a width."""
 
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
 _PADDING = {"left": 2, "top": 4, "right": 12, "bottom": 0}
-"""Pixels around a chart on a page; a picture of its own has more."""
+"""Pixels around a chart on a page; a downloaded picture has more."""
 
 
 def show_chart(
@@ -36,23 +36,23 @@ def show_chart(
     alt: str | None = None,
     stretch: bool = True,
 ) -> Any:
-    """Show a finished chart (of `ui.charts`) or its specification, with downloads; return what is selected.
+    """Show a chart of `ui.charts` or its specification, with downloads; return the selection.
 
-    A specification that a `cached` query made is drawn faster than a chart that is built at every run. Panels
-    side by side scroll on a narrow page, one of `stretch=False` becomes smaller (see the style in `layout`).
+    A specification from a `cached` query is drawn faster than a chart built at every run. Panels side by side
+    scroll on a narrow page; one with `stretch=False` shrinks (see the style in `layout`).
 
     Args:
-        chart: what a function of `ui.charts` returned, or its `to_dict()`.
+        chart: the result of a function of `ui.charts`, or its `to_dict()`.
         name: of the downloaded files, without ending.
         key: unique on the page.
         on_select: called after a click; the chart's parameters name what can be selected, and
             `st.session_state[key]` holds the selection.
-        rows: the data as they are downloaded; None for no CSV.
-        alt: the chart in words, for screen readers; its title without it.
-        stretch: let a chart of one panel be as wide as its place; False for one whose shape says something.
+        rows: the data to download; None for no CSV.
+        alt: the chart in words, for screen readers; by default its title.
+        stretch: let a single-panel chart fill its width; False if its aspect ratio matters.
     """
     spec: Spec = chart if isinstance(chart, dict) else chart.to_dict()
-    drawn = _for_page(in_dark(spec) if st.context.theme.type == "dark" else spec)
+    drawn = _for_page(darken(spec) if st.context.theme.type == "dark" else spec)
     with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
         state = st.vega_lite_chart(
             spec=drawn,
@@ -66,8 +66,8 @@ def show_chart(
     return state
 
 
-def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
-    """Return the specification of a chart of `ui.charts`; the same rows give what was built before.
+def cached_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) -> Spec:
+    """Return the specification of a chart of `ui.charts`, cached by its rows.
 
     Building one takes Altair 20 to 60 ms of CPU, and a page is drawn again at every click.
 
@@ -79,9 +79,9 @@ def kept_chart(make: Callable[..., Any], rows: Sequence[Any], **options: Any) ->
 
 
 def _for_page(spec: Spec) -> Spec:
-    """Let the chart speak like the page and stand close to what is around it.
+    """Give the chart the page's font and small margins.
 
-    What is downloaded keeps the font that comes with vl-convert, and its margins.
+    Downloads keep vl-convert's font and the usual margins.
     """
     config = spec.get("config", {})
     padding = config.get("padding")
@@ -90,7 +90,7 @@ def _for_page(spec: Spec) -> Spec:
 
 
 def _stretches(spec: Spec) -> bool:
-    """Say whether a chart can be as wide as the page: panels side by side have widths of their own."""
+    """Say whether a chart can fill the page's width: panels side by side have fixed widths."""
     return not any(part in spec for part in ("concat", "hconcat", "vconcat", "facet", "repeat"))
 
 
@@ -101,12 +101,12 @@ def _title(spec: Spec) -> str:
 
 
 def _with_width(spec: Spec) -> Spec:
-    """Give a chart that is as wide as its place a width of its own: a picture has no place."""
+    """Give a chart that fills its place a width of its own, for pictures."""
     return {**spec, "width": PICTURE_WIDTH} if spec.get("width") == "container" else spec
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
-    """Show one button a chart: the browser draws what is behind it once it is pressed."""
+    """Show one button per chart; the browser draws its content once it is pressed."""
     written = json.dumps(_with_width(spec), sort_keys=True)
     with st.popover("Download", icon=":material/download:", type="tertiary"):
         if rows is not None:

@@ -1,4 +1,4 @@
-"""Widgets whose choice stands in the address, and a note where the address asks for what is not there."""
+"""Widgets whose choice is in the address, with a note if the address names a missing option."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -27,12 +27,12 @@ def choose(
     """Show a widget that chooses one of the options, and return the choice.
 
     Args:
-        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`, which shows a label only where `look`
-            says so.
-        name: the parameter of the address that holds the choice; it is left out where that is the default.
-        default: chosen where the address names none of the options; the first one without it.
-        words: returns what is shown of an option, as plain text.
-        resets, pinned: as for `links.bound`.
+        widget: `st.selectbox`, `st.radio`, or `st.segmented_control`, which shows a label only if `look` says
+            so.
+        name: the address parameter of the choice; omitted for the default.
+        default: chosen if the address names none of the options; by default the first one.
+        words: returns an option's label, as plain text.
+        resets, pinned: as for `links.bind`.
         look: further arguments of the widget.
     """
     usual = options[0] if default is None else default
@@ -43,7 +43,7 @@ def choose(
         options,
         format_func=_texts(widget, words),
         **look,
-        **links.bound(
+        **links.bind(
             name,
             lambda: links.choice(name, options, usual),
             lambda option: None if option == usual else option,
@@ -70,8 +70,8 @@ def choose_several(
     """Show a widget that chooses some of the options (`st.multiselect`, `st.pills`), and return the choice.
 
     Args:
-        default: chosen where the address names none of the options.
-        most: how many can be chosen.
+        default: chosen if the address names none of the options.
+        most: maximum number of choices.
         others: as for `choose`.
     """
     if widget is st.pills:
@@ -83,9 +83,9 @@ def choose_several(
         options,
         format_func=_texts(widget, words),
         **look,
-        **links.bound(
+        **links.bind(
             name,
-            lambda: list(links.many(name, options))[:most] or list(default),
+            lambda: list(links.values(name, options))[:most] or list(default),
             lambda picked: None if set(picked) == set(default) else list(picked),
             resets=resets,
             pinned=pinned,
@@ -97,11 +97,11 @@ def choose_several(
 def switch(
     label: str, name: str, default: bool = False, *, help: str | None = None, resets: Sequence[str] = ()
 ) -> bool:
-    """Show a switch whose state stands in the address where it is not the default; return the state."""
+    """Show a switch whose state is in the address unless it is the default; return the state."""
     return st.toggle(
         escaped(label),
         help=help and escaped(help),
-        **links.bound(
+        **links.bind(
             name,
             lambda: links.flag(name, default),
             lambda on: None if on == default else str(int(on)),
@@ -111,13 +111,13 @@ def switch(
 
 
 def note_absent(name: str, options: Sequence[str | int], what: str, instead: str) -> None:
-    """Say that the address asks for what is none of the options, and what is shown instead of it."""
-    if asked := links.unknown(name, options):
-        layout.note(f"There is no {what} {asked} here. Shown: {instead}.")
+    """Report that the address names a missing option, and what is shown instead."""
+    if asked := links.unknown_value(name, options):
+        layout.note(f"There is no {what} {asked} here. Showing {instead} instead.")
 
 
 def _texts(widget: Callable[..., Any], words: Callable[[T], str]) -> Callable[[T], str]:
-    """Return the texts of options as the widget wants them: lists show plain text, buttons Markdown."""
+    """Return labels as the widget expects them: lists show plain text, buttons Markdown."""
     if widget in (st.selectbox, st.multiselect):
         return words
     return lambda option: escaped(words(option))

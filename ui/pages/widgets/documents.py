@@ -10,7 +10,7 @@ from ui.pages.widgets.tables import Column, page_table
 
 
 def show_document(document: Document, key: str) -> None:
-    """Show the blocks of a document and its notes; `key` tells its tables and charts from others."""
+    """Show the blocks of a document and its notes; `key` distinguishes its tables and charts."""
     if document.title:
         layout.section(document.title)
     for place, block in enumerate(document.blocks):
@@ -33,13 +33,13 @@ def show_document(document: Document, key: str) -> None:
 
 
 def show_printed(name: str) -> None:
-    """Show printed figures that are no scores, folded up, with their source."""
-    with st.expander("What a paper prints"):
+    """Show published figures that are not scores, collapsed, with their source."""
+    with st.expander("Published figures"):
         show_document(printed_list(name), f"printed-{name.replace(' ', '-')}")
 
 
 def show_table(table: Table, key: str) -> None:
-    """Show a table without its title; a second line of a cell stands behind the first."""
+    """Show a table without its title; the second line of a cell follows the first."""
     rows = [{str(place): cell.replace("\n", " ") for place, cell in enumerate(row)} for row in table.rows]
     columns = [
         Column(str(place), heading, "text" if place < table.words else "figure")

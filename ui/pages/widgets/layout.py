@@ -1,6 +1,6 @@
-"""How pages are laid out: the title line, rows of numbers, chips, what to show where there is nothing.
+"""Page layout: the title line, rows of numbers, chips, empty states.
 
-All texts given here are plain ones: they are escaped, whatever they hold.
+All texts passed in are plain; they are escaped.
 """
 
 import time
@@ -15,10 +15,10 @@ from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 HAND_OVER_S = 0.01
-"""Seconds in which what stands is sent; so long does a page take longer on the server."""
+"""Seconds in which the output so far is sent; a page takes this much longer on the server."""
 
 Part = NewType("Part", str)
-"""Markdown for a part of a line, in which all that is data was escaped."""
+"""Markdown for a part of a line, with all data escaped."""
 
 VERDICTS: dict[str, tuple[Colour, str]] = {
     "accepted": ("green", ":material/check_circle:"),
@@ -35,7 +35,7 @@ GRADES: dict[str, tuple[Colour, str]] = {
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its name and, where it has one, its unit; `hint` says what is counted and how."""
+    """A number with its name and an optional unit; `hint` explains how it is counted."""
 
     name: str
     value: str
@@ -58,15 +58,16 @@ _STYLE = """<style>
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
-"""Downloads stand at every table and chart: small, so that they are found and not looked at. Panels of
-charts keep their size: where the window is narrower, they are scrolled and the page is not. A chart whose
-shape says something becomes smaller as a whole. Streamlit's own bar over charts would cover what stands
-above them. A formula that cannot be broken is scrolled, so that it does not run over the text beside it. All
-of it in one place: every style that is added makes the browser style the whole page again."""
+"""Style of all pages, in one place: every added style makes the browser style the whole page again.
+
+Downloads are small. Panels of charts keep their size: in a narrow window they scroll, and the page does not.
+A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts would cover the text
+above them. A formula that cannot be broken scrolls, so that it does not overlap the text next to it.
+"""
 
 
 def title(heading: str, words: str = "") -> None:
-    """Begin a page: its heading and one sentence on what it answers, with the link to the view at hand."""
+    """Start a page: its heading, one sentence on its purpose, and the link to the view."""
     from ui.pages.state import links
 
     st.html(_STYLE)  # safe: a constant
@@ -75,28 +76,27 @@ def title(heading: str, words: str = "") -> None:
             st.title(escaped(heading), anchor=False)
             if words:
                 st.caption(escaped(words))
-        links.here()
+        links.permalink()
 
 
 def hand_over() -> None:
-    """Let the browser draw what was shown so far while the rest is made; called before a page's charts.
+    """Let the browser draw the output so far while the rest is computed; called before a page's charts.
 
-    Another thread sends what a script shows, and hardly has its turn before the script has ended: then all of
-    the page is drawn at once, and nothing is to be seen before its charts. `benchmarks/pages/latency.py`
-    measures it (*paint*).
+    Another thread sends a script's output and rarely runs before the script ends: then the whole page appears
+    at once, and nothing before its charts. `benchmarks/pages/latency.py` measures it (*paint*).
     """
     time.sleep(HAND_OVER_S)
 
 
 def section(heading: str, words: str = "") -> None:
-    """Begin a part of a page."""
+    """Start a section of a page."""
     st.subheader(escaped(heading), anchor=False)
     if words:
         st.caption(escaped(words))
 
 
 def numbers(items: Sequence[Number]) -> None:
-    """Show a row of numbers; on a narrow window they stand in several rows."""
+    """Show a row of numbers; in a narrow window they wrap."""
     with st.container(horizontal=True, gap="small"):
         for item in items:
             value = f"{item.value} {item.unit}".strip()
@@ -106,17 +106,17 @@ def numbers(items: Sequence[Number]) -> None:
 
 
 def line(*parts: Part) -> None:
-    """Show chips and strong words, side by side, as one element: every element takes the browser time."""
+    """Show chips and bold text side by side as one element: every element costs the browser time."""
     st.markdown(" ".join(parts))  # safe: parts are made by the functions below
 
 
 def strong(words: str) -> Part:
-    """Return words in bold, for a line."""
+    """Return text in bold, for a line."""
     return Part(f"**{escaped(words)}**")
 
 
 def chip(label: str, colour: Colour = "gray", icon: str = "") -> Part:
-    """Return a short label with a ground of its own, for a line or any other Markdown."""
+    """Return a short label with a background, for a line or any other Markdown."""
     return Part(f":{colour}-badge[{f'{icon} {escaped(label)}'.strip()}]")
 
 
@@ -132,27 +132,27 @@ def grade_chip(grade: str) -> Part:
 
 @contextmanager
 def row(*, gap: Literal["small", "medium"] = "small") -> Iterator[None]:
-    """What is shown within stands side by side, and breaks into lines where there is no room."""
+    """Show the contained elements side by side, wrapping if there is no room."""
     with st.container(horizontal=True, gap=gap, vertical_alignment="center"):
         yield
 
 
 @contextmanager
 def card(key: str | None = None) -> Iterator[None]:
-    """What is shown within stands in a frame."""
+    """Show the contained elements in a frame."""
     with st.container(border=True, key=key):
         yield
 
 
 @contextmanager
 def folded(label: str, *, icon: str | None = None) -> Iterator[None]:
-    """What is shown within opens on a click, over the page."""
+    """Show the contained elements in a popup that opens on a click."""
     with st.popover(escaped(label), icon=icon, type="tertiary"):
         yield
 
 
 def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) -> None:
-    """Say that there is nothing to show, and what to do next; commands can be copied."""
+    """Report that there is nothing to show, and the next step; commands can be copied."""
     with st.container(border=True, gap="small"):
         st.markdown(f"**{escaped(heading)}**")  # safe
         if words:
@@ -162,10 +162,10 @@ def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) 
 
 
 def note(words: str) -> None:
-    """Say in a line that something is not as it was asked for."""
+    """Warn in a line that the view differs from the requested one."""
     st.warning(escaped(words), icon=":material/info:")
 
 
 def error_box(heading: str, words: str = "") -> None:
-    """Say what happened and how to go on."""
+    """Report an error and what to do about it."""
     st.error(f"**{escaped(heading)}**" + (f"\n\n{escaped(words)}" if words else ""), icon=":material/error:")

@@ -1,4 +1,4 @@
-"""The method behind a name, and its colour: the same on every page."""
+"""The method of a name, and its colour, the same on every page."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,7 @@ from ui.pages.state.database import cached
 
 
 def method_of(spec: Mapping[str, object], name: str) -> str:
-    """Return the name of the recipe that a run's specification holds; the run's own name without one."""
+    """Return the recipe's name in a run's specification; the run's own name without one."""
     recipe = spec.get("recipe")
     if isinstance(recipe, dict):
         recipe = recipe.get("name")
@@ -30,9 +30,9 @@ def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -
     """Return the method of each evaluated label: the recipe that trained it, else the label itself.
 
     Args:
-        models: the model that was measured under each label.
-        trainings: as `training_methods` gives them. A label is linked to a training by its checkpoint's path
-            or, where that tells nothing, by its name.
+        models: the model measured under each label.
+        trainings: from `training_methods`. A label is linked to a training by its checkpoint's path or, if
+            that does not match, by its name.
     """
     by_label = {}
     for label, model in models.items():
@@ -45,12 +45,12 @@ def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -
 def colours_of(
     labels: Sequence[str], methods: Mapping[str, str], trainings: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return the colour of each label: that of its method, which training runs give in their order.
+    """Return the colour of each label: that of its method, in the order of training runs.
 
     Args:
         labels: to be drawn, at most as many as the palette has colours.
-        methods: of all labels there are, as `evaluated_methods` gives them.
-        trainings: as `training_methods` gives them.
+        methods: of all labels, from `evaluated_methods`.
+        trainings: from `training_methods`.
     """
     every = [*trainings.values(), *methods.values()]
     return method_colours({label: methods[label] for label in labels}, every)

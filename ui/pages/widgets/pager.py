@@ -1,4 +1,4 @@
-"""Going through a list whose pages are found by the keys of their rows: onward, and back."""
+"""Paging through a list by the keys of its rows, forward and back."""
 
 from collections.abc import Mapping
 
@@ -9,20 +9,20 @@ from ui.pages.state import links
 from ui.pages.text.markup import escaped
 
 Step = Mapping[str, links.Value]
-"""Parameters that the address gets."""
+"""Parameters to write into the address."""
 
 
 def pager(
     onward: Step | None, back: Step | None, *, words: str = "", name: str = "pager", to_start: bool = True
 ) -> None:
-    """Show the way back and "Next"; nothing but `words` where all is on one page.
+    """Show the way back and "Next"; only `words` if everything fits on one page.
 
     Args:
-        onward: leads to the rows behind those shown; None where there are none.
-        back: leads to the list's start, or to the rows before those shown; None where there are none.
-        words: plain text beside the buttons.
-        name: tells two pagers of a page apart.
-        to_start: whether `back` leads to the start. Back in the browser goes back a page.
+        onward: leads to the rows after those shown; None if there are none.
+        back: leads to the list's start, or to the rows before those shown; None if there are none.
+        words: plain text next to the buttons.
+        name: distinguishes two pagers of a page.
+        to_start: whether `back` leads to the start. The browser's Back goes back a page.
     """
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         if onward or back:
@@ -31,7 +31,7 @@ def pager(
                 icon=":material/first_page:" if to_start else ":material/chevron_left:",
                 key=f"{name}-back",
                 disabled=not back,
-                on_click=lambda: links.put(**(back or {})),
+                on_click=lambda: links.set_query(**(back or {})),
             )
             st.button(
                 "Next",
@@ -39,13 +39,13 @@ def pager(
                 icon_position="right",
                 key=f"{name}-next",
                 disabled=not onward,
-                on_click=lambda: links.put(**(onward or {})),
+                on_click=lambda: links.set_query(**(onward or {})),
             )
         if words:
             st.caption(escaped(words))
 
 
 def found_responses(number: int, *, stopped: bool) -> str:
-    """Say how many responses a page of a search holds; `stopped` where it read as many texts as it may."""
+    """Say how many responses a search page has; `stopped` if it reached its limit of texts."""
     words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
-    return words + f" among the {TEXTS_READ:,} read; Next goes on" * stopped
+    return words + f" among the {TEXTS_READ:,} searched; press Next to continue" * stopped

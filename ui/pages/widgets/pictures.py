@@ -1,4 +1,4 @@
-"""The images of a question on a page: from the database, a few, none of them large."""
+"""Images of a question on a page: loaded from the database, limited in number and size."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,11 @@ from ui.pages.text.markup import escaped
 
 MOST_PICTURES = 8
 MOST_BYTES, MOST_PIXELS = 4_000_000, 12_000_000
-"""Of a picture: a larger one is named only, since drawing it takes the server's time."""
+"""Maximum bytes of a picture; a larger one is only named, since drawing it takes the server's time."""
 SIDE = 360
-"""Pixels that a picture is wide or high on the page at most; a smaller one keeps its size."""
+"""Maximum width and height of a picture on the page, in pixels; a smaller one keeps its size."""
 CAPTION = 180
-"""Pixels that a caption has at least, however narrow its picture is."""
+"""Minimum width of a caption, in pixels."""
 
 
 @cached
@@ -43,7 +43,7 @@ def show_pictures_of(question_id: str) -> None:
 
 
 def show_pictures(ids: Sequence[str]) -> None:
-    """Show images in the order in which the text refers to them, each with its number, format and size."""
+    """Show images in the order in which the text refers to them, with number, format and size."""
     if not ids:
         return
     headers = _headers(tuple(ids[:MOST_PICTURES]))
@@ -51,9 +51,9 @@ def show_pictures(ids: Sequence[str]) -> None:
         for number, header in enumerate(headers, start=1):
             words = f"image {number}: {header}"
             if header.size > MOST_BYTES or header.width * header.height > MOST_PIXELS:
-                st.caption(escaped(f"{words}, too large to be shown here"))
+                st.caption(escaped(f"{words}, too large to show here"))
                 continue
-            width = shown_width(header.width, header.height)
+            width = picture_width(header.width, header.height)
             with st.container(width=max(width, CAPTION), gap="xxsmall"):
                 st.image(_data(header.id), width=width)
                 st.caption(escaped(words))
@@ -61,6 +61,6 @@ def show_pictures(ids: Sequence[str]) -> None:
         st.caption(escaped(f"and {len(ids) - len(headers)} more images"))
 
 
-def shown_width(width: int, height: int) -> int:
-    """Return the pixels that a picture is wide on the page."""
+def picture_width(width: int, height: int) -> int:
+    """Return the width of a picture on the page, in pixels."""
     return max(1, int(width * min(1, SIDE / width, SIDE / height)))

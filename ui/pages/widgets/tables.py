@@ -1,4 +1,4 @@
-"""Tables on pages: a page of rows at a time, numbers aligned, CSV that no spreadsheet computes."""
+"""Tables on pages: one page of rows at a time, aligned numbers, CSV safe for spreadsheets."""
 
 import csv
 import io
@@ -27,17 +27,17 @@ _FORMATS = {
 }
 _CELL_MAX = 400
 _LEAST, _LEAST_P = 1e-3, 1e-4
-"""Of a number that four decimals show well, and of a p-value that they show at all."""
+"""Smallest number, and smallest p-value, shown with four decimals."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: the key of its values in the rows, its heading (with its unit), what kind of values it has.
+    """A column: the key of its values in the rows, its heading (with its unit), and its kind.
 
     A share is given from 0 to 1 and shown in percent; a difference of shares, `points`, in percentage points.
     `points` and `usd` need a heading that names the unit. A `number` has as many decimals as its column
-    needs, a `p` is a probability; a `figure` is a number that is text already. A `wide` column takes the room
-    that others leave.
+    needs, a `p` is a probability; a `figure` is a number given as text. A `wide` column takes the remaining
+    width.
     """
 
     key: str
@@ -60,12 +60,12 @@ def page_table(
     """Show one page of rows.
 
     Args:
-        rows: at most some hundred; texts are shown as they are (one line, cut at 400 characters).
+        rows: at most some hundred; texts are shown literally (one line, cut at 400 characters).
         columns: those shown, in order.
         key: unique on the page.
         name: of the CSV file to download, without its ending; None for no download.
-        chosen: place of the row that is marked.
-        on_choose: called with the place of the row that was clicked before the page is drawn again.
+        chosen: index of the marked row.
+        on_choose: called with the index of the clicked row before the page is drawn again.
         leads_away: whether a click opens another view.
     """
     head = [Heading(cell(column.heading), _look(column.kind), column.hint, column.wide) for column in columns]
@@ -94,14 +94,14 @@ def pick_row(
     value: str,
     name: str | None = None,
 ) -> str:
-    """Show one page of rows of which a click chooses one; return what is chosen, "" for nothing.
+    """Show one page of rows with one selectable row; return the selected value, "" for none.
 
-    The choice stands in the address. A click on the chosen row takes the choice back.
+    The choice is in the address. Clicking the chosen row again clears it.
 
     Args:
         key: unique on the page.
-        parameter: of the address, for what is chosen.
-        value: key of the rows whose value is put there.
+        parameter: of the address, for the choice.
+        value: key of the row value that is stored there.
         name: of the CSV file, None for no download.
     """
     picked = links.text(parameter)
@@ -109,7 +109,7 @@ def pick_row(
     chosen = values.index(picked) if picked in values else None
 
     def choose(place: int) -> None:
-        links.put(**{parameter: None if place == chosen else values[place]})
+        links.set_query(**{parameter: None if place == chosen else values[place]})
 
     page_table(rows, columns, key, name=name, chosen=chosen, on_choose=choose)
     return picked
@@ -122,9 +122,9 @@ def _look(kind: Kind) -> Look:
 
 
 def _decimals(values: Sequence[Any]) -> int | None:
-    """Return how many decimals show each number of a column with four digits, at most four; None if too few.
+    """Return the decimals that show each number of a column with four digits, at most four; None if too few.
 
-    In one column numbers end at one place, so that they can be compared at a glance.
+    Numbers in a column end at the same decimal, so that they can be compared at a glance.
     """
     numbers = [abs(float(value)) for value in values if value is not None and value == value]
     if any(0 < number < _LEAST or number == float("inf") for number in numbers):
@@ -134,10 +134,10 @@ def _decimals(values: Sequence[Any]) -> int | None:
 
 
 def cell(value: Any, kind: Kind = "text", decimals: int | None = None) -> str:
-    """Return a value as a cell shows it: one line of text, empty for what is not there.
+    """Return a value as a cell shows it: one line of text, empty for a missing value.
 
     Args:
-        decimals: of a `number`; four digits in all without it.
+        decimals: of a `number`; without it, four digits in total.
     """
     if value is None or value != value:
         return ""
@@ -163,7 +163,7 @@ def download(
     key: str,
     label: str = "CSV",
 ) -> None:
-    """Offer rows as a CSV file; it is written when it is asked for."""
+    """Offer rows as a CSV file, written on demand."""
     st.download_button(
         escaped(label),
         lambda: csv_bytes(rows, columns),
@@ -177,9 +177,9 @@ def download(
 
 
 def csv_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> bytes:
-    """Return rows as CSV in UTF-8 that no spreadsheet takes for formulas.
+    """Return rows as UTF-8 CSV that spreadsheets do not take for formulas.
 
-    Texts that begin like a formula get a leading apostrophe; numbers, also those written as text, stay.
+    Texts that start like a formula get a leading apostrophe; numbers stay, also those written as text.
     """
     names = list(columns or (rows[0].keys() if rows else ()))
     out = io.StringIO()

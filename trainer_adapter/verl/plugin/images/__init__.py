@@ -1,1 +1,1 @@
-"""Questions with images in verl: its data set, images at their places, positions of their tokens."""
+"""Questions with images in verl: the dataset, images in prompts, positions of their tokens."""

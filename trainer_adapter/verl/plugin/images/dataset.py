@@ -1,8 +1,8 @@
-"""verl's data set for questions with images, without its own reader of images.
+"""verl's dataset for questions with images, without its own image reader.
 
-A row keeps its images in the column `images`, and its prompts say `<image>` where they stand, as verl has it.
-verl reads them by `qwen_vl_utils`, which wants torchvision and resizes them before the model's processor does
-so again; here the processor gets them as they are, as it does in an evaluation.
+A row has its images in the column `images`, and its prompts mark them with `<image>`, as verl expects. verl
+reads images with `qwen_vl_utils`, which needs torchvision and resizes them before the model's processor does
+so again. Here the processor gets the original images, as in an evaluation.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from trainer_adapter.verl.plugin.images.placing import images_of
 
 
 class ImageDataset(RLHFDataset):  # type: ignore[misc]
-    """verl's data set; put in by its own setting `data.custom_cls`."""
+    """verl's dataset; selected by its own setting `data.custom_cls`."""
 
     def _build_messages(self, example: dict[str, Any], key: str) -> list[dict[str, Any]]:
         held = example.get(self.image_key)
@@ -27,5 +27,5 @@ class ImageDataset(RLHFDataset):  # type: ignore[misc]
     def _process_multi_modal_info(
         cls, messages: list[dict[str, Any]], image_patch_size: int, config: Any
     ) -> tuple[list[Any] | None, None, None]:
-        """Return the messages' images, and that there are neither videos nor sounds."""
+        """Return the messages' images; videos and sounds are always empty."""
         return images_of(messages) or None, None, None

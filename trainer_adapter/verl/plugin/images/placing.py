@@ -1,4 +1,4 @@
-"""Images at their places in chat messages, as processors of transformers take them: parts of a content."""
+"""Images inside chat messages, as processors of transformers expect them: parts of a content."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,17 +13,17 @@ def images_of(messages: Sequence[Message]) -> list[Any]:
 
 
 def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return messages of plain text with images at their places.
+    """Return plain-text messages with images instead of their placeholders.
 
     Raises:
-        ValueError: there are more or fewer places than images.
+        ValueError: the numbers of placeholders and images differ.
     """
     if not images:
         return [dict(message) for message in messages]
     from service.questions.images import (
         PLACEHOLDER,
         count_placeholders,
-    )  # with the database: where it is used
+    )  # needs the database, so it is imported where it is used
 
     places = sum(count_placeholders(message["content"]) for message in messages)
     if places != len(images):

@@ -1,4 +1,4 @@
-"""Positions of tokens where prompts hold images: of a row, and of rows packed as verl indexes them."""
+"""Token positions of prompts with images: of a row, and of rows packed as verl indexes them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,15 +10,15 @@ from service.engines.images import image_tokens
 
 
 def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) -> torch.Tensor:
-    """Return the positions of a row's tokens as verl keeps them.
+    """Return the positions of a row's tokens in verl's form.
 
     Args:
-        processor: verl's, with the model's `get_rope_index` where it has one; None for a text model.
+        processor: verl's, with the model's `get_rope_index` if it has one; None for a text model.
         tokens: shape T.
-        seen: what the model is given of the row's images, with their sizes `image_grid_thw`.
+        seen: the model's inputs for the row's images, with their sizes `image_grid_thw`.
 
     Returns:
-        Shape T; (4, T) for a model that turns by three positions, of which the first row counts tokens.
+        Shape T; (4, T) for a model with three-dimensional rotary positions, whose first row counts tokens.
     """
     places = torch.arange(len(tokens))
     if processor is None or not hasattr(processor, "get_rope_index"):
@@ -36,10 +36,11 @@ def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) 
 
 
 def pack_by_tokens(data: Any) -> None:
-    """Have the positions of a batch jagged over tokens, in place; those of texts are left as they are.
+    """Make the positions of a batch jagged over tokens, in place; those of texts stay unchanged.
 
-    Where all rows of a step are equally long, verl's queue packs them by coordinates in place of tokens, and
-    `maybe_fix_3d_position_ids` of verl 0.9.1 only renames the dimension: the step fails (verl issue 7899).
+    If all rows of a step have the same length, verl's queue packs them by coordinates instead of tokens, and
+    `maybe_fix_3d_position_ids` of verl 0.9.1 only renames the dimension. Then the step fails (verl issue
+    7899).
     """
     held = data.get("position_ids", None)
     if not isinstance(held, torch.Tensor) or not held.is_nested or held.dim() != 3:

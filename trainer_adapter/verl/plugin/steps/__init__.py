@@ -1,1 +1,1 @@
-"""What a step is made of: groups drawn anew, left out or replaced for want of a gradient; its updates."""
+"""Composition of a step: groups without a gradient are redrawn, skipped or replaced; its updates."""

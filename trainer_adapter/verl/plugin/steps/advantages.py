@@ -1,6 +1,6 @@
-"""verl's advantage estimator: it hands out what the trainer has computed.
+"""verl's advantage estimator, which returns the advantages that the trainer computed.
 
-verl calls an estimator with rewards and group names alone; token weights need log-probs, filters and reward
+verl calls an estimator with rewards and group names only; token weights need log-probs, filters and reward
 shaping need correctness. So the trainer computes advantages and verl writes them.
 """
 
@@ -12,21 +12,21 @@ _computed: list[Tensor] = []
 
 
 def hand_over(advantages_AT: Tensor) -> None:
-    """Keep the advantages of every row of verl's batch, padding rows included, for its next call."""
+    """Keep the advantages of every row of verl's batch, including padding rows, for its next call."""
     _computed[:] = [advantages_AT]
 
 
 def computed_advantages(
     token_level_rewards: Tensor, response_mask: Tensor, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return the advantages that the trainer computed, and the same as returns: verl's advantage estimator.
+    """Return the trainer's advantages, and the same values as returns: verl's advantage estimator.
 
     Raises:
-        RuntimeError: none are there, or for another batch: it works with tagrpo's trainer only.
+        RuntimeError: there are none, or they belong to another batch: it works with tagrpo's trainer only.
     """
     if not _computed:
         raise RuntimeError(
-            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer: set trainer.v1.trainer_mode=tagrpo"
+            "algorithm.adv_estimator=tagrpo needs tagrpo's trainer. Set trainer.v1.trainer_mode=tagrpo"
         )
     advantages_BT = _computed.pop().to(token_level_rewards.dtype)
     if advantages_BT.shape != response_mask.shape:

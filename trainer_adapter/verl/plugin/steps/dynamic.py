@@ -1,4 +1,4 @@
-"""Which groups make a step: dynamic sampling with an end, and equal groups in every run."""
+"""Dynamic sampling with a limit, and with the same groups in every run."""
 
 import logging
 from collections import Counter
@@ -17,17 +17,17 @@ _Reasons = tuple[set[str], set[str], set[str], Counter[float]]
 
 
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
-    """verl's synchronous buffer, which would refill for ever and take what arrives first.
+    """verl's synchronous buffer, without endless refills and dependence on arrival order.
 
-    verl decides when questions are drawn anew and how many. At the limit no more are: the step is made of
-    the groups with a gradient that are there, or, where there is none, of groups without.
+    verl decides when and how many questions are drawn again. At the limit no more are drawn: the step uses
+    the available groups with a gradient or, if there are none, groups without.
 
     `dead` names the groups without a gradient that the last step drew.
 
     Args:
-        waves: whether groups are looked at only once none is under way, so that what is drawn does not depend
-            on who finishes first.
-        max_prompts: the most questions a step may draw, those of the first batch included.
+        waves: whether to inspect groups only when none is in flight, so that the draws do not depend on the
+            order of arrival.
+        max_prompts: maximum questions per step, including those of the first batch.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics.
 
         Raises:
-            InputError: more questions than allowed were drawn since their responses failed.
+            InputError: the maximum number of questions was drawn, but too many responses failed.
         """
         if partition_id == "val":
             validation: tuple[Any, dict[str, Any]] = super().sample(global_steps, partition_id, batch_size)
@@ -72,9 +72,9 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         """Return the batch without groups that have no gradient, unless it has no others."""
         alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
-            "step %d: dynamic sampling drew %d questions and found %d of %d whose answers are neither all "
-            "right nor all wrong (%d all right, %d all wrong); the step trains on %s. Take questions nearer "
-            "to the model's ability, more responses, or neighbors; or raise %s.max_gen_batches",
+            "step %d: dynamic sampling drew %d questions and found %d of %d mixed groups (%d all-right, %d "
+            "all-wrong); the step trains on %s. Choose questions closer to the model's ability, more "
+            "responses, or neighbors; or raise %s.max_gen_batches",
             *(self._step, self._drawn, len(taken - dead), self._wanted, self.all_right, self.all_wrong),
             "those" if alive else "groups without a gradient",
             SETTINGS_KEY,
@@ -98,14 +98,13 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return self._submit(allowed)
         if self._in_hand("train") < self._wanted:
             raise InputError(
-                f"step {self._step}: {self._drawn} questions were drawn, the most that "
-                f"{SETTINGS_KEY}.max_gen_batches allows, and the responses of too many failed; see the log "
-                "of the rollout."
+                f"step {self._step}: {self._drawn} questions were drawn, the maximum of "
+                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the log of the rollout."
             )
         return 0
 
     def _in_hand(self, partition_id: str) -> int:
-        """Return how many groups are there or under way."""
+        """Return how many groups are ready or in flight."""
         states = (self.pending_keys, self.running_keys, self.finished_keys, self.failure_keys)
         return sum(len(keys[partition_id]) for keys in states)
 
@@ -126,7 +125,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         return evicted
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
-        """Return the groups without a gradient that are to go: as many as others can still be drawn for."""
+        """Return the groups without a gradient to drop: as many as others can still be drawn for."""
         if self._must_wait(partition_id):
             return set(), Counter()
         dead, counts = super()._dapo_filtered_keys(partition_id)
@@ -162,7 +161,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         chosen, partition, steps = super()._select_prompt_uids(
             partition_id, sampleable_keys, len(sampleable_keys)
         )
-        # The trainer numbers questions as they are drawn; verl's order is that of a set.
+        # The trainer numbers questions in drawing order; verl's order is that of a set.
         ordered = sorted(chosen, key=lambda uid: (uid in self._kept, steps.get(uid, 0), uid))
         return ordered[:batch_size], partition, steps
 

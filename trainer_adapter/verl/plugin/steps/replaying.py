@@ -1,4 +1,4 @@
-"""Mixed groups of earlier steps in verl's batch, kept on the driver and with verl's checkpoints."""
+"""Replay in verl's batch: mixed groups of earlier steps, kept on the driver and in checkpoints."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +17,7 @@ _IMAGES = "multi_modal_inputs"
 
 
 class _Row(NamedTuple):
-    """A response as verl's queue had it once its advantage was computed.
+    """A response from verl's queue after its advantage was computed.
 
     `weights_T` are its importance weights in the step that drew it.
     """
@@ -29,15 +29,15 @@ class _Row(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """The group of a question in a step: keys of its responses, and whether they are right and wrong."""
+    """The group of a question in a step: keys of its responses, and whether it is mixed."""
 
     question_id: str
     keys: list[str]
     mixed: bool
 
 
-class Replayed(NamedTuple):
-    """Verl's handle on a step's responses, replayed ones among them, and the weights of each by its key."""
+class ReplayedBatch(NamedTuple):
+    """verl's handle on a step's responses, including replayed ones, and the weights of each by its key."""
 
     batch: Any
     weights: Mapping[str, Tensor]
@@ -50,11 +50,11 @@ class Replayed(NamedTuple):
         return weights_BT
 
 
-class Replaying:
-    """Puts mixed groups of earlier steps in the places of groups without a gradient.
+class ReplayStep:
+    """Replace groups without a gradient by mixed groups of earlier steps.
 
     A replayed group keeps the advantages, token weights and reference log-probs of the step that drew it; its
-    old log-probs are computed anew.
+    old log-probs are recomputed.
 
     Args:
         steps, most: see `MixedGroups`.
@@ -73,16 +73,16 @@ class Replaying:
         step: int,
         size: int,
         log_probs: Callable[[Sequence[dict[str, Any]]], Sequence[Tensor]],
-    ) -> tuple[Replayed | None, dict[str, float]]:
-        """Return the batch with replayed groups, None where there are none, and metrics.
+    ) -> tuple[ReplayedBatch | None, dict[str, float]]:
+        """Return the batch with replayed groups, None if there are none, and metrics.
 
-        The mixed groups of `batch` are kept for the steps to come; what is replaced leaves verl's queue.
+        The mixed groups of `batch` are stored for later steps; replaced groups leave verl's queue.
 
         Args:
-            weights_BT: importance weights of the step's responses; None where all are 1.
+            weights_BT: importance weights of the step's responses; None if all are 1.
             size: responses of a whole group. A shorter one, whose responses failed, is neither replaced nor
-                kept, so that batches keep their size.
-            log_probs: computes those of rows of verl's queue under the policy of this step.
+                stored, so that batches keep their size.
+            log_probs: computes the log-probs of rows of verl's queue under the policy of this step.
         """
         drawn, groups = _weights(batch, responses, weights_BT), _groups(batch, responses)
         mixed = [group for group in groups if group.mixed]
@@ -118,10 +118,10 @@ class Replaying:
         metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
         metrics["tagrpo/replay/ess"] = float(of_tokens.sum() ** 2 / of_tokens.square().sum() / len(of_tokens))
         replayed = {row.key: row.weights_T * ratio_T for row, ratio_T in zip(again, ratios, strict=True)}
-        return Replayed(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
+        return ReplayedBatch(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
 
     def _keep(self, batch: Any, groups: Sequence[_Group], step: int, weights: Mapping[str, Tensor]) -> None:
-        """Take the rows of these groups out of verl's queue, which forgets them at the end of the step."""
+        """Remove the rows of these groups from verl's queue, which drops them at the end of the step."""
         keys = [key for group in groups for key in group.keys]
         if not keys:
             return
@@ -139,9 +139,10 @@ class Replaying:
         )
 
     def save(self, folder: Path) -> None:
-        """Write what is kept into the folder of a checkpoint.
+        """Write the stored groups into the folder of a checkpoint.
 
-        Of an earlier checkpoint verl removes the actor alone; then what was kept with it goes here.
+        verl removes only the actor of an earlier checkpoint; this removes the stored groups of that
+        checkpoint too.
         """
         for earlier in folder.parent.glob(f"global_step_*/{_MIXED_GROUPS}"):
             if not (earlier.parent / "actor").exists():
@@ -152,7 +153,7 @@ class Replaying:
         torch.save(kept, folder / _MIXED_GROUPS)
 
     def load(self, folder: Path) -> None:
-        """Go on with what a checkpoint kept; one that was saved without begins with nothing."""
+        """Restore the groups of a checkpoint; a checkpoint without groups restores none."""
         if (folder / _MIXED_GROUPS).is_file():
             kept = torch.load(folder / _MIXED_GROUPS, weights_only=False)
             self._memory.keep(
@@ -187,7 +188,7 @@ def _weights(batch: Any, responses: StepResponses, weights_BT: Tensor | None) ->
 
 
 def _with(batch: Any, again: Mapping[str, _Row]) -> Any:
-    """Return the batch with other responses in the places of those named."""
+    """Return the batch with other responses instead of the named ones."""
     tags = zip(batch.keys, batch.tags, strict=True)
     return type(batch)(
         partition_id=batch.partition_id,
@@ -210,7 +211,7 @@ def _values(column: Any, rows: int) -> list[Any]:
 
 
 def _sharing(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the images of rows, each tensor that is that of the row before, as in a group, held once."""
+    """Return the images of rows; a tensor equal to the previous row's, as in a group, is stored once."""
     shared = rows[:1]
     for row in rows[1:]:
         before = shared[-1]

@@ -1,4 +1,4 @@
-"""Which questions a step leaves out, kept with verl's checkpoints."""
+"""The questions that a step skips, saved in verl's checkpoints."""
 
 import json
 from collections.abc import Iterable
@@ -10,10 +10,10 @@ from trainer_adapter.methods.skipping import DeadGroups
 _DEAD_GROUPS = "tagrpo_dead_groups.json"
 
 
-class Skipping:
-    """Says which questions a step leaves out, and learns from its groups; kept with verl's checkpoints.
+class SkipPolicy:
+    """Decide which questions a step skips, and learn from its groups; saved in verl's checkpoints.
 
-    `skipped` counts the questions that the current step has left out.
+    `skipped` counts the questions that the current step has skipped.
     """
 
     def __init__(self, draw_again: float, seed: int) -> None:
@@ -23,7 +23,7 @@ class Skipping:
         self.skipped = 0
 
     def skips(self, question_id: str, step: int) -> bool:
-        """Say whether a question is left out of a step."""
+        """Say whether a step skips a question."""
         if step != self._step:
             self._step, self.skipped = step, 0
         left_out = self._groups.skips(question_id, step)
@@ -31,13 +31,13 @@ class Skipping:
         return left_out
 
     def draw(self, uid: str, question_id: str) -> None:
-        """Note the question of a group that is drawn."""
+        """Record the question of a drawn group."""
         self._asked[uid] = question_id
 
     def count(self, dead: AbstractSet[str], taken: Iterable[str], step: int) -> None:
         """Count the groups of a step, by name: those without a gradient, and those that it trains on.
 
-        A group that nobody counts, since the step had no place for it, is forgotten a step later.
+        A group that is never counted, since the step had no place for it, is dropped a step later.
         """
         named = [(uid in dead, self._asked.pop(uid)) for uid in {*dead, *taken} & self._asked.keys()]
         self._groups.count(
@@ -54,6 +54,6 @@ class Skipping:
         (folder / _DEAD_GROUPS).write_text(json.dumps(self._groups.to_json()), encoding="utf-8")
 
     def load(self, folder: Path) -> None:
-        """Go on with the counts of a checkpoint; one that was saved without them leaves none out."""
+        """Restore the counts of a checkpoint; a checkpoint without counts skips no questions."""
         if (folder / _DEAD_GROUPS).is_file():
             self._groups.replace(json.loads((folder / _DEAD_GROUPS).read_text(encoding="utf-8")))

@@ -1,4 +1,4 @@
-"""Which rows of a step an update takes: whole questions, on several ranks as on one."""
+"""Assignment of a step's rows to updates: whole questions, on several ranks as on one."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from verl.utils.seqlen_balancing import (
 
 
 def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
-    """Put the rows of verl's padded batch into the order of `order_rows`, in place.
+    """Reorder the rows of verl's padded batch by `order_rows`, in place.
 
     Args:
-        keys: of the rows, as they stood before verl balanced them.
+        keys: of the rows, in their order before verl balanced them.
 
     Returns:
         how even the ranks' tokens are then, under verl's names.
@@ -38,7 +38,7 @@ def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: in
 
 
 def place_of(key: str) -> tuple[str, int, int]:
-    """Return the question, the session and the output that a row's key names."""
+    """Return the question, the session and the output in a row's key."""
     uid, session, output = key.rsplit("_", 2)
     return uid, int(session), int(output)
 
@@ -46,15 +46,15 @@ def place_of(key: str) -> tuple[str, int, int]:
 def order_rows(
     questions: Sequence[str | None], workloads: Sequence[int], *, mini_batch: int, ranks: int
 ) -> list[list[int]]:
-    """Return the rows of each rank, in which those of its first update come first, and so on.
+    """Return the rows of each rank, those of its first update first, and so on.
 
-    verl cuts a step into a part for each rank, and each part into its updates. Left to itself it balances the
-    parts over the whole step, which scatters a question's rows over updates, and its padding all lands in the
-    last one. Here each update has whole questions, as many rows as the others or nearly, and is balanced by
-    itself; a question is cut only where it would not fit otherwise.
+    verl cuts a step into a part for each rank, and each part into its updates. By default it balances the
+    parts over the whole step, which scatters a question's rows over updates and puts all padding into the
+    last one. Here each update has whole questions and nearly the same number of rows, and is balanced by
+    itself. A question is split only if it would not fit otherwise.
 
     Args:
-        questions: of each row, those of a question one after the other; None at padding, which comes last.
+        questions: of each row, those of a question in sequence; None at padding, which comes last.
         workloads: of each row, as verl counts them.
         mini_batch: rows of an update on all ranks together; divides the rows, and is a multiple of `ranks`.
     """
@@ -74,7 +74,7 @@ def order_rows(
 
 
 def _cuts(questions: Sequence[str | None], updates: int, most: int) -> list[int]:
-    """Return where the updates begin and the last one ends, each of at most `most` rows."""
+    """Return the boundaries of the updates, each of at most `most` rows."""
     rows = len(questions)
     starts = [row for row in range(rows) if row == 0 or questions[row] != questions[row - 1]]
     cuts = [0]

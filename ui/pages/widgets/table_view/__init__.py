@@ -1,7 +1,7 @@
-"""A table of texts in which rows can be chosen and columns sorted: an HTML table of text nodes.
+"""A table of texts with selectable rows and sortable columns: an HTML table of text nodes.
 
-Streamlit's own grid is drawn on a canvas: it takes half a megabyte of script, waits 150 ms after a click, and
-what stands in it can be neither searched nor read aloud.
+Streamlit's own grid is drawn on a canvas. It takes half a megabyte of script, waits 150 ms after a click, and
+its content can be neither searched nor read by a screen reader.
 """
 
 import zlib
@@ -18,7 +18,7 @@ Look = Literal["text", "code", "number", "yes"]
 
 
 class Heading(NamedTuple):
-    """A column's heading; `hint` says what is counted and how; `wide` columns take the room that is left."""
+    """A column's heading; `hint` explains the values; `wide` columns take the remaining width."""
 
     name: str
     look: Look = "number"
@@ -44,19 +44,19 @@ def show_table(
         head: a heading for each column.
         rows: at most some hundred, each with a cell for every heading.
         key: unique on the page.
-        framed: draw a frame around the table; without it where it stands in one.
+        framed: draw a frame around the table; False inside another frame.
         height: beyond which the table scrolls, in rem; 25 rows below headings of two lines take 53.3.
         words: below the table, such as what a click does.
-        chosen: place of the row that is marked, from 0.
-        on_choose: called with the place of a row that was clicked, before the page is drawn again; None where
-            rows cannot be chosen.
-        leads_away: whether a click opens another view, where otherwise it chooses a row or takes that back.
+        chosen: index of the marked row, from 0.
+        on_choose: called with the index of a clicked row, before the page is drawn again; None if rows cannot
+            be chosen.
+        leads_away: whether a click opens another view instead of toggling the row.
     """
     rows_hash = zlib.crc32(repr(rows).encode("utf-8", "replace"))
 
     def choose() -> None:
         place, clicked = st.session_state[key]["chosen"] or (-1, None)
-        # A row that was clicked while another page of rows was on its way is not the one at its place there.
+        # A click that arrives with another page of rows on its way refers to the old rows.
         if on_choose is not None and clicked == rows_hash and place in range(len(rows)):
             on_choose(place)
 

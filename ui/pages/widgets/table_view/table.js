@@ -1,6 +1,5 @@
-// Rows of text: a click on one asks for it; one on a heading sorts by its column, a second one the other way, a
-// third one as it was.
-// All that stands in the table is set as text, so whatever models wrote, it is shown and not run.
+// Rows of text: a click on a row selects it. A click on a heading sorts by its column, a second one reverses the
+// order, a third one restores it. All cells are set as text, so model output is shown and never run.
 
 export default function ({ data, parentElement: root, setTriggerValue }) {
   const said = JSON.stringify([data.head, data.rows, data.choosing]);
@@ -65,9 +64,9 @@ function row(root, head, cells, place, choosing) {
   }));
   if (choosing) {
     line.addEventListener("click", (event) => {
-      if (event.detail > 1) return; // the second of two quick ones
+      if (event.detail > 1) return; // the second click of a double click
       const marking = !event.target.closest("button") && getSelection().toString();
-      if (!marking) root.tableChoose(place); // what is marked is to be copied
+      if (!marking) root.tableChoose(place); // no selection: marked text is for copying
     });
   }
   return line;
@@ -104,7 +103,7 @@ function value(text, look) {
 }
 
 function compare(a, b, down) {
-  if (a === null || b === null) return (a === null) - (b === null); // what is missing stands last
+  if (a === null || b === null) return (a === null) - (b === null); // missing values come last
   const texts = (typeof a === "string") - (typeof b === "string");
   const order = texts || (typeof a === "string" ? a.localeCompare(b, undefined, { numeric: true }) : a - b);
   return down ? -order : order;

@@ -1,4 +1,4 @@
-"""The problems behind a point: which ones one run solves and the other does not."""
+"""The problems that make up a point: those that one run solves and the other does not."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -9,8 +9,8 @@ from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
 from service.errors import InputError
-from ui.pages.curves.choosing import OF_A_POINT, Choice, choose_pair
-from ui.pages.curves.data import contrasted, texts_of
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice, choose_pair
+from ui.pages.curves.data import load_contrasts, texts_of
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
@@ -23,10 +23,10 @@ PAGE = 12
 WHICH: tuple[Which, ...] = get_args(Which)
 
 
-@links.part
-def show_behind(choice: Choice, usual_k: int) -> None:
-    """Show the problems of two methods at a point: the one clicked, or the one chosen here."""
-    layout.section("Behind a point", "Problems that one method solves and the other does not.")
+@links.fragment
+def show_point_problems(choice: Choice, usual_k: int) -> None:
+    """Show the problems of two methods at a point: the clicked one, or the one chosen here."""
+    layout.section("Problems at a point", "Problems that one method solves and the other does not.")
     if len(choice.labels) < 2:
         st.caption("Choose a second method to compare with.")
         return
@@ -40,14 +40,14 @@ def show_behind(choice: Choice, usual_k: int) -> None:
         st.caption("Choose two different methods.")
         return
     sides = Side(first, runs[0].run.id), Side(second, runs[1].run.id)
-    contrasts = contrasted(sides[0].run_id, sides[1].run_id, k)
+    contrasts = load_contrasts(sides[0].run_id, sides[1].run_id, k)
     _notes(contrasts, first, second)
     if contrasts.problems:
         _list(contrasts, sides, is_secret(benchmark))
 
 
 def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | None:
-    """Show the choice of a benchmark, two methods and k; None where no benchmark has runs of two."""
+    """Show the choice of a benchmark, two methods and k; None if no benchmark has runs of two."""
     measured = {
         name: [label for label in choice.labels if choice.run(label, name) is not None]
         for name in choice.benchmarks
@@ -59,23 +59,26 @@ def _choose(choice: Choice, usual_k: int) -> tuple[str, tuple[str, str], int] | 
     with layout.row():
         most_measured = max(names, key=lambda name: len(measured[name]))
         benchmark = choose(
-            st.selectbox, "Benchmark", "point", names, most_measured, width=200, resets=OF_A_POINT
+            st.selectbox, "Benchmark", "point", names, most_measured, width=200, resets=POINT_PARAMETERS
         )
         labels = measured[benchmark]
 
-        def usual_second(_first: str, others: Sequence[str]) -> str:
+        def default_second(_first: str, others: Sequence[str]) -> str:
             enough = [label for label in others if _samples(choice, label, benchmark) >= asked]
             return (enough or others)[0]
 
         pair = choose_pair(
-            labels, lambda first: [label for label in labels if label != first], usual_second, OF_A_POINT
+            labels,
+            lambda first: [label for label in labels if label != first],
+            default_second,
+            POINT_PARAMETERS,
         )
         most = min(_samples(choice, label, benchmark) for label in pair)
         ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
-        k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=OF_A_POINT)
+        k = choose(st.selectbox, "k", "k", ks, min(usual_k, ks[-1]), width=90, resets=POINT_PARAMETERS)
     if asked > most:
         fewer = min(pair, key=lambda label: _samples(choice, label, benchmark))
-        st.caption(escaped(f"k = {asked}: {fewer} has {most:,} graded samples of a problem here."))
+        st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
     return benchmark, pair, k
 
 
@@ -93,13 +96,13 @@ def _notes(contrasts: Contrasts, first: str, second: str) -> None:
         )
     if contrasts.only_first or contrasts.only_second:
         notes.append(
-            f"{contrasts.only_first:,} problems stand in the run of {first} only, {contrasts.only_second:,} "
-            f"in that of {second} only."
+            f"{contrasts.only_first:,} problems are only in the run of {first}, {contrasts.only_second:,} "
+            f"only in the run of {second}."
         )
     if notes:
         st.caption(escaped(" ".join(notes)))
     if not contrasts.problems:
-        st.caption("The two runs share no problem that can be compared here.")
+        st.caption("The two runs have no comparable problem in common here.")
 
 
 def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
@@ -123,13 +126,14 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         usual,
         words=words.__getitem__,
         label_visibility="visible",
-        help=f"Solved: k = {contrasts.k:d} samples hold a right one with probability {SOLVED:g} or more.",
+        help=f"Solved: among {contrasts.k:d} samples, at least one is correct with probability {SOLVED:g} or "
+        "more.",
         resets=["problem", "after"],
     )
     after = links.text("after")
     try:
         page = contrasts.page(which, after=after or None, limit=PAGE + 1)
-    except InputError:  # a place in another list
+    except InputError:  # a position in another list
         after, page = "", contrasts.page(which, limit=PAGE + 1)
     listed = page[:PAGE]
     if not listed:
@@ -141,7 +145,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     problem_id = pick_row(
         rows,
         columns_of(contrasts.k, first, second, secret=secret, apart=apart),
-        "behind",
+        "point-problems",
         parameter="problem",
         value="problem",
         name="problems",
@@ -149,8 +153,8 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     pager(
         {"after": listed[-1].problem_id} if len(page) > PAGE else None,
         {"after": None} if after else None,
-        words=f"{len(listed):,} of {numbers.get(which, len(contrasts.problems)):,}, the largest "
-        "differences first. A click on a row shows the responses.",
+        words=f"{len(listed):,} of {numbers.get(which, len(contrasts.problems)):,}, largest differences "
+        "first. Click a row to see the responses.",
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
@@ -158,7 +162,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
 
 
 def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:
-    """Return a problem as a row; of a gated benchmark without its text and answer."""
+    """Return a problem as a row; for a gated benchmark, without its text and answer."""
     a, b = contrast.counts
     problem, other = texts[a.run_problem_id], texts[b.run_problem_id]
     return {
@@ -175,7 +179,7 @@ def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) ->
 
 
 def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) -> list[Column]:
-    """Return the columns; the place of a problem in both runs where they are `apart`."""
+    """Return the columns; with the problem's position in both runs if they are `apart`."""
     places = [Column("number", "problem", "figure", COUNTED)]
     if apart:
         places = [
@@ -186,8 +190,8 @@ def columns_of(k: int, first: str, second: str, *, secret: bool, apart: bool) ->
         *places,
         Column("first", f"{first}: pass@{k}, %", "share"),
         Column("second", f"{second}: pass@{k}, %", "share"),
-        Column("correct_first", f"{first}: right"),
-        Column("correct_second", f"{second}: right"),
+        Column("correct_first", f"{first}: correct"),
+        Column("correct_second", f"{second}: correct"),
         Column("problem", "id"),
     ]
     return columns if secret else [*columns[:-1], Column("text", "text", wide=True), columns[-1]]
