@@ -139,8 +139,8 @@ class Decoder:
         finished: list[Row] = []
         try:
             with torch.inference_mode():
-                for _, rows in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
-                    self._start(list(rows))
+                for _, group in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
+                    self._start(list(group))
                 finished += self._drop_finished()
                 if self._running:
                     self._decode()
