@@ -33,7 +33,7 @@ from service.asks.request import (
 from service.asks.store import NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED
 from service.asks.tables import FINAL as FINAL_STATE
-from service.models.stopping import GRACE_S, STALL_S
+from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.runs.spending import Account, read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
@@ -63,7 +63,7 @@ class RetryPolicy:
     longest_s: float = 60.0
     longest_retry_after_s: float = 300.0
     time_outs: int = 2
-    halt_after: int = 20
+    halt_after: int = HALT_AFTER
 
     def pause_s(self, fault: Fault, attempt: int) -> float | None:
         """Return the seconds before the next attempt; None: give up."""

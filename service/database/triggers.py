@@ -63,7 +63,7 @@ def statement_trigger(row: type[Base], name: str, verb: str, body: str) -> None:
 
 
 def count_new_rows(
-    row: type[Base], name: str, into: str, keys: Mapping[str, str], sums: Mapping[str, str], source: str = ""
+    row: type[Base], name: str, into: str, keys: Mapping[str, str], sums: Mapping[str, str]
 ) -> None:
     """Keep sums over the rows of a table in another one, by keys, while rows are added.
 
@@ -71,25 +71,22 @@ def count_new_rows(
         into: the table of sums; its columns are those of `keys` and `sums`.
         keys: SQL over NEW by column.
         sums: SQL over NEW by column: a number, or a condition, which counts 1.
-        source: another table to read from, with its condition: `cells WHERE cells.id = NEW.cell_id`.
     """
     names, added = ", ".join([*keys, *sums]), ", ".join(f"{s} = {into}.{s} + excluded.{s}" for s in sums)
     on_conflict = f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {added};"
     values = ", ".join([*keys.values(), *sums.values()])
-    chosen = f"SELECT {values} FROM {source}" if source else f"VALUES ({values})"
     on_creation(
         row,
         f"CREATE TRIGGER {name} AFTER INSERT ON {row.__tablename__} BEGIN "
-        f"INSERT INTO {into} ({names}) {chosen} {on_conflict} END",
+        f"INSERT INTO {into} ({names}) VALUES ({values}) {on_conflict} END",
     )
     summed = ", ".join([*keys.values(), *(f"SUM(CAST({value} AS INTEGER))" for value in sums.values())])
     places = ", ".join(str(place) for place in range(1, len(keys) + 1))
-    rows = f"new_rows AS made, {source}" if source else "new_rows AS made"
     statement_trigger(
         row,
         name,
         "INSERT",
-        f"INSERT INTO {into} ({names}) SELECT {summed} FROM {rows} GROUP BY {places} "
+        f"INSERT INTO {into} ({names}) SELECT {summed} FROM new_rows AS made GROUP BY {places} "
         f"ORDER BY {places} {on_conflict}".replace("NEW.", "made."),
     )
 

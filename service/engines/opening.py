@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from service.asks.ask import Models
 from service.asks.backend import Endpoint
-from service.asks.batch import BatchJobs
+from service.asks.batch import LINES_PER_JOB, BatchJobs
 from service.asks.money import PriceTable
 from service.asks.redaction import redact
 from service.asks.remote import RemoteEndpoint
@@ -122,9 +122,19 @@ class OpenModels:
         )
 
     def models(self, options: Models | None = None) -> Models:
-        """Return everything that is open, as runs take it; `options` says how it is asked."""
+        """Return everything that is open, as runs take it; `options` says how it is asked.
+
+        At least as many tasks are under way as requests can be in flight or fill two batch jobs.
+        """
+        options = options or Models({})
         endpoints = {endpoint.model: endpoint for endpoint in self._open.values()}
-        return replace(options or Models({}), endpoints=endpoints, backends=dict(self._backends))
+        places = sum(
+            settings.max_concurrency * max(1, len(settings.base_url))
+            for settings in self._open
+            if isinstance(settings, RemoteSettings)
+        )
+        at_once = max(options.at_once, 2 * LINES_PER_JOB if self._backends else places)
+        return replace(options, endpoints=endpoints, backends=dict(self._backends), at_once=at_once)
 
     @property
     def notices(self) -> list[str]:

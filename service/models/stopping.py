@@ -12,9 +12,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-INTERRUPTED = "interrupted"
-"""Why a pass of filling stopped: see `service.runs.filling.Filled.stopped`."""
-
 GRACE_S = 25.0
 """How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
 
@@ -48,42 +45,6 @@ def deliver_signal() -> NoReturn:
     """Let the signal that stopped work do what it does otherwise, now that all that came is stored."""
     signal.raise_signal(_taken)
     raise KeyboardInterrupt  # where a handler returns
-
-
-@contextlib.contextmanager
-def stop_on_signals(*, grace_s: float | None = None) -> Iterator[threading.Event]:
-    """Give an event that SIGINT or SIGTERM sets; a second signal does what it did before.
-
-    So does SIGTERM by itself after `grace_s` seconds, for work that does not come to look at the event.
-    Outside the main thread, where Python delivers no signals, the event is only the caller's to set.
-    """
-    stop = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield stop
-        return
-    earlier = {which: signal.getsignal(which) for which in SIGNALS}
-    main = threading.get_ident()
-    again = threading.Timer(grace_s or 0, lambda: signal.pthread_kill(main, signal.SIGTERM))
-    again.daemon = True
-
-    def restore() -> None:
-        for which, handler in earlier.items():
-            signal.signal(which, handler)
-
-    def ask(number: int, _frame: FrameType | None) -> None:
-        _take(number)
-        stop.set()
-        restore()
-        if number == signal.SIGTERM and grace_s is not None:
-            again.start()
-
-    for which in earlier:
-        signal.signal(which, ask)
-    try:
-        yield stop
-    finally:
-        again.cancel()
-        restore()
 
 
 @contextlib.contextmanager

@@ -1,1 +1,1 @@
-"""Runs: lists of cells to fill, each one request, so that whatever was paid for is kept and resumed."""
+"""Runs: their settings, what they have spent, how far they are; removing and renaming them."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, insert, or_, select, update
+from sqlalchemy import func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.tables import AskRow
@@ -35,12 +35,7 @@ class LedgerLine:
 def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
     """Return what this run paid for, failures included; answers reused from other runs are not in it."""
     row = RunSpendingRow
-    rows = session.scalars(
-        select(row)
-        # A line stays with zeros where the cells' model became known only later.
-        .where(row.run_id == run_id, or_(row.requests > 0, row.pico_usd > 0, row.completion_tokens > 0))
-        .order_by(row.kind, row.model)
-    )
+    rows = session.scalars(select(row).where(row.run_id == run_id).order_by(row.kind, row.model))
     return [
         LedgerLine(
             line.kind,

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 import signal
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -403,7 +404,7 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) 
     while len(slow.sent) < 3:
         await asyncio.sleep(0.005)
     with db.write() as session:
-        session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=rows.time.time() - SILENT_S - 1))
+        session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=time.time() - SILENT_S - 1))
     near = await work_on(other, run.id, one, Models({VLLM: quick}, retries=QUICK))
     assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
     await far  # it was alive after all: what it brings is paid, and changes nothing else
@@ -420,7 +421,7 @@ async def test_a_host_that_was_seen_lately_keeps_its_tasks(
     monkeypatch.setattr(working, "OTHERS_POLL_S", 0.01)
     run, endpoint = make_run(db, tasks=1), ScriptedEndpoint()
     with db.write() as session:
-        worker = WorkerRow(process=ELSEWHERE, seen_at=rows.time.time() - SILENT_S + 60)
+        worker = WorkerRow(process=ELSEWHERE, seen_at=time.time() - SILENT_S + 60)
         session.add(worker)
         session.flush()
         session.execute(update(TaskRow).values(worker=worker.id))

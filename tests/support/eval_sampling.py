@@ -17,7 +17,7 @@ from evaluator.evals.problems import PlacedProblem, Problem, make_problem
 from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
-from service.asks.ask import Models, RetryPolicy
+from service.asks.ask import RetryPolicy
 from service.asks.money import PriceTable
 from service.database import Database
 from service.engines.opening import OpenModels, RemoteSettings
@@ -83,7 +83,7 @@ def draw(
         capped = max_usd is not None
         async with OpenModels(Path(), prices or PriceTable(), capped=capped) as models:
             await models.open(settings)
-            asked = models.models(replace(Models({}, retries=FAST), **options))
+            asked = replace(models.models(), **{"retries": FAST} | options)
             with Grader(workers=1) as grader:
                 return await run_eval(db, run, asked, n, report, grader=grader, retry_final=retry_final)
 
