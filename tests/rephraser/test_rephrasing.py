@@ -69,11 +69,9 @@ def run_of_two(path: Path) -> World:
 def end_of(world: World) -> dict[str, Any]:
     """Return what a run produced, without ids and times."""
     queries = {
-        "proposals": "SELECT question_id, candidate_id, strategy, round, ordinal "
-        "FROM proposals ORDER BY 1, 5",
+        "proposals": "SELECT question_id, candidate_id, strategy, ordinal FROM proposals ORDER BY 1, 4",
         "verdicts": "SELECT candidate_id, status, reason, final, evidence FROM verdicts ORDER BY 1, id",
-        "asks": "SELECT hex(key), kind, about, place, state, outcome "
-        "FROM asks WHERE key IS NOT NULL ORDER BY 1",
+        "asks": "SELECT hex(key), kind, about, place, outcome FROM asks WHERE key IS NOT NULL ORDER BY 1",
     }
     with world.db.read() as session:
         return {name: [tuple(row) for row in session.execute(text(q))] for name, q in queries.items()}

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 from candidates import ADD, ASKED, HALF, HALVED, ODD, PENDING, SUM, WRONG
 from command_line import CommandLine
-from runs import add_run
-from sqlalchemy import insert, select, update
+from runs import add_ask, add_run, completion
+from sqlalchemy import insert, update
 
 from rephraser.tables import ProposalRow, VerdictRow
 from service.database import Database
-from service.runs.cells import CellPlan, Receipt, add_cells, fill_cell
 from service.runs.store import Run
-from service.runs.tables import CellRow
 
 EVIDENCE = {
     "counts": {
@@ -30,7 +28,6 @@ EVIDENCE = {
     "overlap": 11,
     "new_top": 0,
     "original_top": 28,
-    "log_bayes_factor": 4.25,
     "solvers": ["solver_1"],
     "versions": {"grader": "1", "checks": "1"},
 }
@@ -49,7 +46,7 @@ def listed(cli: CommandLine, *arguments: str) -> list[str]:
 
 def add_evidence(db: Path, run: Run, identity: str, evidence: dict[str, Any], verdict: str) -> None:
     with Database.open(db) as database, database.write() as session:
-        row = {"candidate_id": identity, "run_id": run.id, "status": verdict, "posterior": 0.9859}
+        row = {"candidate_id": identity, "run_id": run.id, "status": verdict}
         more = {"reason": "11 of 11 shared.", "final": True, "created_at": "2030-01-01T00:00:00Z"}
         session.execute(insert(VerdictRow).values(**row, **more, evidence=evidence))
 
@@ -116,10 +113,7 @@ def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, 
     assert "5 28 9 gold" in rows
     assert "6 3 2" in rows
     assert "no answer found 1 1" in rows
-    numbers = [
-        row for row in rows if row.startswith("overlap 11, largest new answer 0, original's largest 28")
-    ]
-    assert numbers[0].endswith("log Bayes factor 4.25, posterior 0.9859")
+    assert "overlap 11, largest new answer 0, original's largest 28" in rows
     assert "solver test/solver: 32 answers to the original, 12 to the candidate" in rows
     assert "2 pairs of answers could not be compared" in rows
     assert "proposed by: test/proposer, strategy perspectives v5" in out
@@ -138,22 +132,19 @@ def test_show_has_texts_verdicts_and_the_answers_side_by_side(cli: CommandLine, 
 
 
 def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: Run, db: Path) -> None:
-    body = json.dumps({"choices": [{"message": {"content": "<b>Add 2 and 3.</b>"}, "finish_reason": "stop"}]})
-    plans = [
-        CellPlan(run.id, "propose", SUM.id, 0, 0, 0, {"count": 1, "seed": 3}),
-        CellPlan("solver_1", "answer", ADD, 0, 0, 0, {"start": 0, "count": 4, "seed": 3}),
-    ]
+    body = completion("<b>Add 2 and 3.</b>")
+    prompt = (("system", "Say it in other words."), ("user", "<problem>\nWhat is 2+3?\n</problem>"))
     with Database.open(db) as database, database.write() as session:
-        add_cells(session, run.id, plans)
-        asked, answered = session.scalars(select(CellRow.id).order_by(CellRow.id)).all()
-        fill_cell(session, asked, body, Receipt("test/proposer", 120, 30, 0.25, 2, 1.0))
-        fill_cell(session, answered, "{}", Receipt("test/solver", 40, 400, None, 1, 1.0))
+        asked = add_ask(
+            *(session, run.id, body), kind="propose", about=SUM.id, prompt=prompt, tokens=(120, 30), usd=0.25
+        )
+        add_ask(session, run.id, "{}", scope="solver_1", about=ADD, tokens=(40, 400), usd=None)
         of_two = ProposalRow.candidate_id.in_([ADD, ODD])
-        session.execute(update(ProposalRow).where(of_two).values(cell_id=asked))
+        session.execute(update(ProposalRow).where(of_two).values(ask_id=asked))
 
     out = cli("show", ADD, "--raw")[1]
 
-    assert "cost of proposing: 2 requests, 120 + 30 tokens, $0.2500, for 2 candidates" in out
+    assert "cost of proposing: 1 requests, 120 + 30 tokens, $0.2500, for 2 candidates" in out
     assert "1 requests, 40 + 400 tokens, $0.0000, plus 1 requests without a known price" in out
     assert "--- prompt, system ---\nSay it in other words." in out
     assert "<problem>\nWhat is 2+3?\n</problem>" in out

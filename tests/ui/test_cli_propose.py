@@ -11,7 +11,7 @@ from forked import Forked
 from json_rows import write_rows
 from openai_server import server_process
 from proposing import llm, propose, refused, runs
-from world_runs import rows, stats, world_server
+from world_runs import rows, stats, world_server, write_sums
 
 OWN = "Say the same problem in a way of your own."
 
@@ -42,7 +42,7 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
         (["--rounds", "0"], "rounds is 0; give 1 to 20"),
         (["--content-attempts", "21"], "content-attempts is 21; give 1 to 20"),
         (["--limit", "0"], "--limit"),
-        (["--rule", "coin"], "'overlap', 'bayes'"),
+        (["--accept", "0"], "accept_overlap is 0; give at least 1"),
     ],
 )
 def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
@@ -98,7 +98,7 @@ def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: st
     before = stats(server)["requests"]
     refused(cli, llm("http://127.0.0.1:9/v1"), "http://127.0.0.1:9/v1/models cannot be reached")
     refused(cli, llm(server, model="openai/other"), "does not list the model 'other', only: test-model")
-    refused(cli, llm(server, model="frobnicate"), "'frobnicate' has no provider that litellm knows")
+    refused(cli, llm(server, model="frobnicate"), "litellm knows no provider for the model 'frobnicate'")
     refused(cli, llm(server, "--max-usd", "1"), "--price openai/test-model=IN,OUT")
     refused(
         cli,
@@ -138,7 +138,7 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
         assert stats(url)["paid"] == 12  # it has ended: nothing is asked again
     assert [line["reason"] for line in again["unfinished"]] == ["no candidate"] * 3
     assert again["unreadable"] == {"refused": 12}
-    assert (again["open_requests"], again["stopped"]) == (0, None)
+    assert (again["open_questions"], again["stopped"]) == (0, None)
 
 
 @pytest.mark.slow
@@ -168,9 +168,10 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
 
     drawn = rows(
         db,
-        "SELECT solver_id, subject_id, count(*) FROM answers WHERE subject_id LIKE 'q%' GROUP BY 1, 2",
+        "SELECT scope, about, count(*) FROM asks WHERE kind = 'answer' AND about LIKE 'q%' GROUP BY 1, 2",
     )
-    assert [count for _, _, count in drawn] == [16, 16, 16, 16]  # 32 for a question, half of each solver
+    # 32 answers to a question, half of them of each solver, four to a request
+    assert [count for _, _, count in drawn] == [4, 4, 4, 4]
     accepted = rows(db, "SELECT evidence FROM verdicts WHERE final AND status = 'accepted'")
     assert len(accepted) == 6
 
@@ -219,7 +220,7 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
         assert (code, out) == (130, "")
         assert "interrupted; run the same command again" in errors
         assert "Traceback" not in errors
-        answered = rows(db, "SELECT count(*) FROM cell_bodies")[0][0]
+        answered = rows(db, "SELECT count(*) FROM asks WHERE state = 'answered'")[0][0]
         assert answered >= 1
         done = cli(*arguments)
         seen = stats(url)
@@ -275,9 +276,9 @@ def test_a_trial_grows_and_its_questions_are_not_paid_again(cli: CommandLine, db
         done = cli(*llm(url, "--json"))
         assert json.loads(done.out)["questions"] == 6
         seen = stats(url)
+        shrunk = cli(*llm(url, "--limit", "2"))
     assert "run r grows from 2 to 6 questions" in done.err
     assert seen["paid"] == seen["paid_distinct"] > paid
-    shrunk = cli(*llm(url, "--limit", "2"))
     assert (shrunk.code, "(6 there, 2 now); a run can grow" in words(shrunk.err)) == (2, True)
 
 
@@ -290,51 +291,19 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
 
 
 @pytest.mark.slow
-def test_waves_are_judged_one_by_one_and_end_the_run_where_too_little_is_accepted(
-    cli: CommandLine, db: Path
-) -> None:
+def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLine, db: Path) -> None:
+    more = Path("more.jsonl")
+    assert cli("questions", "import", write_sums(more, 40), "--name", "more").code == 0
     with world_server("--model", "test-model") as url:
-        solved = ("--solver", "openai/test-model", "--solver-api-base", url)
-        assert cli(*llm(url, *solved, name="whole")).code == 0
-        done = cli(*llm(url, *solved, "--wave", "2", "--stop-below", "1", "--json"))
-        assert done.code == 3
+        solved = ("--solver", "openai/test-model", "--solver-api-base", url, "--max-concurrency", "2")
+        done = cli(*(["neighbors", "propose", "more", *llm(url, *solved)[3:]]), "--stop-below", "1", "--json")
+        assert done.code == 3, done.err
         stopped = json.loads(done.out)
-        asked = stats(url)["requests"]
-        again = cli("resume", "r")
-        assert (again.code, stats(url)["requests"]) == (3, asked)  # what it is stopped by still holds
+        assert "continue with `tagrpo resume r --stop-below LESS`" in words(done.err)
         rest = cli("resume", "r", "--stop-below", "0", "--json")
-    assert stopped["stopped"] == "accept rate"
-    assert "wave 1 (questions 1 to 2): " in words(done.err)
-    assert "continue with `tagrpo resume r --stop-below LESS`" in words(done.err)
-    assert stopped["questions_by_neighbors"]["0"] >= 4  # of the others nothing was asked
-    assert rest.code == 0
-    of_run = "SELECT text, status FROM standings JOIN candidates ON candidates.id = candidate_id WHERE run_id"
-    whole, waved = (
-        rows(db, f"{of_run} = (SELECT id FROM runs WHERE name = '{name}') ORDER BY 1")
-        for name in ("whole", "r")
-    )
-    assert waved == whole
-
-
-@pytest.mark.slow
-def test_without_a_rate_the_next_wave_begins_while_slots_are_free(cli: CommandLine, db: Path) -> None:
-    cells = "SELECT DISTINCT subject_id FROM cells WHERE kind = 'propose' AND round = 0"
-    with world_server("--model", "test-model") as url:
-        solved = ("--solver", "openai/test-model", "--solver-api-base", url)
-        assert (
-            cli(*llm(url, *solved, "--wave", "2", "--max-concurrency", "3", "--max-requests", "1")).code == 3
-        )
-        assert len(rows(db, cells)) == 4
-        assert cli("resume", "r").code == 0
-    assert len(rows(db, cells)) == 6
-
-
-def test_a_rate_needs_waves(cli: CommandLine) -> None:
-    refused(
-        cli,
-        propose("--proposer", "rules", "--stop-below", "0.3"),
-        "Also give the wave size, as in --wave 200",
-    )
+        assert stats(url)["paid"] == stats(url)["paid_distinct"]
+    assert (stopped["stopped"], stopped["open_questions"] > 0) == ("enough", True)
+    assert (rest.code, json.loads(rest.out)["open_questions"]) == (0, 0)
 
 
 @pytest.mark.slow
@@ -342,13 +311,4 @@ def test_a_run_that_ended_short_of_neighbors_says_what_adds_some(cli: CommandLin
     for done in (cli(*propose("--proposer", "rules", "--n", "20")), cli("runs", "show", "r")):
         assert "with fewer than 20 neighbors" in done.out
         assert "This run is complete" in done.out
-        assert "--tops-up r" in done.out
-
-
-@pytest.mark.slow
-def test_rules_go_in_waves_too(cli: CommandLine, db: Path) -> None:
-    done = cli(*propose("--proposer", "rules", "--wave", "1", "--stop-below", "0", "--json"))
-    assert done.code == 0
-    assert cli(*propose("--proposer", "rules", "--json", name="whole")).code == 0
-    waved, whole = rows(db, "SELECT count(*), count(DISTINCT question_id) FROM proposals GROUP BY run_id")
-    assert waved == whole
+        assert "in a run of another name" in words(done.out)

@@ -28,7 +28,7 @@ MEANINGS = {
     Code.TERMINATED: "terminated (SIGTERM)",
 }
 
-ASKED_FOR = frozenset({"budget", "requests", "accept rate"})
+ASKED_FOR = frozenset({"budget", "requests", "enough"})
 """Reasons to stop that were asked for: a run that reached its cap did what it was told."""
 
 

@@ -75,6 +75,7 @@ def propose(
     Example: tagrpo neighbors propose math --name math-gpt4 --model gpt-4-turbo --n 3
     --solver hosted_vllm/Qwen/Qwen3-4B --solver-api-base http://localhost:8000/v1 --max-usd 50
     """
+    from rephraser.proposing.tokens import load_token_counter
     from rephraser.run.start import read_candidate_file
     from service.models.published import read_seed
     from service.questions.store import set_kinds
@@ -108,14 +109,16 @@ def propose(
                 source=None if candidates is None else candidates.content,
             )
 
+        spec = make(None)  # what cannot be used is refused before a model is reached
+        count_tokens = load_token_counter(tokenizer) if tokenizer else None
         if dry_run:
-            estimate = _estimate(database, make(None), requests, limit)
+            estimate = _estimate(database, spec, requests, limit)
             spread = "one round to all rounds for all questions"
             terminal.emit(
                 estimate.to_json(), print_estimates, {"": estimate}, "question", spread, requests.max_usd
             )
             return
-        asyncio.run(_propose(context, database, name, limit, parts, make, candidates, terminal))
+        asyncio.run(_propose(context, database, name, limit, parts, make, candidates, count_tokens, terminal))
 
 
 async def _propose(
@@ -126,6 +129,7 @@ async def _propose(
     parts: "SpecParts",
     make: "Callable[[OpenedModels], RunSpec]",
     candidates: "FileCandidates | None",
+    count_tokens: "Callable[[str], int] | None",
     terminal: Terminal,
 ) -> None:
     """Open the models, start the run or find it again, and carry it out."""
@@ -153,7 +157,7 @@ async def _propose(
                 output.note(f"run {name} grows from {before:,} to {plural(now, 'question')}")
         keep(context, database, [run])
         _note_unmatched(candidates)
-        await _carry_out(database, run, spec, models, requests, max_usd, candidates, terminal)
+        await _carry_out(database, run, spec, models, requests, max_usd, candidates, count_tokens, terminal)
 
 
 def _ask_for_programs(kinds: "frozenset[AnswerKind]", questions: str, proposer: Proposer) -> bool:
@@ -196,6 +200,7 @@ def go_on(
     terminal: Terminal,
 ) -> None:
     """Resume a run by its settings in the database: `tagrpo resume`."""
+    from rephraser.proposing.tokens import load_token_counter
     from rephraser.run.spec import RunSpec
     from rephraser.run.start import find_neighbor_run, read_candidate_file
     from service.runs.store import run_question_ids
@@ -206,6 +211,7 @@ def go_on(
             count = len(run_question_ids(session, stored.id))
             max_usd = cap_in_force(session, stored, requests.max_usd)
         spec = RunSpec.from_json(stored.spec)
+        count_tokens = load_token_counter(spec.tokenizer) if spec.tokenizer else None
         candidates = read_candidate_file(database, requests.candidate_file(), spec.questions, limit=count)
 
         async def resume() -> None:
@@ -216,7 +222,9 @@ def go_on(
                 await open_stored(spec, models, requests, engine)
                 keep(context, database, [stored])
                 _note_unmatched(candidates)
-                await _carry_out(database, stored, spec, models, requests, max_usd, candidates, terminal)
+                await _carry_out(
+                    database, stored, spec, models, requests, max_usd, candidates, count_tokens, terminal
+                )
 
         asyncio.run(resume())
 
@@ -237,9 +245,9 @@ async def _carry_out(
     requests: RunRequests,
     max_usd: float | None,
     candidates: "FileCandidates | None",
+    count_tokens: "Callable[[str], int] | None",
     terminal: Terminal,
 ) -> None:
-    from rephraser.proposing.tokens import load_token_counter
     from rephraser.run.execution import find_source, rephrase_run
     from rephraser.views.runs import summarize
     from service.asks.ask import INTERRUPTED
@@ -258,7 +266,7 @@ async def _carry_out(
             models.models(requests.options()),
             output.stages(bar),
             source=source,
-            count_tokens=load_token_counter(spec.tokenizer) if spec.tokenizer else None,
+            count_tokens=count_tokens,
             stop_below=requests.stop_below,
             retry_final=requests.retry_final,
         )

@@ -25,10 +25,12 @@ REVIEW_TABLES = frozenset(
         "human_grades",
         "human_grade_withdrawals",
         "candidates",
+        "verdicts",
         "proposals",
     }
 )
-"""The only tables that the UI adds rows to; triggers forbid changes to their rows."""
+TASKS = "tasks"
+"""A run's tasks, which an edited text opens again."""
 
 _READS = frozenset(
     {
@@ -123,7 +125,8 @@ def restrict_to_reviews(session: Session) -> Iterator[None]:
         yield
         session.flush()
         return
-    file.execute("SELECT 1 FROM text_letters LIMIT 0")  # opening an index takes more rights
+    for opened in ("text_letters", "json_each('[]')"):  # opening these takes more rights
+        file.execute(f"SELECT 1 FROM {opened} LIMIT 0")
     file.set_authorizer(_only_reviews)
     try:
         yield
@@ -135,7 +138,8 @@ def restrict_to_reviews(session: Session) -> Iterator[None]:
 def _refuse_others(statement: str) -> None:
     words = statement.split(None, 3)
     adds = [word.upper() for word in words[:2]] == ["INSERT", "INTO"] and words[2] in REVIEW_TABLES
-    if not adds and words[0].upper() != "SELECT":
+    opens = words[0].upper() == "UPDATE" and words[1] == TASKS
+    if not (adds or opens) and words[0].upper() != "SELECT":
         raise DatabaseError(f"the UI only adds reviews, so this statement is refused: {words[0]}.")
 
 
@@ -143,11 +147,14 @@ def _only_reviews(
     action: int, table: str | None, _column: str | None, _schema: str | None, trigger: str | None
 ) -> int:
     adds = action == sqlite3.SQLITE_INSERT and table in REVIEW_TABLES
+    opens = (
+        action == sqlite3.SQLITE_UPDATE and table == TASKS
+    )  # an edited text is judged when its run goes on
     counts = action in (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE) and trigger is not None
     # A trigger fills the index of letters, which keeps its pages in tables of its own.
     pages = action in _WRITES and table is not None and table.startswith("text_letters_")
     version = action == sqlite3.SQLITE_PRAGMA and table == "data_version"
-    fine = action in _READS or adds or counts or pages or version
+    fine = action in _READS or adds or opens or counts or pages or version
     return sqlite3.SQLITE_OK if fine else sqlite3.SQLITE_DENY
 
 
