@@ -29,6 +29,7 @@ REVIEW_TABLES = frozenset(
         "proposals",
     }
 )
+"""The only tables that the UI adds rows to; triggers forbid changes to their rows."""
 TASKS = "tasks"
 """A run's tasks, which an edited text opens again."""
 
