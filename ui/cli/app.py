@@ -145,11 +145,10 @@ GROUPS = {
         },
     ),
     "rollouts": command_group(
-        "Inspect training runs: import what they recorded, browse it from step 1.",
-        "tagrpo rollouts import runs/ta/rollouts",
+        "Browse what trainings recorded, also while they run.",
+        "tagrpo rollouts list ta --step 1 --grade wrong",
         {
-            "import": rollouts.import_,
-            "watch": rollouts.watch,
+            "add": rollouts.add,
             "prune": rollouts.prune,
             "steps": rollouts.steps,
             "curves": curves.curves,

@@ -1,7 +1,6 @@
 """`tagrpo train`: plan, run."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -187,10 +186,6 @@ def run(
         ),
     ] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write nothing, start nothing.")] = False,
-    no_import: Annotated[
-        bool,
-        Option(help="Leave the rollouts in the run's folder; else they are imported while it trains."),
-    ] = False,
     hide_log: Annotated[
         bool, Option(help="Keep verl's output and command in the run's folder; show only the steps.")
     ] = False,
@@ -202,9 +197,9 @@ def run(
     """Train with stock verl, from a neighbor set to checkpoints; go on after an interruption.
 
     Prints the exact command and keeps it with the run, whose folder holds checkpoints, log, metrics, the
-    rollout record and every setting with its source; rollouts are imported meanwhile, for the pages. Ctrl-C
-    and SIGTERM stop verl and end every process it started; the same command, or `tagrpo resume NAME`, goes on
-    from the last checkpoint.
+    rollout record and every setting with its source. Pages and `tagrpo rollouts` read the record while it
+    trains. Ctrl-C and SIGTERM stop verl and end every process it started; the same command, or
+    `tagrpo resume NAME`, goes on from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -213,7 +208,6 @@ def run(
     Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
     """
     from service.runs.store import find_run
-    from trainer_adapter.record.importing import ImportMeanwhile
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND
     from trainer_adapter.verl.prompts import read_words
@@ -261,10 +255,8 @@ def run(
             output.note(remark)
         kept = f"its command is {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
-        if not no_import:
-            importing.enter_context(ImportMeanwhile(opened, prepared.folder.rollouts, output.note))
 
-    with terminal.progress(name or recipe, quiet=not hide_log) as bar, ExitStack() as importing:
+    with terminal.progress(name or recipe, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(wanted, opened, resume=running.is_begun(wanted), announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)
