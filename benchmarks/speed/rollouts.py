@@ -1,14 +1,14 @@
 """The rollout record: written during training, then read where it is by every query of the pages.
 
-Each step has 128 of 2,000 questions with 32 responses each. Half of them are drawn for the question; if none is
-right, the others go to its four neighbors. Timed are the wait of `write` (with a pause of `--step-s` seconds
-between steps, as training makes it), the time until the first query is answered, and each query at random
-places: the first call, the median and the worst of the others. All times are in milliseconds.
+Each step has 128 of 2,000 questions with 32 responses each. Half of them are drawn for the question; if
+none is right, the others go to its four neighbors. Timed are the wait of `write` (after a pause of
+`--step-s` seconds, as training makes it), the time until the first query is answered, and each query at
+random places: the first call, the median and the worst of the others. All times are in milliseconds.
 
     python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2700] [--folder DIR] [--step-s 0]
 
-With `--folder` the record is kept, and read again if it is there. Responses are sentences of common words in no
-order, with new numbers. The last line is one JSON object.
+With `--folder` the record is kept, and read again if it is there. Responses are sentences of common words in
+random order, with new numbers. The last line is one JSON object.
 """
 
 from __future__ import annotations
