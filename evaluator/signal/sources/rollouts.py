@@ -213,7 +213,7 @@ def _recorded(file: Path, *, texts: bool) -> Iterator[Any]:
     table = read_parquet(file, types, {_RECORDED: _FORMAT})
     if texts:
         beside = file.with_name(file.name.replace("step-", "texts-"))
-        if not beside.is_file() or footer_hash(beside) != table.schema.metadata[_TEXTS].decode():
+        if not beside.is_file() or footer_hash(beside) != table.schema.metadata.get(_TEXTS, b"").decode():
             raise InputError(f"{beside}: is missing, damaged, or not of the same time as {file.name}.")
         response = read_parquet(beside, {"response": pa.string()}, {_RECORDED: _FORMAT})
         table = table.append_column("response", response.column("response"))
