@@ -267,9 +267,7 @@ def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int)
                 if trace["ok"]:
                     records.append(_as_record(trace, step, records))
         except (KeyError, TypeError, IndexError) as error:
-            raise InputError(
-                f"{traces}:{number}: not an episode of the environment tagrpo ({error})."
-            ) from error
+            raise InputError(f"{traces}:{number}: not an episode of this environment ({error}).") from error
     with RolloutWriter(folder, run, spec={"recipe": "verifiers"}, background=False) as writer:
         for step, records in steps.items():
             writer.write(step, records)

@@ -13,7 +13,6 @@ import pytest
 from rollout_shards import make_record, make_step, write_run
 
 from evaluator.signal.sources.rollouts import read_rollouts as diagnose
-from evaluator.signal.sources.rollouts import rollout_texts
 from service.errors import InputError
 from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutWriter
@@ -241,26 +240,7 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
         list(read_rollouts(tmp_path / "empty"))
 
 
-def test_the_diagnostics_read_the_files(tmp_path: Path) -> None:
-    write_run(tmp_path, (1, 2, 3), questions=3)
-    found = diagnose(tmp_path, windows=3)
-    assert [checkpoint.label for checkpoint in found.checkpoints] == ["step 1", "step 2", "step 3"]
-    assert (found.responses, found.by_prompt) == (72, False)
-    group = found.checkpoints[0].groups[0]
-    assert [(one.variant, one.correct, one.wrong, one.strategy) for one in group.prompts] == [
-        (0, 2, 2, None),
-        (1, 1, 3, "wording"),
-    ]
-    assert group.prompts[1].tokens == 14 + 15 + 16 + 17
-    (texts,) = rollout_texts(tmp_path, [2], [group.group_id])
-    assert len(texts.prompts[1]) == 4
-    assert texts.prompts[0][0].startswith("Step 2")
-    (tmp_path / "texts-00000002.parquet").write_bytes((tmp_path / "texts-00000001.parquet").read_bytes())
-    with pytest.raises(InputError, match=r"texts-00000002\.parquet: is missing, damaged"):
-        list(rollout_texts(tmp_path, [2], [group.group_id]))
-
-
-def test_the_diagnostics_count_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
+def test_the_diagnostics_count_a_step_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta") as writer:
         rewards = [(0.37, True), (-0.5, False), (0.0, None), (0.9, True)]
         writer.write(1, [make_record(1, 0, s, reward=r, correct=c) for s, (r, c) in enumerate(rewards)])

@@ -15,8 +15,6 @@ import pytest
 from rescues import RECIPE
 from rollout_shards import make_record, make_step, write_run
 
-from evaluator.signal.sources.rollouts import read_rollouts as diagnose
-from evaluator.signal.sources.rollouts import rollout_texts
 from service.errors import InputError, TagrpoError
 from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutRecord, RolloutWriter, files
@@ -46,10 +44,6 @@ QUERIES: dict[str, Query] = {
         for source in [training_source(record, "ta", [(1, 3)])]
     ],
     "everything": lambda record: list(read_rollouts(record.folder)),
-    "diagnosis of files": lambda record: [
-        diagnose(record.folder),
-        list(rollout_texts(record.folder, [2], [QUESTION])),
-    ],
 }
 
 

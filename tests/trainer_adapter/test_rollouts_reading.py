@@ -10,7 +10,7 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import open_run
 from trainer_adapter.record import RolloutWriter, reading
-from trainer_adapter.record.diagnosing import cut, training_source
+from trainer_adapter.record.diagnosing import training_source, windows_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.pruning import prune, steps_to_prune
 from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader
@@ -202,13 +202,14 @@ def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) ->
 
 
 def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
-    assert cut([1, 2, 3], 2) == [(1, 2), (3, 3)]
-    assert cut([1, 2, 3], 9) == [(1, 1), (2, 2), (3, 3)]
+    for windows, names in ((2, ["steps 1-2", "step 3"]), (9, ["step 1", "step 2", "step 3"])):
+        found = windows_source(record, "ta", windows).checkpoints
+        assert [checkpoint.label for checkpoint in found] == [f"ta, {name}" for name in names]
     source = training_source(record, "ta", [(2, 3), (1, 1)])
-    found, _ = source.checkpoints
-    assert found.label == "ta, steps 2-3"
-    assert len(found.groups) == 4  # two questions at two steps
-    group = next(group for group in found.groups if group.group_id == f"q_{0:024x}")
+    pair, _ = source.checkpoints
+    assert pair.label == "ta, steps 2-3"
+    assert len(pair.groups) == 4  # two questions at two steps
+    group = next(group for group in pair.groups if group.group_id == f"q_{0:024x}")
     original, neighbor = group.prompts
     # Every third response is correct: sessions 0 and 3 of the original, 6 of the neighbor.
     assert (original.correct, original.wrong, original.unknown) == (2, 2, 0)

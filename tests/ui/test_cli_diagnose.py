@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, run_here, words
 from eval_runs import add_eval_run, regrade
+from rollout_shards import write_run
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import select
 
@@ -279,6 +280,24 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
     assert "Where is the break-even with TA-GRPO?" in text.out
     assert "assumed: the policy stays as it was in the pilot" in text.out
     assert tagrpo("diagnose", "cost", "base", "--usd-per-gpu-hour", 3.6).code == 2
+
+
+@pytest.mark.slow
+def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "ta", (1, 2, 3), questions=6)
+    assert run_here("rollouts", "add", folder, "--db", tmp_path / "other.db").code == 0
+    by_name = tagrpo(
+        "diagnose", "report", "ta", "--g", 4, "--out", tmp_path / "a", "--json", "--db", tmp_path / "other.db"
+    )
+    by_folder = tagrpo(
+        "diagnose", "report", "--rollouts", folder, "--g", 4, "--out", tmp_path / "b", "--json"
+    )
+    assert (by_name.code, by_folder.code) == (0, 0), (by_name.err, by_folder.err)
+    found, same = (json.loads(done.out.replace(str(folder), "ta")) for done in (by_name, by_folder))
+    assert found == same
+    assert "ta, step 1" in by_name.out
+    both = tagrpo("diagnose", "zero-gradient", "ta", "base", "--db", tmp_path / "other.db")
+    assert "name it alone" in words(both.err)
 
 
 @pytest.mark.slow

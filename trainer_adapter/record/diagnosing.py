@@ -34,10 +34,19 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
     )
 
 
-def cut(steps: Sequence[int], stretches: int) -> list[Stretch]:
-    """Return up to so many stretches of about equally many steps, in order."""
-    parts = np.array_split(np.array(steps), min(stretches, len(steps)) or 1)
-    return [(int(part[0]), int(part[-1])) for part in parts if len(part)]
+def windows_source(record: Record, name: str, windows: int) -> Source:
+    """Return all responses of a training as up to so many stretches of about equally many steps.
+
+    Raises:
+        InputError: `windows` is not positive, or no rollouts were recorded.
+    """
+    steps = np.array([step.step for step in record.counts().page_steps()])
+    if windows < 1 or not len(steps):
+        raise InputError(
+            f"--windows is {windows}; give 1 or more." if windows < 1 else f"{name}: no rollouts."
+        )
+    parts = np.array_split(steps, min(windows, len(steps)))
+    return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
 
 
 def load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups:

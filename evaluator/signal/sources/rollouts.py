@@ -1,9 +1,9 @@
 """Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
 
-A file is JSON Lines or parquet. A folder holds the record of a training by tagrpo (`step-N.parquet`, with
-texts in `texts-N.parquet`), other parquet files, or JSON Lines as verl 0.9 writes them to
+A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
 `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function
-adds). If there are several, the first of these kinds is read.
+adds). If there are both, the parquet files are read. Records of tagrpo's own trainings have their own reader
+(`trainer_adapter.record`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -23,13 +23,11 @@ from evaluator.signal.groups import (
 from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError, first_line
 from service.json_lines import read_objects
-from service.parquet import footer_hash, read_parquet
 
 WINDOWS = 5
 """Stretches of training: the paper's Figure 3 shows the base model and four checkpoints."""
 
 ALL = "all"
-_RECORDED, _TEXTS, _FORMAT = b"tagrpo.rollouts", b"tagrpo.texts", "2"
 Step = int | str | None
 
 
@@ -128,7 +126,7 @@ def rollout_texts(
     """
     wanted: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
     variants: dict[str, dict[str, int]] = {}
-    for place, row, file_step in _rows(path, texts=True):
+    for place, row, file_step in _rows(path):
         if "successes" in row:
             raise InputError(
                 f"{place}: counts of successes have no responses whose diversity could be shown."
@@ -162,62 +160,37 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     return visits
 
 
-def _rows(path: Path, *, texts: bool = False) -> Iterator[tuple[str, dict[str, Any], Step]]:
-    """Yield (place, row, step by the file's name) of all files.
-
-    Args:
-        texts: read the responses too if they are in files of their own.
-    """
+def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+    """Yield (place, row, step by the file's name) of all files."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder.")
     files = [path]
     if path.is_dir():
-        for pattern in ("step-*.parquet", "*.parquet", "*.jsonl"):
-            if files := sorted(path.glob(pattern), key=_by_number):
-                break
+        files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
     if not files:
         raise InputError(f"{path}: this folder holds no .jsonl files and no .parquet files.")
     for file in files:
         if file.suffix == ".parquet":
-            yield from _parquet_rows(file, texts=texts)
+            yield from _parquet_rows(file)
             continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
         for number, row in read_objects(file, "with a question's id and a reward"):
             yield f"{file}:{number}", row, step
 
 
-def _parquet_rows(file: Path, *, texts: bool) -> Iterator[tuple[str, dict[str, Any], Step]]:
+def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
     number = 0
     try:
-        with pq.ParquetFile(file) as opened:
-            is_recorded = _RECORDED in (opened.metadata.metadata or {})
-            parts = _recorded(file, texts=texts) if is_recorded else opened.iter_batches(batch_size=1024)
-            for part in parts:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
+            for part in opened.iter_batches(batch_size=1024):
                 for row in part.to_pylist():
                     number += 1
                     yield f"{file}: row {number}", row, None
     except (OSError, ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{file}: no whole parquet file ({first_line(error)}).") from error
-
-
-def _recorded(file: Path, *, texts: bool) -> Iterator[Any]:
-    """Yield the rows of a step that tagrpo recorded, every value verified; with their responses if asked."""
-    import pyarrow as pa
-
-    whole = dict.fromkeys(("step", "variant", "tokens"), pa.int64())
-    names = dict.fromkeys(("question_id", "neighbor_id", "strategy"), pa.string())
-    types = {**whole, **names, "reward": pa.float64(), "correct": pa.bool_()}
-    table = read_parquet(file, types, {_RECORDED: _FORMAT})
-    if texts:
-        beside = file.with_name(file.name.replace("step-", "texts-"))
-        if not beside.is_file() or footer_hash(beside) != table.schema.metadata.get(_TEXTS, b"").decode():
-            raise InputError(f"{beside}: is missing, damaged, or not of the same time as {file.name}.")
-        response = read_parquet(beside, {"response": pa.string()}, {_RECORDED: _FORMAT})
-        table = table.append_column("response", response.column("response"))
-    yield from table.to_batches(1024)
 
 
 def _by_number(path: Path) -> tuple[int, int, str]:

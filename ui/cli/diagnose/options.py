@@ -54,15 +54,13 @@ class Responses:
         if bool(self.runs) == (self.rollouts is not None):
             raise BadParameter("name eval runs or a training, or give --rollouts PATH")
         if self.rollouts is not None:
-            from evaluator.signal.sources.rollouts import file_source
-
             if self.grader is not None:
                 raise BadParameter("--grader belongs to eval runs; rollouts bring their rewards")
-            yield file_source(self.rollouts, windows=windows, threshold=self.correct_above)
+            yield self._of_files(self.rollouts, windows)
             return
         from evaluator.signal.sources.eval_runs import eval_source
         from service.runs.store import list_runs
-        from trainer_adapter.record.diagnosing import cut, training_source
+        from trainer_adapter.record.diagnosing import windows_source
         from trainer_adapter.record.runs import open_record
         from trainer_adapter.record.tables import TRAIN
 
@@ -77,8 +75,17 @@ class Responses:
                 return
         if len(self.runs) > 1 or self.grader is not None:
             raise BadParameter(f"{trained[0].name} is a training: name it alone, without --grader")
-        steps = [step.step for step in records[0].counts().page_steps()]
-        yield training_source(records[0], trained[0].name, cut(steps, windows))
+        yield windows_source(records[0], trained[0].name, windows)
+
+    def _of_files(self, path: Path, windows: int) -> "Source":
+        from evaluator.signal.sources.rollouts import file_source
+        from trainer_adapter.record.diagnosing import windows_source
+        from trainer_adapter.record.files import RUN_FILE
+        from trainer_adapter.record.reading import Record
+
+        if (path / RUN_FILE).is_file():
+            return windows_source(Record(path), str(path), windows)
+        return file_source(path, windows=windows, threshold=self.correct_above)
 
 
 @dataclass(frozen=True)
