@@ -50,7 +50,7 @@ def test_it_holds_every_file_of_the_rooms(names: set[str]) -> None:
 def test_it_holds_prompts_migrations_the_policy_the_demo_and_the_licence(names: set[str]) -> None:
     for strategy in ("perspectives", "paraphrase", "rename", "format"):
         assert f"rephraser/proposing/prompts/{strategy}.md" in names
-    assert "service/database/migrations/versions/v1_1_first_schema.py" in names
+    assert "service/database/migrations/versions/v1_2_first_schema.py" in names
     assert "service/database/migrations/script.py.mako" in names
     assert "sandbox/data/policy-a/model.safetensors" in names
     for paper in ("ta_grpo", "a_grae", "cw_grpo"):

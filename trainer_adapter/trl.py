@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -26,6 +28,7 @@ import torch
 from service.errors import InputError
 from trainer_adapter.methods.recipes import AnchorAxis
 from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.verl.reward import compute_score
 
 Messages: TypeAlias = list[dict[str, str]]
@@ -57,6 +60,7 @@ async def correctness(
     reward_model: Sequence[Mapping[str, Any]],
     extra_info: Sequence[Mapping[str, Any]],
     log_metric: Any = None,
+    rollout: Sequence[NeighborRollout] = (),
     **_: Any,
 ) -> list[float | None]:
     """Return 1.0 for a right answer in a box, 0.0 for any other, None where the grader could not tell.
@@ -71,6 +75,8 @@ async def correctness(
             for text, reference, extra in zip(texts, reward_model, extra_info, strict=True)
         )
     )
+    for row, grade in enumerate(grades[: len(rollout)]):
+        rollout[row].grades[row] = grade
     if log_metric is not None:
         log_metric("tagrpo/unknown", sum(grade["unknown"] for grade in grades) / max(1, len(grades)))
     return [None if grade["unknown"] else float(grade["score"]) for grade in grades]
@@ -97,21 +103,25 @@ class NeighborRollout:
             raise InputError(f"threshold is {threshold}; say more than 0.")
         self.anchor = anchor
         self.threshold = threshold
+        self.grades: dict[int, dict[str, Any]] = {}
+        """Of the last batch by row, for `Recorded`."""
         self._neighbors: dict[str, list[Messages]] | None = None
 
     def __call__(self, prompts: list[Messages], trainer: Any) -> dict[str, Any]:
         """Return the tokens of one response to each prompt of this process, and those it is trained on."""
         training = bool(trainer.model.training)
+        self.grades.clear()
         if self._neighbors is None:
             self._neighbors = _neighbors(trainer.train_dataset)
             self._check(trainer, max((len(each) for each in self._neighbors.values()), default=0))
-        asked = list(prompts)
+        asked, variants = list(prompts), [0] * len(prompts)
         if training:
             # TRL has a question's responses beside each other, over all processes.
             first = trainer.accelerator.process_index * len(prompts)
             for row, prompt in enumerate(prompts):
                 phrasings = [prompt, *self._neighbors[_key(prompt)]]
-                asked[row] = phrasings[(first + row) % trainer.num_generations % len(phrasings)]
+                variants[row] = (first + row) % trainer.num_generations % len(phrasings)
+                asked[row] = phrasings[variants[row]]
         asked_ids, images, multimodal = trainer._tokenize_prompts(asked)
         responses, log_probs = trainer._generate_single_turn(asked_ids, images, multimodal, 1)
         anchored = asked_ids if self.anchor == "own" else trainer._tokenize_prompts(prompts)[0]
@@ -121,6 +131,8 @@ class NeighborRollout:
             "logprobs": log_probs,
             "asked": [_text(messages) for messages in asked],
             "asked_ids": asked_ids,
+            "variant": variants,
+            "sampling": log_probs or [None] * len(responses),
             "rollout": self,
         }
 
@@ -208,6 +220,95 @@ class NeighborWeights:
         total, count = self.accelerator.gather(sums).view(-1, 2).sum(0).tolist()
         if count:
             self._metrics["train"][name].append(total / count)
+
+
+class Recorded:
+    """Mix-in before `GRPOTrainer`, after `NeighborWeights`: records rollouts as `tagrpo train run` does.
+
+    Set `record` on the trainer's class to the folder, and `run_name` to the name of the run:
+
+        class Trainer(NeighborWeights, Recorded, GRPOTrainer):
+            record, run_name = "runs/trl/rollouts", "trl"
+
+    Rewards must come from `correctness`. A generation is recorded as the step that it is drawn for, with
+    advantages before weights; log-probs are recorded if the trainer computes them. Metrics are those that TRL
+    logs. `tagrpo rollouts add FOLDER` shows it on the pages.
+    """
+
+    record: str | Path
+    run_name: str
+    _writer: RolloutWriter | None = None
+    _of_step: tuple[int, list[RolloutRecord]] = (0, [])
+
+    def _generate_and_score_completions(self: Any, inputs: list[dict[str, Any]]) -> dict[str, Any]:
+        from accelerate.utils import gather_object
+
+        batch: dict[str, Any] = super()._generate_and_score_completions(inputs)  # type: ignore[misc]
+        if self.model.training:
+            made = gather_object(self._records(batch, inputs))
+            if self.accelerator.is_main_process:
+                step = self.state.global_step + 1
+                earlier = self._of_step[1] if self._of_step[0] == step else []
+                groups = len({record.group for record in earlier})
+                self._of_step = step, [*earlier, *(replace(one, group=one.group + groups) for one in made)]
+                self._record_writer().write(step, self._of_step[1])
+        return batch
+
+    def log(self: Any, logs: dict[str, float], *others: Any, **named: Any) -> None:
+        """Log as TRL does, and record it."""
+        super().log(logs, *others, **named)  # type: ignore[misc]
+        step = self.state.global_step
+        if self.accelerator.is_main_process:
+            of_step = [logged for logged in self.state.log_history if logged["step"] == step]
+            self._record_writer().write_metrics(step, dict(ChainMap(*of_step)))
+
+    def _record_writer(self: Any) -> Any:
+        if self._writer is None:
+            spec = {"recipe": "trl", "model": self.model.config._name_or_path}
+            self._writer = RolloutWriter(Path(self.record), self.run_name, spec=spec, background=False)
+        return self._writer
+
+    def _records(
+        self: Any, batch: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]
+    ) -> list[RolloutRecord]:
+        first, step = self.accelerator.process_index * len(inputs), self.state.global_step
+        grades = inputs[0]["rollout"].grades
+        if len(grades) != len(inputs):
+            raise InputError(
+                "rollouts are recorded with the grades of `correctness`; add it to reward_funcs."
+            )
+        mask_BT, ids_BT = batch["completion_mask"].bool().cpu(), batch["completion_ids"].cpu()
+        trained_BT = batch.get("old_per_token_logps")
+        records = []
+        for row, (given, mask_T, ids_T) in enumerate(zip(inputs, mask_BT, ids_BT, strict=True)):
+            about, variant, grade = given["extra_info"], given["variant"], grades[row]
+            ids = ids_T[mask_T].tolist()
+            records.append(
+                RolloutRecord(
+                    step=step + 1,
+                    question_id=about["question_id"],
+                    neighbor_id=given["neighbor_ids"][variant - 1] if variant else None,
+                    strategy=about["neighbor_strategies"][variant - 1] if variant else None,
+                    variant=variant,
+                    group=(first + row) // self.num_generations,
+                    session=(first + row) % self.num_generations,
+                    prompt=given["asked"],
+                    response=self._tokenizer.decode(ids, skip_special_tokens=True),
+                    tokens=len(ids),
+                    truncated=bool(ids) and ids[-1] != self._tokenizer.eos_token_id,
+                    reward=float(grade["score"]),
+                    correct=None if grade["unknown"] else bool(grade["score"]),
+                    reason=str(grade["reason"]),
+                    extracted=grade["extracted"] or None,
+                    advantage=float(batch["advantages"][row]),
+                    old_log_prob=None if trained_BT is None else float(trained_BT[row].cpu()[mask_T].sum()),
+                    sampling_log_prob=None if given["sampling"] is None else float(sum(given["sampling"])),
+                    ref_log_prob=None,
+                    entropy=None,
+                    weights_version=step,
+                )
+            )
+        return records
 
 
 def _neighbors(dataset: Any) -> dict[str, list[Messages]]:

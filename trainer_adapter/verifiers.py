@@ -7,12 +7,16 @@ trainer that compares the responses of a task's episodes, as prime-rl does, has 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.grading import AnswerKind
 from evaluator.grading.extraction import gold_answer
 from rephraser.sets import read_published
 from service.errors import InputError, PrerequisiteError
+from service.json_lines import read_objects
+from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 from trainer_adapter.verl.reward import GraderSettings, compute_score
@@ -236,3 +240,64 @@ class OneReply(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
                     break
                 await asyncio.sleep(pause_s)
         return vf.ProgramResult(int(reply.is_error), "", reply.text if reply.is_error else "")
+
+
+def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int) -> None:
+    """Record the responses of `traces.jsonl` as `tagrpo train run` records rollouts.
+
+    verifiers writes one line per episode, in the order in which they end. Episodes of one question in a step
+    are one group. Responses to requests that failed are left out.
+
+    Args:
+        folder: of the record; `tagrpo rollouts add FOLDER` shows it on the pages.
+        episodes_a_step: episodes that the trainer takes for a step; the lines do not say it.
+
+    Raises:
+        InputError: no such file, or a line that is not an episode of this environment; both are named.
+    """
+    steps: dict[int, list[RolloutRecord]] = {}
+    for line, (number, episode) in enumerate(
+        read_objects(traces, "with an episode of the environment tagrpo")
+    ):
+        step = line // episodes_a_step + 1
+        records = steps.setdefault(step, [])
+        try:
+            members = sorted(episode["traces"], key=lambda trace: trace["task"]["data"]["phrasing"])
+            for trace in members:
+                if trace["ok"]:
+                    records.append(_as_record(trace, step, records))
+        except (KeyError, TypeError, IndexError) as error:
+            raise InputError(f"{traces}:{number}: not an episode of this environment ({error}).") from error
+    with RolloutWriter(folder, run, spec={"recipe": "verifiers"}, background=False) as writer:
+        for step, records in steps.items():
+            writer.write(step, records)
+
+
+def _as_record(trace: Mapping[str, Any], step: int, before: Sequence[RolloutRecord]) -> RolloutRecord:
+    data, reply, call = trace["task"]["data"], trace["nodes"][-1], trace["calls"][-1]
+    same = [record for record in before if record.question_id == data["id"]]
+    groups = {record.question_id for record in before}
+    unknown, score = bool(trace["metrics"]["unknown"]), trace["rewards"].get("correct", {}).get("score", 0.0)
+    return RolloutRecord(
+        step=step,
+        question_id=data["id"],
+        neighbor_id=trace["task"]["key"] if data["phrasing"] else None,
+        strategy=None,
+        variant=data["phrasing"],
+        group=same[0].group if same else len(groups),
+        session=len(same),
+        prompt=data["prompt"],
+        response=reply["message"]["content"],
+        tokens=(call["usage"] or {}).get("completion_tokens", len(reply["token_ids"])),
+        truncated=call["finish_reason"] == "length",
+        reward=float(score),
+        correct=None if unknown else score > 0,
+        reason=trace["info"]["grade"]["reason"],
+        extracted=trace["info"]["grade"]["extracted"] or None,
+        advantage=None,
+        old_log_prob=None,
+        sampling_log_prob=sum(reply["logprobs"]) if reply["logprobs"] else None,
+        ref_log_prob=None,
+        entropy=None,
+        weights_version=None,
+    )

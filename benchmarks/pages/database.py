@@ -3,10 +3,10 @@
 Sizes at scale 1: 10,000 questions, 30,000 neighbors with verdicts and evidence, 3 versions of a set, 2
 reviewers, 4 trainings with 1,000,000 rollouts, 8 eval runs with 200,000 samples. All follows from a seed.
 
-Questions, runs, cells, problems, sets, reviews and the counts of groups are written by the project's own
-functions. Candidates, verdicts, answers, samples, grades and rollouts go into their tables by plain inserts,
-as the project's functions would write them (its triggers run as well); their texts are drawn from a pool of
-generated ones, compressed once each.
+Questions, runs, cells, problems, sets, reviews and rollouts are written by the project's own functions;
+rollouts go into folders next to the database. Candidates, verdicts, answers, samples and grades go into their
+tables by plain inserts, as the project's functions would write them (its triggers run as well). Texts are
+drawn from a pool of generated ones.
 """
 
 import random
@@ -46,7 +46,7 @@ def make_database(path: Path, *, scale: float = 1.0, seed: int = 0) -> dict[str,
         run = timed("candidates", make_candidates, db, texts, questions)
         timed("sets and reviews", make_sets_and_reviews, db, run, questions)
         timed("evaluation", make_evaluation, db, texts, scale)
-        timed("rollouts", make_rollouts, db, texts, questions, scale)
+        timed("rollouts", make_rollouts, db, texts, questions, scale, path.parent / f"{path.stem}-rollouts")
     return seconds
 
 

@@ -1,9 +1,9 @@
 """Responses of a large database for measuring pages: evaluation samples with grades, rollouts by step."""
 
-import json
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import zstandard
 from sqlalchemy import update
@@ -23,13 +23,12 @@ from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
 from service.asks.store import add_tasks
 from service.asks.tables import DONE, TaskRow
-from service.database import Database, utc_now
-from service.database.base import ZSTD_LEVEL
+from service.database import Database
 from service.models.settings import PromptSpec, SamplingSettings
 from service.questions import Question
-from service.runs.store import Run, finish_run, open_run
-from trainer_adapter.record.joint_groups import store_groups
-from trainer_adapter.record.tables import TRAIN
+from service.runs.store import finish_run, open_run
+from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.runs import register
 
 TRAININGS = ("grpo", "ta_grpo", "ta_grpo_star", "w_reinforce")
 BENCHMARKS = (("aime", 60), ("math500", 332))
@@ -96,96 +95,67 @@ def make_evaluation(db: Database, texts: Texts, scale: float) -> None:
                 finish_run(session, run.id, finished=True)
 
 
-def make_rollouts(db: Database, texts: Texts, questions: Sequence[Question], scale: float) -> None:
-    """Store four trainings: 61 steps of 128 questions, 8 responses to each of their four prompts."""
+def make_rollouts(
+    db: Database, texts: Texts, questions: Sequence[Question], scale: float, folder: Path
+) -> None:
+    """Record four trainings: 61 steps of 128 questions, 8 responses to each of their four prompts."""
     chance = texts.chance
-    pool = texts.responses(5000, 350, 4000)
-    compress = zstandard.ZstdCompressor(level=ZSTD_LEVEL).compress
+    decompress = zstandard.ZstdDecompressor().decompress
+    pool = [decompress(text).decode() for text in texts.responses(5000, 350, 4000)]
     steps = max(2, round(61 * scale))
     trained = list(questions[: max(QUESTIONS_A_STEP, round(2000 * scale))])
     rates = {question.id: min(0.99, max(0.0, chance.gauss(0.45, 0.35))) for question in trained}
-    next_id = next_prompt = 1
     for name in TRAININGS:
-        with db.write() as session:
-            run, _ = open_run(
-                session,
-                name=name,
-                kind=TRAIN,
-                spec={"recipe": name, "model": "base"},
-                question_ids=(),
-                versions={},
-            )
-            prompts: dict[tuple[str, int], int] = {}
-            rows = []
-            for question in trained:
-                for variant in range(VARIANTS):
-                    prompts[question.id, variant] = next_prompt
-                    strategy = None if variant == 0 else STRATEGIES[variant - 1].name
-                    neighbor = None if variant == 0 else f"c_{next_prompt:024d}"
-                    text = compress(f"{question.text} ({variant})".encode())
-                    key = next_prompt.to_bytes(16, "big")
-                    rows.append((next_prompt, run.id, key, question.id, variant, neighbor, strategy, text))
-                    next_prompt += 1
-            session.connection().exec_driver_sql(
-                "INSERT INTO rollout_prompts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows
-            )
         order = list(trained)
-        for step in range(1, steps + 1):
-            if (step - 1) * QUESTIONS_A_STEP % len(order) < QUESTIONS_A_STEP:
-                chance.shuffle(order)
-            first = (step - 1) * QUESTIONS_A_STEP % len(order)
-            batch = order[first : first + QUESTIONS_A_STEP]
-            next_id = _make_step(db, run, step, batch, prompts, rates, pool, chance, next_id)
+        with RolloutWriter(folder / name, name, spec={"recipe": name, "model": "base"}) as writer:
+            for step in range(1, steps + 1):
+                first = (step - 1) * QUESTIONS_A_STEP % len(order)
+                if first < QUESTIONS_A_STEP:
+                    chance.shuffle(order)
+                batch = order[first : first + QUESTIONS_A_STEP]
+                writer.write(step, list(_make_step(step, batch, rates, pool, chance)))
+                writer.write_metrics(step, _metrics(step, chance))
         with db.write() as session:
-            finish_run(session, run.id, finished=True)
+            finish_run(session, register(session, folder / name).id, finished=True)
 
 
 def _make_step(
-    db: Database,
-    run: Run,
     step: int,
     batch: Sequence[Question],
-    prompts: dict[tuple[str, int], int],
     rates: dict[str, float],
-    pool: Sequence[bytes],
+    pool: Sequence[str],
     chance: random.Random,
-    next_id: int,
-) -> int:
-    rollouts, responses = [], []
+) -> Iterator[RolloutRecord]:
     draw = chance.random
     for group, question in enumerate(batch):
         rate = min(0.99, rates[question.id] * (1 + step / 200))
         for session_number in range(VARIANTS * SESSIONS):
             variant = session_number // SESSIONS
-            correct = draw() < rate
-            grade = "unknown" if draw() < 0.002 else "correct" if correct else "wrong"
-            reward = float(grade == "correct")
-            reason = {"correct": "exact", "wrong": "different", "unknown": "timeout"}[grade]
-            rollouts.append(
-                (
-                    next_id, prompts[question.id, variant], group, session_number,
-                    int(200 + 1500 * draw()), draw() < 0.04, reward, grade, reason, "7", reward - rate,
-                    -80 - 10 * draw(), -79 - 10 * draw(), None, 0.4 + draw() / 5, step - 1,
-                )
-            )  # fmt: skip
-            responses.append((next_id, pool[int(draw() * len(pool))]))
-            next_id += 1
-    with db.write() as session:
-        connection = session.connection()
-        shard = connection.exec_driver_sql(
-            "INSERT INTO rollout_shards (run_id, step, content, rows, imported_at) VALUES (?, ?, ?, ?, ?)"
-            " RETURNING id",
-            (run.id, step, f"{run.name}-{step}", len(rollouts), utc_now()),
-        ).scalar_one()
-        connection.exec_driver_sql(
-            f"INSERT INTO rollouts VALUES (?, {shard}, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", rollouts
-        )
-        connection.exec_driver_sql("INSERT INTO rollout_texts VALUES (?, ?)", responses)
-        connection.exec_driver_sql(
-            "INSERT INTO train_steps VALUES (?, ?, ?)", (run.id, step, json.dumps(_metrics(step, chance)))
-        )
-        store_groups(session, run, step)
-    return next_id
+            correct = None if draw() < 0.002 else draw() < rate
+            reward = float(correct is True)
+            yield RolloutRecord(
+                step=step,
+                question_id=question.id,
+                neighbor_id=None if variant == 0 else f"c_{question.id[2:22]}{variant:04d}",
+                strategy=None if variant == 0 else STRATEGIES[variant - 1].name,
+                variant=variant,
+                group=group,
+                session=session_number,
+                prompt=f"{question.text} ({variant})",
+                response=pool[int(draw() * len(pool))],
+                tokens=int(200 + 1500 * draw()),
+                truncated=draw() < 0.04,
+                reward=reward,
+                correct=correct,
+                reason="timeout" if correct is None else "exact" if correct else "different",
+                extracted="7",
+                advantage=reward - rate,
+                old_log_prob=-80 - 10 * draw(),
+                sampling_log_prob=-79 - 10 * draw(),
+                ref_log_prob=None,
+                entropy=0.4 + draw() / 5,
+                weights_version=step - 1,
+            )
 
 
 def _metrics(step: int, chance: random.Random) -> dict[str, float]:

@@ -13,8 +13,8 @@ from rephraser.tables import CandidateRow
 from service.database import Database
 from service.questions.tables import QuestionRow
 from service.runs.store import Run, list_runs
-from trainer_adapter.record import browsing as rollouts
-from trainer_adapter.record.tables import RolloutGroupRow
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.runs import open_record
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class World:
     eval_runs: tuple[Run, ...]
     problems: dict[str, list[int]]
     graders: dict[str, int]
-    train_runs: tuple[Run, ...]
+    trainings: dict[str, Record]
     steps: int
     question_ids: tuple[str, ...]
     answered: tuple[str, ...]
@@ -43,12 +43,10 @@ def read_world(db: Database) -> World:
         runs = list_runs(session)
         eval_runs = tuple(list_eval_runs(session))
         neighbor_run = next(run for run in runs if run.kind == "propose")
-        train_runs = tuple(run for run in runs if run.kind == "train")
+        trainings = {run.id: open_record(session, run) for run in runs if run.kind == "train"}
+        counts = next(iter(trainings.values())).counts()
         answer = session.execute(text("SELECT solver_id FROM answers LIMIT 1")).scalar_one()
         answered = session.scalars(text("SELECT DISTINCT subject_id FROM answers")).all()
-        trained = session.scalars(
-            select(RolloutGroupRow.question_id).distinct().where(RolloutGroupRow.run_id == train_runs[0].id)
-        ).all()
         shown = {run.id: shown_grader(session, run.id) for run in eval_runs}
         headers = list_sets(session)
         return World(
@@ -57,11 +55,11 @@ def read_world(db: Database) -> World:
             eval_runs=eval_runs,
             problems={run.id: [one.id for one in run_problems(session, run.id)] for run in eval_runs},
             graders={id: grader.id for id, grader in shown.items() if grader is not None},
-            train_runs=train_runs,
-            steps=len(rollouts.read_step_numbers(session, train_runs[0].id)),
+            trainings=trainings,
+            steps=len(counts.page_steps()),
             question_ids=tuple(session.scalars(select(QuestionRow.id).order_by(QuestionRow.id))),
             answered=tuple(answered),
-            trained=tuple(trained),
+            trained=tuple(counts.texts["question_id"]),
             candidate_ids=tuple(session.scalars(select(CandidateRow.id))),
             set_ids=tuple(header.id for header in headers),
             set_positions=headers[-1].counts["questions"],

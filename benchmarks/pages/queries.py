@@ -28,11 +28,12 @@ from rephraser.views.candidates import CandidateFilters, page_candidates, read_c
 from rephraser.views.evidence import page_answers, read_answer_texts
 from service.questions import browsing as questions
 from service.questions.browsing import count_labels
+from service.questions.store import question_texts
 from service.runs import progress
-from trainer_adapter.record import browsing as rollouts
-from trainer_adapter.record import joint_groups as groups
 from trainer_adapter.record import series
-from trainer_adapter.record.joint_groups import KINDS
+from trainer_adapter.record.groups import KINDS, GroupFilters
+from trainer_adapter.record.reading import Record, RolloutFilters, place_of
+from trainer_adapter.record.runs import list_train_runs
 
 Ask = Callable[[Session, random.Random], object]
 PAGE = 25
@@ -70,7 +71,7 @@ def _overview(world: World) -> dict[str, Ask]:
             s, kind="eval", after=world.neighbor_run.id
         ),
         "overview: evaluations": lambda s, c: runs_overview(s),
-        "overview: trainings": lambda s, c: rollouts.list_train_runs(s),
+        "overview: trainings": lambda s, c: list_train_runs(s),
         "overview: a run's pace and errors": running,
     }
 
@@ -206,53 +207,50 @@ def _sets(world: World) -> dict[str, Ask]:
 
 
 def _rollouts(world: World) -> dict[str, Ask]:
-    def run(chance: random.Random) -> str:
-        return chance.choice(world.train_runs).id
+    def record(chance: random.Random) -> Record:
+        return chance.choice(list(world.trainings.values()))
 
     def page(**filters: Any) -> Ask:
         def ask(session: Session, chance: random.Random) -> None:
             after = (chance.randrange(1, world.steps + 1), chance.choice(world.trained))
-            found = groups.page_groups(
-                session, run(chance), groups.GroupFilters(**filters), after=after, limit=PAGE
-            )
-            groups.question_texts(session, [one.question_id for one in found])
+            counts = record(chance).counts()
+            found = counts.page_groups(GroupFilters(**filters), after=after, limit=PAGE)
+            question_texts(session, [one.question_id for one in found])
 
         return ask
 
     def of_step(session: Session, chance: random.Random) -> object:
         kind = chance.choice(KINDS)
-        wanted = groups.GroupFilters(step=chance.randrange(1, world.steps + 1), kind=kind)
-        return groups.page_groups(session, run(chance), wanted, limit=PAGE)
+        wanted = GroupFilters(step=chance.randrange(1, world.steps + 1), kind=kind)
+        return record(chance).counts().page_groups(wanted, limit=PAGE)
 
     def whole(session: Session, chance: random.Random) -> None:
-        run_id, step = run(chance), chance.randrange(1, world.steps + 1)
-        (one,) = groups.page_groups(session, run_id, groups.GroupFilters(step=step), limit=1)
-        found = groups.read_joint_group(session, run_id, step, one.question_id)
-        ids = [rollout.id for column in found.columns for rollout in column.rollouts]
-        rollouts.read_rollout_texts(session, ids)
+        training, step = record(chance), chance.randrange(1, world.steps + 1)
+        (one,) = training.counts().page_groups(GroupFilters(step=step), limit=1)
+        found = training.joint_group(step, one.question_id)
+        rows = [place_of(rollout.id)[1] for column in found.columns for rollout in column.rollouts]
+        training.texts(training.headers(step), rows)
 
     def plain(session: Session, chance: random.Random) -> object:
-        wanted = rollouts.RolloutFilters(step=chance.randrange(1, world.steps + 1))
-        return rollouts.page_rollouts(session, run(chance), wanted, limit=PAGE)
+        return record(chance).rollouts(RolloutFilters(step=chance.randrange(1, world.steps + 1)), limit=PAGE)
 
     names = [f"tagrpo/zero/{kind}/share" for kind in ("original", "neighbors", "joint")]
     names += [f"tagrpo/entropy/{part}" for part in ("mean", "original", "neighbors")]
     names += ["tagrpo/covariance/positive/top_1", "tagrpo/anchor/log_ratio/variant_1", "actor/grad_norm"]
-    ids = [one.id for one in world.train_runs]
     return {
-        "rollouts: steps of a run": lambda s, c: groups.page_steps(s, run(c)),
+        "rollouts: steps of a run": lambda s, c: record(c).counts().page_steps(),
         "rollouts: groups of a step by kind": of_step,
         "rollouts: groups of a run": page(),
         "rollouts: all wrong in a run": page(kind="all wrong"),
         "rollouts: time-outs in a run": page(timeouts=True),
         "rollouts: time-outs of a step": page(timeouts=True, step=1),
         "rollouts: a joint group with texts": whole,
-        "rollouts: one question over training": lambda s, c: groups.question_history(
-            s, run(c), c.choice(world.trained)
+        "rollouts: one question over training": lambda s, c: (
+            record(c).counts().question_history(c.choice(world.trained))
         ),
         "rollouts: plain list of a step": plain,
-        "signal: names of metrics": lambda s, c: series.metric_names(s, ids),
-        "signal: nine metrics of four runs": lambda s, c: series.metric_series(s, ids, names),
+        "signal: names of metrics": lambda s, c: series.metric_names(world.trainings),
+        "signal: nine metrics of four runs": lambda s, c: series.metric_series(world.trainings, names),
     }
 
 
@@ -293,5 +291,5 @@ def _curves(world: World) -> dict[str, Ask]:
         "curves: who solves what at k": contrast,
         "curves: samples with texts": samples,
         "curves: wrong samples of a problem": wrong,
-        "curves: cost axis": lambda s, c: series.drawn_by_step(s, c.choice(world.train_runs).id),
+        "curves: cost axis": lambda s, c: c.choice(list(world.trainings.values())).counts().drawn_by_step(),
     }

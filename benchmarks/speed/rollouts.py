@@ -1,207 +1,161 @@
-"""The rollout record: writing shards beside training, importing them, asking for pages and responses.
+"""The rollout record: written during training, then read where it is by every query of the pages.
 
-100,000 rollouts with responses of 2 KB stand in steps of 2,000, 250 questions of 8 responses each. Timed are:
-how long `write` keeps training waiting (records at hand, a step at a time, none of it waited for in between),
-the import into a fresh database, a second import that finds everything there, an import into another one that
-copies the responses too, pages at random places, single responses, and pruning all but every 10th step.
+Each step has 128 of 2,000 questions with 32 responses each. Half of them are drawn for the question; if
+none is right, the others go to its four neighbors. Timed are the wait of `write` (after a pause of
+`--step-s` seconds, as training makes it), the time until the first query is answered, and each query at
+random places: the first call, the median and the worst of the others. All times are in milliseconds.
 
-    python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2048] [--folder DIR] [--writers 1]
+    python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2700] [--folder DIR] [--step-s 0]
 
-With several writers they are as many trainings at once instead, each a process that also imports its record
-meanwhile, all into one database: timed are the whole, and pages and responses afterwards.
-
-The responses are sentences of common words in no order, with fresh numbers. The last line is one JSON object.
+With `--folder` the record is kept, and read again if it is there. Responses are sentences of common words in
+random order, with new numbers. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import random
-import resource
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from service.database import Database
+from benchmarks.harness import peak_mb, run_apart
 
-STEP, SESSIONS, PAGES = 2_000, 8, 60
-# Filters of a page, and behind which rollout it begins.
-Ways = Mapping[str, Callable[[], tuple[Any, int | None]]]
+if TYPE_CHECKING:
+    from trainer_adapter.record import RolloutRecord
+
+QUESTIONS, QUESTIONS_A_STEP, SESSIONS, NEIGHBORS = 2_000, 128, 32, 4
+STEP = QUESTIONS_A_STEP * SESSIONS
+STRATEGIES = ("wording", "context", "order", "terse")
+SPEC = {"recipe": {"name": "ta_rescue", "sampling": "rescue", "anchor": "tapered"}, "model": "base"}
+REPEATS = 40
 
 
 def main() -> None:
     """Print the report."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rollouts", type=int, default=100_000)
-    parser.add_argument("--text-bytes", type=int, default=2_048, help="of a response")
-    parser.add_argument("--folder", type=Path, help="where the files go (default: a temporary folder)")
-    parser.add_argument("--writers", type=int, default=1, help="trainings at once")
+    parser.add_argument("--text-bytes", type=int, default=2_700, help="of a response")
+    parser.add_argument("--folder", type=Path, help="of the record (default: a temporary one)")
+    parser.add_argument("--step-s", type=float, default=0.0, help="pause between two steps")
+    parser.add_argument("--query", action="store_true", help="only query the record in --folder")
     args = parser.parse_args()
-    steps = max(1, args.rollouts // STEP // args.writers)
-    with tempfile.TemporaryDirectory(dir=args.folder) as folder:
-        if args.writers == 1:
-            report = measure(Path(folder), steps, args.text_bytes)
-        else:
-            report = measure_together(Path(folder), args.writers, steps, args.text_bytes)
-        print(json.dumps(report))
+    if args.query:
+        print(json.dumps(measure_queries(args.folder)))
+        return
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = args.folder or Path(temporary)
+        report: dict[str, Any] = {}
+        if not (folder / "run.json").exists():
+            report = write_record(folder, max(1, args.rollouts // STEP), args.text_bytes, args.step_s)
+        report |= run_apart(__file__, "--query", "--folder", folder)
+    for name, times in report["queries"].items():
+        print(f"{name:26} first {times[0]:8.1f}, median {times[1]:8.1f}, worst {times[2]:8.1f} ms")
+    print(json.dumps(report))
 
 
-def measure(folder: Path, steps: int, text_bytes: int) -> dict[str, Any]:
-    """Write, import, page and prune; times in seconds, those of pages and responses in milliseconds."""
-    from service.database import Database
-    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run
-    from trainer_adapter.record.importing import import_rollouts, prune, steps_to_prune
-
-    waits = write_steps(folder / "rollouts", "bench", steps, text_bytes)
-    shards = list((folder / "rollouts").glob("*.parquet"))
-    rows = steps * STEP
-    report: dict[str, Any] = {
-        "rollouts": rows,
-        "steps": steps,
-        "text_mb": round(rows * text_bytes / 2**20, 1),
-        "shards_mb": round(sum(path.stat().st_size for path in shards) / 2**20, 1),
-        "write_wait_ms_median": round(statistics.median(waits) * 1e3, 2),
-        "write_wait_ms_worst": round(max(waits) * 1e3, 2),
-    }
-    with Database.open(folder / "bench.db") as db:
-        for name in ("import_s", "import_again_s"):
-            began = time.perf_counter()
-            done = import_rollouts(db, folder / "rollouts")
-            report[name] = round(time.perf_counter() - began, 2)
-            print(f"{name:16} {report[name]:7.2f} s  {done}")
-        report["import_per_s"] = round(rows / report["import_s"])
-        chance = random.Random(0)
-        with db.read() as session:
-            run = choose_train_run(session, None).id
-        ways: Ways = {
-            "page_ms": lambda: (RolloutFilters(), chance.randint(1, rows)),
-            "page_of_step_ms": lambda: (RolloutFilters(step=chance.randint(1, steps)), None),
-            "page_of_question_ms": lambda: (
-                RolloutFilters(question_id=f"q_{chance.randrange(250):024x}"),
-                None,
-            ),
-            "page_of_wrong_ms": lambda: (RolloutFilters(grade="wrong", variant=1), None),
-        }
-        report |= ask(db, run, ways, rows)
-    report["database_mb"] = megabytes(folder, "bench.db*")
-    with Database.open(folder / "texts.db") as db:
-        began = time.perf_counter()
-        import_rollouts(db, folder / "rollouts", texts=True)
-        report["import_with_texts_s"] = round(time.perf_counter() - began, 2)
-    report["database_with_texts_mb"] = megabytes(folder, "texts.db*")
-    with Database.open(folder / "bench.db") as db:
-        with db.read() as session:
-            leaving = steps_to_prune(session, run, keep_every=10)
-        began = time.perf_counter()
-        prune(db, run, leaving)
-        report["pruned"] = sum(each.rollouts for each in leaving)
-        report["prune_s"] = round(time.perf_counter() - began, 2)
-    return report
-
-
-def measure_together(folder: Path, writers: int, steps: int, text_bytes: int) -> dict[str, Any]:
-    """Write as so many trainings and import beside them; times as in `measure`, sizes in MB."""
-    from service.database import Database
-    from trainer_adapter.record.browsing import RolloutFilters, list_train_runs
-
-    Database.open(folder / "bench.db").close()
-    began = time.perf_counter()
-    with ProcessPoolExecutor(writers, mp_context=multiprocessing.get_context("spawn")) as pool:
-        trainings = [pool.submit(train, folder, number, steps, text_bytes) for number in range(writers)]
-        peaks = [training.result() for training in trainings]
-    rows = writers * steps * STEP
-    report: dict[str, Any] = {
-        "rollouts": rows,
-        "writers": writers,
-        "text_mb": round(rows * text_bytes / 2**20, 1),
-        "whole_s": round(time.perf_counter() - began, 1),
-        "memory_mb_worst": round(max(peaks)),
-        "shards_mb": megabytes(folder, "*/*.parquet"),
-        "database_mb": megabytes(folder, "bench.db*"),
-    }
-    chance = random.Random(0)
-    with Database.open(folder / "bench.db") as db:
-        with db.read() as session:
-            runs = list_train_runs(session)
-        report["imported"] = sum(run.rollouts for run in runs)
-        ways: Ways = {
-            "page_of_step_ms": lambda: (RolloutFilters(step=chance.randint(1, steps)), None),
-            "page_of_wrong_ms": lambda: (RolloutFilters(grade="wrong", variant=1), None),
-        }
-        report |= ask(db, runs[0].run.id, ways, rows)
-    return report
-
-
-def train(folder: Path, number: int, steps: int, text_bytes: int) -> float:
-    """Write a training's record and import it meanwhile; return this process's largest memory in MB."""
-    from service.database import Database
-    from trainer_adapter.record.importing.meanwhile import ImportMeanwhile
-
-    record = folder / f"training{number}"
-    record.mkdir()
-    with ImportMeanwhile(lambda: Database.open(folder / "bench.db"), record, print):
-        write_steps(record, f"bench{number}", steps, text_bytes)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-
-def write_steps(folder: Path, name: str, steps: int, text_bytes: int) -> list[float]:
-    """Write a training's record; return how long each step waited, in seconds."""
+def write_record(folder: Path, steps: int, text_bytes: int, step_s: float) -> dict[str, Any]:
+    """Write the record of a training."""
     from trainer_adapter.record import RolloutWriter
 
-    texts, waits = make_texts(text_bytes), []
-    with RolloutWriter(folder, name, spec={"recipe": "ta_grpo"}) as writer:
+    texts, waits, busy = make_texts(text_bytes), [], 0.0
+    with RolloutWriter(folder, "bench", spec=SPEC) as writer:
         for step in range(1, steps + 1):
             records = list(make_step(step, texts))
+            time.sleep(step_s)
             asked = time.perf_counter()
             writer.write(step, records)
-            waits.append(time.perf_counter() - asked)
-            writer.write_metrics(step, {"tagrpo/reward/mean": 0.5})
-    return waits
+            waits.append((time.perf_counter() - asked) * 1e3)
+            writer.write_metrics(step, {f"engine/{number}": number / step for number in range(100)})
+        asked = time.perf_counter()
+        writer.flush()
+        busy = time.perf_counter() - asked
+    sizes = {
+        f"{kind}_mb": round(sum(path.stat().st_size for path in folder.glob(f"{kind}*")) / 1e6, 1)
+        for kind in ("texts", "step", "counts")
+    }
+    return {
+        "write_wait_ms": round(statistics.median(waits), 2),
+        "last_step_written_after_ms": round(busy * 1e3, 1),
+        **sizes,
+    }
 
 
-def ask(db: Database, run: str, ways: Ways, rows: int) -> dict[str, float]:
-    """Return the median times of pages and single responses, in ms."""
-    from trainer_adapter.record.browsing import page_rollouts, read_rollout_texts
+def measure_queries(folder: Path) -> dict[str, Any]:
+    """Ask every query of the pages of the record in a folder."""
+    from trainer_adapter.record.groups import GroupFilters
+    from trainer_adapter.record.reading import Record, RolloutFilters
+    from trainer_adapter.record.rescues import page_rescues, rescue_totals
 
-    medians: dict[str, float] = {}
-    for name, choose in ways.items():
-        taken = []
-        for _ in range(PAGES):
-            filters, after = choose()
-            began = time.perf_counter()
-            with db.read() as session:
-                page_rollouts(session, run, filters, after=after)
-            taken.append((time.perf_counter() - began) * 1e3)
-        medians[name] = round(statistics.median(taken), 2)
-        print(f"{name:20} {medians[name]:7.2f} ms")
-    taken = []
-    chance = random.Random(1)
-    for _ in range(PAGES):
+    began = time.perf_counter()
+    record = Record(folder)
+    counts = record.counts()
+    opened_s = time.perf_counter() - began
+    chance, steps, spec = random.Random(0), record.steps(), record.run.spec
+    ids = counts.texts["question_id"]
+
+    def of_step() -> list[Any]:
+        return record.counts().page_groups(GroupFilters(step=chance.choice(steps)))
+
+    def whole() -> None:
+        group = chance.choice(record.counts().page_groups(GroupFilters(step=chance.choice(steps)), limit=200))
+        found = record.joint_group(group.step, group.question_id)
+        headers = record.headers(group.step)
+        rows = [int(one.id.partition(":")[2]) for column in found.columns for one in column.rollouts]
+        record.texts(headers, rows)
+
+    def listed() -> None:
+        record.rollouts(RolloutFilters(question_id=chance.choice(ids)))
+
+    def rescues() -> None:
+        rescue_totals(record.counts(), spec)
+        page_rescues(record.counts(), spec, limit=11)
+
+    def response() -> None:
+        record.rollout(f"{chance.choice(steps)}:{chance.randrange(STEP)}")
+
+    queries: dict[str, Callable[[], object]] = {
+        "steps table": lambda: record.counts().page_steps(),
+        "groups of a step": of_step,
+        "all-wrong groups": lambda: record.counts().page_groups(GroupFilters(kind="all wrong")),
+        "one group with its texts": whole,
+        "one response": response,
+        "question over the training": lambda: record.counts().question_history(chance.choice(ids)),
+        "list of a question": listed,
+        "list without a match": lambda: record.rollouts(RolloutFilters(least_reward=2.0)),
+        "rescues, totals and page": rescues,
+        "search in 20,000 texts": lambda: record.rollouts(RolloutFilters(text="no such text")),
+        "one metric": lambda: [metrics["engine/7"] for metrics in record.metrics().values()],
+    }
+    return {
+        "rollouts": int(counts.prompts["responses"].sum()),
+        "steps": len(steps),
+        "open_ms": round(opened_s * 1e3, 1),
+        "queries": {name: time_query(ask) for name, ask in queries.items()},
+        "memory_mb": round(peak_mb()),
+    }
+
+
+def time_query(ask: Callable[[], object]) -> tuple[float, float, float]:
+    """Return the times of the first call, and the median and the worst of the others."""
+    times = []
+    for _ in range(REPEATS):
         began = time.perf_counter()
-        with db.read() as session:
-            read_rollout_texts(session, [chance.randint(1, rows)])
-        taken.append((time.perf_counter() - began) * 1e3)
-    return {**medians, "response_ms": round(statistics.median(taken), 2)}
-
-
-def megabytes(folder: Path, names: str) -> float:
-    """Return the size of the files of these names."""
-    return round(sum(path.stat().st_size for path in folder.glob(names)) / 2**20, 1)
+        ask()
+        times.append((time.perf_counter() - began) * 1e3)
+    return round(times[0], 2), round(statistics.median(times[1:]), 2), round(max(times[1:]), 2)
 
 
 def make_texts(text_bytes: int) -> list[str]:
-    """Responses to draw from; each gets a number of its own in front."""
+    """Return responses to draw from; each gets a number of its own in front."""
     from benchmarks.speed.store import Writer
 
     writer, texts = Writer(0), []
-    for number in range(1_000):
+    for number in range(4_000):
         text = writer.text(number)
         while len(text) < text_bytes:
             text += writer.text(number)
@@ -209,38 +163,47 @@ def make_texts(text_bytes: int) -> list[str]:
     return texts
 
 
-def make_step(step: int, texts: list[str]) -> Iterator[Any]:
-    """Records of a step: 250 questions, two prompts each."""
+def make_step(step: int, texts: list[str]) -> Iterator[RolloutRecord]:
+    """Yield the records of a step."""
     from trainer_adapter.record import RolloutRecord
 
     chance = random.Random(step)
-    for place in range(STEP):
-        question, session = divmod(place, SESSIONS)
-        variant = session // 4
-        correct = chance.random() < 0.4
-        yield RolloutRecord(
-            step=step,
-            question_id=f"q_{question:024x}",
-            neighbor_id=f"c_{question:024x}" if variant else None,
-            strategy="wording" if variant else None,
-            variant=variant,
-            group=question,
-            session=session,
-            prompt=f"A question of some length, number {question}, worded in way {variant}. " * 4,
-            response=f"{step:05d}{place:06d} {texts[chance.randrange(len(texts))]}",
-            tokens=500 + place % 100,
-            truncated=False,
-            reward=float(correct),
-            correct=correct,
-            reason="exact" if correct else "different",
-            extracted=str(place),
-            advantage=chance.gauss(0, 1),
-            old_log_prob=-chance.random() * 100,
-            sampling_log_prob=-chance.random() * 100,
-            ref_log_prob=-chance.random() * 100,
-            entropy=chance.random(),
-            weights_version=step - 1,
-        )
+    draw = chance.random
+    a_round = QUESTIONS // QUESTIONS_A_STEP
+    order = list(range(QUESTIONS))
+    random.Random((step - 1) // a_round).shuffle(order)
+    first = (step - 1) % a_round * QUESTIONS_A_STEP
+    for group, question in enumerate(order[first : first + QUESTIONS_A_STEP]):
+        rate = (question * 7919 % QUESTIONS / QUESTIONS) ** 2
+        is_dead = True
+        for session in range(SESSIONS):
+            variant = 1 + session % NEIGHBORS if is_dead and session >= SESSIONS // 2 else 0
+            unknown, correct = draw() < 0.002, draw() < rate
+            is_dead = is_dead and (variant > 0 or unknown or not correct)
+            grade = None if unknown else correct
+            yield RolloutRecord(
+                step=step,
+                question_id=f"q_{question:024x}",
+                neighbor_id=f"c_{question * 10 + variant:024x}" if variant else None,
+                strategy=STRATEGIES[variant - 1] if variant else None,
+                variant=variant,
+                group=group,
+                session=session,
+                prompt=f"A question of some length, number {question}, worded in way {variant}. " * 4,
+                response=f"{step:05d}{group:03d}{session:03d} {texts[int(draw() * len(texts))]}",
+                tokens=int(200 + 1500 * draw()),
+                truncated=draw() < 0.04,
+                reward=float(bool(grade)),
+                correct=grade,
+                reason="timeout" if unknown else "exact" if correct else "different",
+                extracted=str(session % 9),
+                advantage=float(bool(grade)) - rate,
+                old_log_prob=-80 - 10 * draw(),
+                sampling_log_prob=-79 - 10 * draw(),
+                ref_log_prob=None,
+                entropy=0.4 + draw() / 5,
+                weights_version=step - 1,
+            )
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from sandbox.demo.steps import LONGEST_RESPONSE
 from service.database import Database
 from service.runs.store import list_runs
 from service.writing import write_file
-from trainer_adapter.record.reading import read_metrics
+from trainer_adapter.record.files import read_metrics
 
 QUESTIONS, MINI_BATCH = 16, 8
 KS = (1, 2, 4, 8, 16, 32)
@@ -218,7 +218,7 @@ def _scores(correct: Sequence[int]) -> dict[str, Any]:
 
 def _training(run: Path, last: int) -> dict[str, Any]:
     """Return what the first `last` steps drew and did, from the metrics of the run."""
-    metrics = read_metrics(run / "rollouts")
+    metrics, _ = read_metrics(run / "rollouts")
     steps = [metrics[step] for step in sorted(metrics) if step <= last]
 
     def mean(name: str) -> float | str:

@@ -61,7 +61,8 @@ def views(database: Path) -> list[tuple[str, str, int]]:
     from rephraser.views.questions import QuestionFilters, page_questions
     from service.database import Database
     from service.runs.store import list_runs
-    from trainer_adapter.record.joint_groups import GroupFilters, page_groups
+    from trainer_adapter.record.groups import GroupFilters
+    from trainer_adapter.record.runs import open_record
 
     with Database.open(database, read_only=True) as opened, opened.read() as session:
         runs = list_runs(session)
@@ -69,7 +70,7 @@ def views(database: Path) -> list[tuple[str, str, int]]:
         # The more verdicts a question's neighbors have, the more there is to see.
         question = max(listed, key=lambda one: (len(one.candidates), one.candidates.get("accepted", 0)))
         training = next(run for run in reversed(runs) if run.kind == "train")
-        mixed = page_groups(session, training.id, GroupFilters(kind="mixed"), limit=1000)
+        mixed = open_record(session, training).counts().page_groups(GroupFilters(kind="mixed"), limit=1000)
         group = max(mixed, key=lambda one: (one.prompts, one.step, one.question_id))
         shown = f"q={group.question_id}&at={group.step}&r0=1&r1=1&shade=1"  # two are read, tokens shaded
         proposed = next(run for run in runs if run.kind == "propose")

@@ -269,19 +269,14 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
             f"{recipe.summary[0].upper()}{recipe.summary[1:]}. {steps} steps of {size.questions_a_step} "
             f"questions with {recipe.rollouts} responses each, {drawn:,} in all"
             f"{' and more, until every group is mixed' if recipe.drops_dead_groups else ''}. verl itself "
-            "trains, on Ray, without a GPU; starting it takes a minute.",
+            "trains, on Ray, without a GPU; starting it takes a minute. Every response is recorded with its "
+            "prompt, grade, reward and advantage.",
             (
                 *("train", "run", training.recipe, "--data", str(plan.folder / "verl")),
-                *("--model", str(plan.policy), "--cpu", "--hide-log", "--no-import", "--name", training.name),
+                *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
                 *("--folder", str(folder), *db, *_overrides(plan, training)),
             ),
             training=training,
-        )
-        yield Step(
-            CHAPTERS[3],
-            f"Rollouts of {training.recipe}, seed {training.seed}",
-            "Every response of the training with its prompt, grade, reward and advantage, into the database.",
-            ("rollouts", "import", str(folder / "rollouts"), "--texts", "database", *db),
         )
 
 

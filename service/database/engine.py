@@ -19,18 +19,18 @@ R = TypeVar("R")
 
 _TRIES = 3
 
-KNOWN_REVISIONS = ("1.1",)
+KNOWN_REVISIONS = ("1.2",)
 """The schema's revisions, as in migrations/versions, the newest last."""
 
 HEAD_REVISION = KNOWN_REVISIONS[-1]
-UNRELEASED = (*(f"{number:04}" for number in range(1, 12)), "1.0")
+UNRELEASED = (*(f"{number:04}" for number in range(1, 12)), "1.0", "1.1")
 """Revisions of before the first schema. Databases of these are refused, not migrated."""
 
 OUT_OF_UNRELEASED = (
     "tagrpo sets export NAME FOLDER",  # with the version that wrote it; the others with this one
     "tagrpo sets import FOLDER",
     "tagrpo questions import FILE",
-    "tagrpo rollouts import FOLDER",
+    "tagrpo rollouts add FOLDER",
 )
 """What takes the content of such a database to a new one."""
 

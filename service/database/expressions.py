@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sqlalchemy import Boolean, ColumnElement, Float, Text, literal
+from sqlalchemy import Boolean, ColumnElement, Float, literal
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import FunctionElement
@@ -14,11 +14,6 @@ def holds_text(column: ColumnElement[str] | Any, text: str) -> ColumnElement[boo
     return _Holds(column, literal(f"%{escaped}%"))
 
 
-def json_values(column: ColumnElement[Any] | Any, names: list[str]) -> ColumnElement[str]:
-    """Return a JSON array, as text, of the values of an object by names without quotation marks."""
-    return _JsonValues(column, *(literal(name) for name in names))
-
-
 def json_item(column: ColumnElement[Any] | Any, outer: str, inner: str, index: Any) -> ColumnElement[float]:
     """Return a number of the array `inner` of the object `outer` of a JSON column, by its index."""
     return _JsonItem(column, literal(outer), literal(inner), index)
@@ -26,11 +21,6 @@ def json_item(column: ColumnElement[Any] | Any, outer: str, inner: str, index: A
 
 class _Holds(FunctionElement[bool]):
     type = Boolean()
-    inherit_cache = True
-
-
-class _JsonValues(FunctionElement[str]):
-    type = Text()
     inherit_cache = True
 
 
@@ -53,20 +43,6 @@ def _like(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
 def _ilike(element: _Holds, compiler: SQLCompiler, **options: Any) -> str:
     column, pattern = _parts(element, compiler, **options)
     return f"({column} ILIKE {pattern} ESCAPE '/')"
-
-
-@compiles(_JsonValues, "sqlite")
-def _extract_values(element: _JsonValues, compiler: SQLCompiler, **options: Any) -> str:
-    column, *names = _parts(element, compiler, **options)
-    # With several paths json_extract returns an array; naming the first twice makes them several.
-    paths = ", ".join(f"'$.\"' || {name} || '\"'" for name in (*names, names[0]))
-    return f"json_extract({column}, {paths})"
-
-
-@compiles(_JsonValues, "postgresql")
-def _build_values(element: _JsonValues, compiler: SQLCompiler, **options: Any) -> str:
-    column, *names = _parts(element, compiler, **options)
-    return f"CAST(json_build_array({', '.join(f'{column} -> {name}' for name in names)}) AS TEXT)"
 
 
 @compiles(_JsonItem, "sqlite")

@@ -231,6 +231,12 @@ def load_question_set(session: Session, name: str) -> list[Question]:
     return [member.question for member in load_members(session, name) if member.held is None]
 
 
+def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, str]:
+    """Return the texts of those of these questions that are in the database, by id."""
+    rows = session.execute(select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(question_ids)))
+    return {row.id: row.text for row in rows}
+
+
 def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
     """Return what kinds of answers the usable questions of a set ask for.
 

@@ -33,9 +33,9 @@ from waiting_reward import ANSWERED, CALLS
 
 from service.database import Database
 from service.runs.store import find_run
-from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.reading import read_rollouts
 from trainer_adapter.record.rollout import RolloutRecord, TokenRatios
+from trainer_adapter.record.runs import list_train_runs
 from trainer_adapter.runs.launching import find_processes
 from trainer_adapter.runs.run_folder import RunFolder
 
@@ -89,7 +89,7 @@ class Killed:
     folder: Path
     after_verl: dict[str, Any] = field(default_factory=dict)
     errors: list[str] = field(default_factory=list)
-    imported: list[dict[str, Any]] = field(default_factory=list)
+    rollouts: list[int] = field(default_factory=list)
     marks: list[tuple[str, Path]] = field(default_factory=list)
     outlived: list[psutil.Process] = field(default_factory=list)
     still_there: list[psutil.Process] = field(default_factory=list)
@@ -109,10 +109,11 @@ def killed(place: Path) -> Killed:
         seen.marks.append(marks_of(seen.folder))
         return process, started_by(process)
 
-    def imports() -> None:
-        done = run_beside(place, "rollouts", "import", "runs/second/rollouts", "--json")
+    def look() -> None:
+        done = run_beside(place, "runs", "list", "--kind", "train", "--json")
         assert done.code == 0, done.err
-        seen.imported.append(json.loads(done.out))
+        [listed] = [each for each in json.loads(done.out)["runs"] if each["run"] == "second"]
+        seen.rollouts.append(listed["rollouts"])
 
     process, tree = begin("calls-1")
     for one in tree:
@@ -125,7 +126,7 @@ def killed(place: Path) -> Killed:
     seen.still_there += find_processes(*seen.marks[0])
     # what a kill in the middle of writing leaves of the fourth step
     (seen.folder / "rollouts" / ".step-00000004.parquet.1.tmp").write_bytes(b"PAR1")
-    imports()
+    look()
 
     process, tree = begin("calls-2")
     process.kill()
@@ -134,7 +135,7 @@ def killed(place: Path) -> Killed:
     done = run(place, *given, limit_s=LIMIT_S)
     assert done.returncode == 0, in_full(done, seen.folder)
     seen.errors.append(done.stderr)
-    imports()
+    look()
     return seen
 
 
@@ -149,14 +150,14 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
         kept = find_run(session, "first")
         [trained] = [each for each in list_train_runs(session) if each.run.name == "first"]
     assert (kept.kind, kept.spec, kept.finished_at is None) == ("train", config["spec"], False)
-    assert (trained.steps, trained.rollouts) == (STEPS, STEPS * RESPONSES)  # imported meanwhile
+    assert (trained.numbers.steps, trained.numbers.rollouts) == (STEPS, STEPS * RESPONSES)
 
-    # The record is that of the same run: an import finds it instead of making another.
-    imported = run_beside(place, "rollouts", "import", "runs/first/rollouts", "--json")
-    assert imported.code == 0, imported.err
+    # The record is that of the same run: adding its folder finds it instead of making another.
+    added = run_beside(place, "rollouts", "add", "runs/first/rollouts", "--json")
+    assert added.code == 0, added.err
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         assert find_run(session, "first").id == kept.id
-    assert json.loads(imported.out)["unchanged"] == STEPS
+    assert json.loads(added.out)["steps"] == STEPS
 
 
 def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
@@ -230,13 +231,13 @@ def test_hostile_responses_can_be_looked_at(place: Path, finished: Path) -> None
         (NESTED, "[998,009 more characters; --full shows them]"),
         (decoded(BYTES), "␛[2J"),
     ):
-        shown = run_beside(place, "rollouts", "show", str(whole[text]))
+        shown = run_beside(place, "rollouts", "show", whole[text])
         assert shown.code == 0, shown.err
         assert expected in shown.out
         assert "\x1b[2J" not in shown.out
         assert len(shown.out) < 10_000
-    # the database has every character
-    kept = run_beside(place, "rollouts", "show", str(whole[NESTED]), "--json")
+    # the record has every character
+    kept = run_beside(place, "rollouts", "show", whole[NESTED], "--json")
     assert json.loads(kept.out)["response"] == NESTED
 
 
@@ -342,11 +343,9 @@ def test_log_ratios_of_tokens_add_up_to_those_of_responses(finished: Path) -> No
 
 
 def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:
-    first, second = killed.imported
-    assert (first["new"], first["unchanged"]) == (0, 3)  # imported meanwhile, though verl was killed
-    assert (second["new"], second["replaced"], second["unchanged"]) == (0, 0, STEPS)
+    assert killed.rollouts == [3 * RESPONSES, STEPS * RESPONSES]
     assert not list((killed.folder / "rollouts").glob(".*.tmp"))
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         [kept] = [each for each in list_train_runs(session) if each.run.name == "second"]
     assert kept.run.finished_at is not None
-    assert (kept.steps, kept.rollouts) == (STEPS, STEPS * RESPONSES)
+    assert (kept.numbers.steps, kept.numbers.rollouts) == (STEPS, STEPS * RESPONSES)

@@ -10,7 +10,7 @@ from schema_text import FOLDER, RENEW, schema_text
 from service.database import Database
 from service.database.engine import HEAD_REVISION
 
-DESCRIBED = ("1.1", "24b94201b011")
+DESCRIBED = ("1.2", "26a576cdef53")
 """A revision, and the hash of the schema that it names."""
 
 

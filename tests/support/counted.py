@@ -46,25 +46,6 @@ MADE: Mapping[str, str] = {
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
              json_each(v.evidence, '$.findings') AS f
         WHERE json_extract(f.value, '$.name') IS NOT NULL""",
-    "train_metric_names": """
-        SELECT DISTINCT s.run_id, m.key FROM train_steps AS s, json_each(s.metrics) AS m""",
-    "rollout_groups": """
-        SELECT s.run_id, s.step, p.question_id, COUNT(*), COUNT(DISTINCT p.variant),
-               COUNT(*) FILTER (WHERE r.grade = 'correct'),
-               COUNT(*) FILTER (WHERE r.grade = 'wrong'),
-               COUNT(*) FILTER (WHERE r.grade = 'unknown'),
-               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'correct'),
-               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'wrong'),
-               COUNT(*) FILTER (WHERE p.variant = 0 AND r.grade = 'unknown'),
-               SUM(CAST(r.truncated AS INTEGER)),
-               COUNT(*) FILTER (WHERE r.reason = 'timeout'), SUM(r.tokens), SUM(r.reward), MIN(r.reward),
-               MAX(r.reward),
-               CASE WHEN COUNT(*) FILTER (WHERE r.grade = 'correct') > 0
-                         AND COUNT(*) FILTER (WHERE r.grade = 'wrong') > 0 THEN 'mixed'
-                    WHEN COUNT(*) FILTER (WHERE r.grade = 'unknown') > 0 THEN 'unclear'
-                    WHEN COUNT(*) FILTER (WHERE r.grade = 'correct') > 0 THEN 'all right' ELSE 'all wrong' END
-        FROM rollout_shards AS s JOIN rollouts AS r ON r.shard_id = s.id
-        JOIN rollout_prompts AS p ON p.id = r.prompt_id GROUP BY s.run_id, s.step, p.question_id""",
     "grade_sources": """
         SELECT run_problem_id, grader_id, COALESCE(source, ''), COUNT(*),
                COUNT(*) FILTER (WHERE value = 'correct')
@@ -81,7 +62,6 @@ ON_POSTGRESQL = {
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
              json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
         WHERE f.value ->> 'name' IS NOT NULL""",
-    "train_metric_names": "SELECT DISTINCT run_id, json_object_keys(metrics) FROM train_steps",
 }
 
 NO_ZEROS = {

@@ -1,10 +1,13 @@
-"""Rollouts made of nothing: records, and folders of shards as training writes them."""
+"""Rollouts made of nothing: records, and folders of files as training writes them."""
 
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from service.database import Database
+from service.runs.store import Run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.runs import register
 
 
 def make_record(step: int = 1, question: int = 0, session: int = 0, **changes: Any) -> RolloutRecord:
@@ -51,3 +54,9 @@ def write_run(folder: Path, steps: Sequence[int] = (1, 2), *, run: str = "ta", *
             writer.write(step, make_step(step, **sizes))
             writer.write_metrics(step, {"tagrpo/reward/mean": step / 10, "actor/lr": 1e-6})
     return folder
+
+
+def add_training(db: Database, folder: Path, name: str | None = None) -> Run:
+    """Add a training's folder to the database; return its run."""
+    with db.write() as session:
+        return register(session, folder, name)

@@ -3,11 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from rollout_shards import make_step
+from rollout_shards import add_training, make_step
 
 from service.database import Database
 from trainer_adapter.record import RolloutWriter
-from trainer_adapter.record.importing import import_rollouts
 
 LOGGED = {"s0": (1.0, 2.0, 3.0), "s1": (2.0, 4.0), "s2": (6.0, 6.0, 6.0), "faster": (9.0, 9.0, 9.0)}
 """What `actor/lr` says at the steps of each run; `s1` has come to its second step only."""
@@ -29,7 +28,7 @@ def seeded_spec(name: str) -> dict[str, Any]:
 
 
 def seeded_trainings(folder: Path) -> Path:
-    """Write and import them; return the database."""
+    """Write them; return the database."""
     path = folder / "t.db"
     with Database.open(path) as database:
         for name, values in LOGGED.items():
@@ -37,5 +36,5 @@ def seeded_trainings(folder: Path) -> Path:
                 for step, value in enumerate(values, start=1):
                     writer.write(step, make_step(step, 1))
                     writer.write_metrics(step, {"actor/lr": value, "critic/odd": -value})
-            import_rollouts(database, folder / name)
+            add_training(database, folder / name)
     return path

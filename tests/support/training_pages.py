@@ -3,11 +3,10 @@
 from pathlib import Path
 
 import numpy as np
-from rollout_shards import make_record, make_step
+from rollout_shards import add_training, make_record, make_step
 
 from service.database import Database
 from trainer_adapter.record import RolloutRecord, RolloutWriter
-from trainer_adapter.record.importing import import_rollouts
 from trainer_adapter.record.rollout import token_ratios_text
 
 STEPS = 6
@@ -48,7 +47,7 @@ def metrics(step: int, offset: float, *, anchored: bool) -> dict[str, float]:
 
 
 def trainings(folder: Path, model: str = "m") -> Path:
-    """Write and import the runs `plain` (grpo) and `joint` (ta_grpo) of a model; return the database.
+    """Write the runs `plain` (grpo) and `joint` (ta_grpo) of a model; return the database.
 
     `joint` has log-ratios of single tokens.
     """
@@ -61,5 +60,5 @@ def trainings(folder: Path, model: str = "m") -> Path:
                     made = step_with_tokens(step) if name == "joint" else make_step(step, QUESTIONS)
                     writer.write(step, made)
                     writer.write_metrics(step, metrics(step, 0.05 * offset, anchored=name == "joint"))
-            import_rollouts(database, folder / name)
+            add_training(database, folder / name)
     return path

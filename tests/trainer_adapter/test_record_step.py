@@ -13,7 +13,8 @@ import torch
 from rollout_shards import make_step
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from trainer_adapter.record import RolloutWriter, read_rollouts
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.reading import read_rollouts
 from trainer_adapter.record.rollout import TokenRatios, is_recorded
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses

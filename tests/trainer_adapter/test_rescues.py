@@ -1,31 +1,23 @@
 """Who was rescued: totals by stage, weights, dead questions with the neighbors that revived them."""
 
+from functools import partial
 from math import exp
 
 import pytest
 from rescues import NEVER, RECIPE, REVIVED, write_rescues
-from rollout_shards import write_run
-from runs import open_empty
 
-from service.database import Database
 from service.errors import InputError
-from service.runs.store import find_run
-from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, page_rescues, place_of, rescue_totals
 
 
 @pytest.fixture(scope="module")
-def db(tmp_path_factory: pytest.TempPathFactory) -> Database:
-    folder = tmp_path_factory.mktemp("rescues")
-    database = open_empty(folder / "t.db")
-    import_rollouts(database, write_rescues(folder / "rescue"))
-    import_rollouts(database, write_run(folder / "plain", run="plain"))
-    return database
+def record(tmp_path_factory: pytest.TempPathFactory) -> Record:
+    return Record(write_rescues(tmp_path_factory.mktemp("rescues")))
 
 
-def test_totals_count_groups_responses_and_weights(db: Database) -> None:
-    with db.read() as session:
-        totals = rescue_totals(session, find_run(session, "rescue"))
+def test_totals_count_groups_responses_and_weights(record: Record) -> None:
+    totals = rescue_totals(record.counts(), record.run.spec)
     assert (totals.groups, totals.dead, totals.asked, totals.revived) == (6, 4, 4, 2)
     assert (totals.first, totals.more, totals.to_neighbors) == (24, 8, 16)
     assert totals.dead_share == pytest.approx(4 / 6)
@@ -43,30 +35,28 @@ def test_totals_count_groups_responses_and_weights(db: Database) -> None:
     assert weighed.startswith("6 wrong responses of neighbors weigh 0.395")
 
 
-def test_questions_are_listed_with_the_neighbors_that_did_it(db: Database) -> None:
-    with db.read() as session:
-        run = find_run(session, "rescue")
-        revived, never = page_rescues(session, run)
-        assert [question.outcome for question in (revived, never)] == list(OUTCOMES)
-        assert revived.question_id == f"q_{REVIVED:024x}"
-        assert (revived.visits, revived.dead, revived.revived, revived.last_step) == (2, 2, 2, 2)
-        counts = [(neighbor.variant, neighbor.right, neighbor.drawn) for neighbor in revived.neighbors]
-        assert counts == [(1, 0, 4), (2, 2, 2), (3, 0, 2)]
-        assert revived.in_words() == "format 2/2, paraphrase 0/4, rename 0/2"
-        for outcome, question in zip(OUTCOMES, (revived, never), strict=True):
-            assert page_rescues(session, run, outcome=outcome) == [question]
-        assert page_rescues(session, run, limit=1) == [revived]
-        behind = page_rescues(session, run, after=place_of(revived.place))
-        assert [question.question_id for question in behind] == [f"q_{NEVER:024x}"]
+def test_questions_are_listed_with_the_neighbors_that_did_it(record: Record) -> None:
+    page = partial(page_rescues, record.counts(), record.run.spec)
+    revived, never = page()
+    assert [question.outcome for question in (revived, never)] == list(OUTCOMES)
+    assert revived.question_id == f"q_{REVIVED:024x}"
+    assert (revived.visits, revived.dead, revived.revived, revived.last_step) == (2, 2, 2, 2)
+    counts = [(neighbor.variant, neighbor.right, neighbor.drawn) for neighbor in revived.neighbors]
+    assert counts == [(1, 0, 4), (2, 2, 2), (3, 0, 2)]
+    assert revived.in_words() == "format 2/2, paraphrase 0/4, rename 0/2"
+    for outcome, question in zip(OUTCOMES, (revived, never), strict=True):
+        assert page(outcome=outcome) == [question]
+    assert page(limit=1) == [revived]
+    behind = page(after=place_of(revived.place))
+    assert [question.question_id for question in behind] == [f"q_{NEVER:024x}"]
 
 
-def test_other_trainings_outcomes_and_places_are_refused(db: Database) -> None:
+def test_other_trainings_outcomes_and_places_are_refused(record: Record) -> None:
     assert RECIPE["sampling"] == "rescue"
-    with db.read() as session:
-        with pytest.raises(InputError, match="'plain' asks neighbors of every question"):
-            rescue_totals(session, find_run(session, "plain"))
-        with pytest.raises(InputError, match="ask for rescued or never rescued"):
-            page_rescues(session, find_run(session, "rescue"), outcome="dead")
+    with pytest.raises(InputError, match="asks neighbors of every question"):
+        rescue_totals(record.counts(), {"recipe": "ta_grpo"})
+    with pytest.raises(InputError, match="Choose rescued or never rescued"):
+        page_rescues(record.counts(), record.run.spec, outcome="dead")
     for text in ("", "q_1", "x:q", "99999999999:q"):
         with pytest.raises(InputError, match="no place"):
             place_of(text)

@@ -1,4 +1,4 @@
-"""Shards of rollouts: what is written is read, half files are none, faults name file and column."""
+"""Files of rollouts: what is written is read, a kill leaves whole files, faults name the file."""
 
 import json
 import signal
@@ -13,23 +13,17 @@ import pytest
 from rollout_shards import make_record, make_step, write_run
 
 from evaluator.signal.sources.rollouts import read_rollouts as diagnose
-from evaluator.signal.sources.rollouts import rollout_texts
 from service.errors import InputError
-from trainer_adapter.record import RolloutWriter, read_rollouts, writing
-from trainer_adapter.record import rollout as record
-from trainer_adapter.record.reading import (
-    IncompleteShardError,
-    check_shard,
-    read_metric_lines,
-    read_metrics,
-    read_run,
-)
+from service.parquet import DamagedFileError
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.files import METRICS_FILE, read_headers, read_metrics, read_run
+from trainer_adapter.record.reading import Record, read_rollouts
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    steps = {step: make_step(step, questions=300) for step in (3, 1, 12)}  # more than one row group
+    steps = {step: make_step(step, questions=30) for step in (3, 1, 12)}  # more than one row group
     steps[1][5] = make_record(1, 0, 5, correct=None, neighbor_id=None, prompt=None, extracted=None)
     with RolloutWriter(tmp_path, "ta") as writer:
         for step, records in steps.items():
@@ -37,19 +31,35 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert list(read_rollouts(tmp_path)) == [*steps[1], *steps[3], *steps[12]]
     assert list(read_rollouts(tmp_path, steps=[12])) == steps[12]
     assert writer.failures == []
-    assert sorted(path.name for path in tmp_path.glob("*.parquet"))[0] == "step-00000001.parquet"
+    names = sorted(path.name for path in tmp_path.glob("*.parquet"))
+    assert names[:2] == ["counts.parquet", "step-00000001.parquet"]
+    assert pq.ParquetFile(tmp_path / "texts-00000001.parquet").metadata.num_row_groups == 2
     assert steps[1][5].grade == "unknown"
 
 
-def test_shards_are_small_and_say_what_they_are(tmp_path: Path) -> None:
+def test_any_order_of_records_gives_the_same_files_but_a_function_must_keep_it(tmp_path: Path) -> None:
+    for name, records in (("a", make_step(1)), ("b", make_step(1)[::-1])):
+        with RolloutWriter(tmp_path / name, "ta", background=False) as writer:
+            writer.write(1, records)
+    for path in (tmp_path / "a").glob("*.parquet"):
+        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+    with (
+        RolloutWriter(tmp_path / "c", "ta", background=False) as writer,
+        pytest.raises(ValueError, match="not in order of question, session and group"),
+    ):
+        writer.write(1, lambda: make_step(1)[::-1])
+
+
+def test_files_are_small_and_say_what_they_are(tmp_path: Path) -> None:
     text = "We add both sides and find that x is 4. " * 50
     records = [make_record(1, q, 0, response=text + str(q), prompt="p" * 500) for q in range(500)]
     with RolloutWriter(tmp_path, "ta", background=False) as writer:
         writer.write(1, records)
-    shard = check_shard(tmp_path / "step-00000001.parquet")
-    assert (shard.run, shard.step, shard.rows) == ("ta", 1, 500)
-    assert shard.path.stat().st_size < 500 * len(text) / 10
-    assert set(pq.read_table(shard.path).column("run").to_pylist()) == {"ta"}
+    headers = read_headers(tmp_path, "ta", 1)
+    assert (headers.step, len(headers.table)) == (1, 500)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 500 * len(text) / 10
+    with pytest.raises(DamagedFileError, match=r"tagrpo\.run is 'ta' in this file, not 'b'"):
+        read_headers(tmp_path, "b", 1)
 
 
 def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
@@ -91,7 +101,8 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
             writer.write(2, [make_record(2), make_record(5)])
     (found,) = read_rollouts(tmp_path)
     assert (found.advantage, found.old_log_prob) == (None, None)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["run.json", "step-00000001.parquet"]
+    names = ["counts.parquet", "run.json", "step-00000001.parquet", "texts-00000001.parquet"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
 def test_a_failed_step_stops_nothing(tmp_path: Path) -> None:
@@ -106,14 +117,14 @@ def test_a_failed_step_stops_nothing(tmp_path: Path) -> None:
 
 def test_writing_waits_with_two_steps_unwritten_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, entered = threading.Event(), threading.Event()
-    write = RolloutWriter._write_shard
+    write = RolloutWriter._write
 
     def slow(self: RolloutWriter, *given: object) -> None:
         entered.set()
         assert go_on.wait(20)
         write(self, *given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(RolloutWriter, "_write_shard", slow)
+    monkeypatch.setattr(RolloutWriter, "_write", slow)
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write(1, make_step(1))
         assert entered.wait(20)
@@ -137,7 +148,7 @@ writer = RolloutWriter(Path({folder!r}), "ta")
 step = 0
 while True:
     step += 1
-    writer.write(step, make_step(step, questions=400))
+    writer.write(step, make_step(step, questions=100))
     writer.write_metrics(step, {{"a": step}})
     if step == 4:
         print("going", flush=True)
@@ -156,27 +167,27 @@ def test_a_killed_process_leaves_whole_files_only(tmp_path: Path) -> None:
     found = list(read_rollouts(tmp_path))
     steps = sorted({one.step for one in found})
     assert steps == list(range(1, len(steps) + 1))
-    assert len(found) == 3200 * len(steps)
+    assert len(found) == 800 * len(steps)
     assert len(steps) >= 2
     (tmp_path / ".step-00000099.parquet.1.tmp").write_bytes(b"PAR1")
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write_metrics(len(steps), {"a": -1.0})
     assert not list(tmp_path.glob(".*.tmp"))
-    assert read_metrics(tmp_path)[len(steps)] == {"a": -1.0}
+    assert read_metrics(tmp_path)[0][len(steps)] == {"a": -1.0}
 
 
 def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write_metrics(1, {"a": 1, "b": float("nan"), "c": "text", "d": None, "e": True})
-        with (tmp_path / writing.METRICS_FILE).open("a") as file:
+        with (tmp_path / METRICS_FILE).open("a") as file:
             file.write('{"step": 2, "metr')
         writer.write_metrics(3, {"a": 3})
         writer.write_metrics(1, {"a": 5})
-    assert read_metrics(tmp_path) == {1: {"a": 5.0}, 3: {"a": 3.0}}
-    assert read_metrics(tmp_path / "nowhere") == {}
+    assert read_metrics(tmp_path) == ({1: {"a": 5.0}, 3: {"a": 3.0}}, 1)
+    assert read_metrics(tmp_path / "nowhere") == ({}, 0)
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'garbage\n[1]\n\xff\xfe\n{"step": "x"}\n\n')
-    found, unread = read_metric_lines(tmp_path)
+    found, unread = read_metrics(tmp_path)
     assert found == {1: {"a": 5.0}, 3: {"a": 3.0}}
     assert unread == 5
 
@@ -191,73 +202,45 @@ def test_lines_that_no_database_holds_are_no_metrics(tmp_path: Path) -> None:
         r'{"step": 3, "metrics": {"\ud800": 1}}',
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
-    assert read_metric_lines(tmp_path) == ({1: {"c": 2.0}}, 5)
+    assert read_metrics(tmp_path) == ({1: {"c": 2.0}}, 5)
     (tmp_path / "run.json").write_text('{"run": "ta", "spec": {"alpha": NaN}, "versions": {}}')
     with pytest.raises(InputError, match=r"run\.json: not the description of a run"):
         read_run(tmp_path)
 
 
-def _rewritten(path: Path, table: pa.Table) -> Path:
-    pq.write_table(table, path)
-    return path
-
-
-def test_faults_name_file_and_column(tmp_path: Path) -> None:
+def test_faults_name_the_file(tmp_path: Path) -> None:
     path = write_run(tmp_path, (1,)) / "step-00000001.parquet"
-    table = pq.read_table(path)
-    good = path.read_bytes()
+    good, stored = path.read_bytes(), pq.read_metadata(path).metadata
+    table = pq.read_table(path).replace_schema_metadata(stored)
 
-    with pytest.raises(InputError, match=r"step-00000001\.parquet: has no column 'variant'"):
-        check_shard(_rewritten(path, table.drop_columns("variant")))
-    wrong = table.set_column(1, "step", table.column("step").cast(pa.string()))
-    with pytest.raises(InputError, match="column 'step' is string, not int64"):
-        check_shard(_rewritten(path, wrong))
-    about = {**table.schema.metadata, record.VERSION_KEY: b"2"}
-    with pytest.raises(InputError, match="schema 2, this tagrpo reads 1"):
-        check_shard(_rewritten(path, table.replace_schema_metadata(about)))
-    with pytest.raises(InputError, match="no rollouts that tagrpo recorded"):
-        check_shard(_rewritten(path, table.replace_schema_metadata(None)))
-    about = {name: value for name, value in table.schema.metadata.items() if name != record.STEP_KEY}
-    with pytest.raises(InputError, match="run and step"):
-        check_shard(_rewritten(path, table.replace_schema_metadata(about)))
+    def problem(content: bytes | pa.Table) -> str:
+        if isinstance(content, bytes):
+            path.write_bytes(content)
+        else:
+            pq.write_table(content, path)
+        with pytest.raises(DamagedFileError, match=r"step-00000001\.parquet: ") as caught:
+            read_headers(tmp_path, "ta", 1)
+        (named,) = Record(tmp_path).problems()
+        assert str(path) in named
+        return str(caught.value)
 
-    nulls = pa.array([None] * table.num_rows, pa.int64())
-    with_nulls = pa.table(
-        {name: nulls if name == "tokens" else table.column(name) for name in table.column_names}
-    ).replace_schema_metadata(table.schema.metadata)
-    with pytest.raises(InputError, match="'tokens' has rows without a value"):
-        list(read_rollouts(_rewritten(path, with_nulls).parent))
-
-    path.write_bytes(good[: len(good) // 2])
-    with pytest.raises(IncompleteShardError, match="no whole parquet file"):
-        check_shard(path)
-    path.write_bytes(good[:2000] + b"\xff" * 1000 + good[3000:])
-    with pytest.raises(InputError, match=r"step-00000001\.parquet"):
-        list(read_rollouts(tmp_path))
-    with pytest.raises(InputError, match="no such folder"):
+    about = {**table.schema.metadata, b"tagrpo.rollouts": b"1"}
+    assert "tagrpo.rollouts is '1' in this file, not '2'" in problem(table.replace_schema_metadata(about))
+    assert "tagrpo.rollouts is 'nothing'" in problem(table.replace_schema_metadata(None))
+    assert "column 'tokens' holds other values" in problem(
+        table.set_column(table.schema.get_field_index("tokens"), "tokens", pa.array([1] * 16, pa.int64()))
+    )
+    assert "damaged or still being copied" in problem(table.drop_columns("variant"))
+    assert "damaged or still being copied" in problem(good[: len(good) // 2])
+    assert "damaged or still being copied" in problem(b"")
+    with pytest.raises(InputError, match="cannot be read"):
         list(read_rollouts(tmp_path / "nowhere"))
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="holds no rollouts"):
         list(read_rollouts(tmp_path / "empty"))
 
 
-def test_the_diagnostics_read_shards(tmp_path: Path) -> None:
-    write_run(tmp_path, (1, 2, 3), questions=3)
-    found = diagnose(tmp_path, windows=3)
-    assert [checkpoint.label for checkpoint in found.checkpoints] == ["step 1", "step 2", "step 3"]
-    assert (found.responses, found.by_prompt) == (72, False)
-    group = found.checkpoints[0].groups[0]
-    assert [(one.variant, one.correct, one.wrong, one.strategy) for one in group.prompts] == [
-        (0, 2, 2, None),
-        (1, 1, 3, "wording"),
-    ]
-    assert group.prompts[1].tokens == 14 + 15 + 16 + 17
-    (texts,) = rollout_texts(tmp_path, [2], [group.group_id])
-    assert len(texts.prompts[1]) == 4
-    assert texts.prompts[0][0].startswith("Step 2")
-
-
-def test_the_diagnostics_count_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
+def test_the_diagnostics_count_a_step_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta") as writer:
         rewards = [(0.37, True), (-0.5, False), (0.0, None), (0.9, True)]
         writer.write(1, [make_record(1, 0, s, reward=r, correct=c) for s, (r, c) in enumerate(rewards)])

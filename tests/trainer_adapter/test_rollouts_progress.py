@@ -1,82 +1,66 @@
-"""Trainings under way: by the steps that were read while they were made."""
+"""Trainings under way: by the times at which the files of their steps were written."""
 
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from runs import open_empty
-from sqlalchemy import insert
+from rollout_shards import make_step
 
-from service.runs.tables import RunRow
-from trainer_adapter.record.series import trainings_under_way
-from trainer_adapter.record.tables import RolloutShardRow
+from service.runs.store import Run
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.series import TrainingProgress, training_progress
 
 NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
 QUIET = timedelta(minutes=10)
 
 
-@pytest.fixture
-def db(tmp_path: Path):
-    return open_empty(tmp_path / "t.db")
+def progress(folder: Path, seconds_before: list[int], *, total: str | None = "60") -> TrainingProgress | None:
+    """Return how far a training is whose steps 1, 2, ... were written so many seconds before NOW."""
+    spec = {"settings": {"trainer.total_training_steps": total} if total else {}}
+    with RolloutWriter(folder, "ta", spec=spec) as writer:
+        for step in range(1, len(seconds_before) + 1):
+            writer.write(step, make_step(step))
+    for step, before in enumerate(seconds_before, start=1):
+        at = NOW.timestamp() - before
+        os.utime(folder / f"step-{step:08d}.parquet", (at, at))
+    run = Run("run_1", "ta", "train", spec, {}, "2026-01-31T10:00:00Z", None)
+    return training_progress(run, Record(folder), NOW, QUIET)
 
 
-def train(db, name, seconds_before, *, total="60"):
-    """Store a training whose steps 1, 2, ... were read so many seconds before NOW."""
-    with db.write() as session:
-        session.execute(
-            insert(RunRow).values(
-                id=f"run_{name}",
-                name=name,
-                kind="train",
-                spec={"settings": {"trainer.total_training_steps": total} if total else {}},
-                versions={},
-                created_at="2026-01-31T10:00:00Z",
-                finished_at=None,
-            )
-        )
-        for step, before in enumerate(seconds_before, start=1):
-            at = (NOW - timedelta(seconds=before)).strftime("%Y-%m-%dT%H:%M:%SZ")
-            values = {"run_id": f"run_{name}", "step": step, "content": name, "rows": 512, "imported_at": at}
-            session.execute(insert(RolloutShardRow).values(**values))
-
-
-def under_way(db):
-    with db.read() as session:
-        return trainings_under_way(session, NOW, QUIET)
-
-
-def test_pace_and_time_left_are_those_of_the_last_steps(db):
-    train(db, "now", [5000, 300, 270, 240, 210, 180, 150, 120, 90, 60, 30])
-    (found,) = under_way(db)
-    assert (found.run.name, found.step, found.total, found.responses) == ("now", 11, 60, 512)
+def test_pace_and_time_left_are_those_of_the_last_steps(tmp_path: Path) -> None:
+    found = progress(tmp_path, [5000, 300, 270, 240, 210, 180, 150, 120, 90, 60, 30])
+    assert found is not None
+    assert (found.run.name, found.step, found.total, found.responses) == ("ta", 11, 60, 16)
     assert found.seconds_a_step == 30
     assert found.minutes_left == pytest.approx(49 * 30 / 60)
-    assert NOW - found.read_at == timedelta(seconds=30)
+    assert NOW - found.written_at == timedelta(seconds=30)
 
 
-def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(db):
-    train(db, "resumed", [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
-    (progress,) = under_way(db)
-    assert progress.step == 4
-    assert progress.seconds_a_step == pytest.approx((5000 - 30) / 3)
+def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path: Path) -> None:
+    found = progress(tmp_path, [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
+    assert found is not None
+    assert found.step == 4
+    assert found.seconds_a_step == pytest.approx((5000 - 30) / 3)
 
 
 @pytest.mark.parametrize(
-    "seconds_before",
+    ("seconds_before", "total"),
     [
-        [],
-        [10],  # no pace yet
-        [700, 650],  # quiet
-        [5, 5, 5, 5],  # imported afterwards, all at once
+        ([], "60"),
+        ([10], "60"),  # no pace yet
+        ([700, 650], "60"),  # quiet
+        ([5, 5, 5, 5], "60"),  # copied, all at once
+        ([60, 30], "2"),  # at its last step
     ],
 )
-def test_what_is_not_under_way_is_left_out(db, seconds_before):
-    train(db, "other", seconds_before)
-    assert under_way(db) == []
+def test_what_is_not_under_way_is_left_out(tmp_path: Path, seconds_before: list[int], total: str) -> None:
+    assert progress(tmp_path, seconds_before, total=total) is None
 
 
-def test_a_training_at_its_last_step_is_over_and_one_without_a_total_has_no_time_left(db):
-    train(db, "over", [60, 30], total="2")
-    train(db, "endless", [60, 30], total=None)
-    train(db, "odd", [60, 30], total="[x]")
-    assert [(one.run.name, one.minutes_left) for one in under_way(db)] == [("odd", None), ("endless", None)]
+def test_one_without_a_total_has_no_time_left(tmp_path: Path) -> None:
+    for name, total in (("endless", None), ("odd", "[x]")):
+        found = progress(tmp_path / name, [60, 30], total=total)
+        assert found is not None
+        assert found.minutes_left is None

@@ -1,4 +1,4 @@
-"""Log-ratios of single tokens: places of tokens in texts, in shards, in the database."""
+"""Log-ratios of single tokens: places of tokens in texts, and in the record."""
 
 import math
 import random
@@ -8,25 +8,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from counted import assert_counts_hold
 from rollout_shards import make_record
-from runs import open_empty
-from sqlalchemy import func, select
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from service.database import Database
 from service.errors import InputError
-from service.runs.store import find_run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
-from trainer_adapter.record.browsing import page_rollouts, read_rollout_texts, read_token_ratios
-from trainer_adapter.record.importing import import_rollouts
-from trainer_adapter.record.joint_groups import read_joint_group
-from trainer_adapter.record.reading import read_rollouts
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rollout import TokenLengths, TokenRatios, token_ratios_text
-from trainer_adapter.record.tables import RolloutTokensRow
 
 TEXTS = (
     "So 12 + 30 = 42.",
@@ -174,43 +163,18 @@ def with_tokens(step: int, session: int) -> RolloutRecord:
     return replace(one, tokens=3, token_ratios=token_ratios_text((len(one.response) - 2, 2, 0), ratios))
 
 
-def write(folder: Path, *steps: int) -> Path:
-    """Write steps of four responses with and four without log-ratios of tokens."""
-    with RolloutWriter(folder, "ta", background=False) as writer:
-        for step in steps:
-            records = [with_tokens(step, session) for session in range(4)]
-            writer.write(step, [*records, *(make_record(step, 0, session) for session in range(4, 8))])
-    return folder
-
-
-def stored(db: Database) -> int:
-    with db.read() as session:
-        return int(session.scalar(select(func.count()).select_from(RolloutTokensRow)) or 0)
-
-
-def test_they_are_imported_replaced_and_read(tmp_path: Path) -> None:
-    folder = write(tmp_path / "rollouts", 1, 2)
-    read = list(read_rollouts(folder))
-    assert read[0].token_ratios == f"[[{len(read[0].response) - 2},2,0],[-1500,null,250]]"
-    assert read[4].token_ratios is None
-    db = open_empty(tmp_path / "t.db")
-    run = import_rollouts(db, folder, texts=True).run
-    assert stored(db) == 8
-    with db.read() as session:
-        run_id = find_run(session, run).id
-        headers = page_rollouts(session, run_id)
-        first, last = read_token_ratios(session, headers[0].id), read_token_ratios(session, headers[4].id)
-        text = read_rollout_texts(session, [headers[0].id])[headers[0].id]
-        assert read_joint_group(session, run_id, 1, headers[0].question_id).has_tokens
-    assert first == TokenRatios((len(text) - 2, 2, 0), (-1.5, None, 0.25))
-    assert last is None
-    write(folder, 2)  # the same again
-    with RolloutWriter(folder, "ta", background=False) as writer:
-        writer.write(2, [make_record(2, 0, session) for session in range(8)])
-    assert import_rollouts(db, folder, texts=True).replaced == 1
-    assert stored(db) == 4
-    assert db.integrity_report() == []
-    assert_counts_hold(db)
+def test_they_are_written_and_read(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta", background=False) as writer:
+        records = [with_tokens(1, session) for session in range(4)]
+        writer.write(1, [*records, *(make_record(1, 0, session) for session in range(4, 8))])
+        writer.write(2, [make_record(2, token_ratios="[[1,2],[0]]")])
+    record = Record(tmp_path)
+    first, last = record.rollout("1:0"), record.rollout("1:4")
+    assert first.token_ratios == TokenRatios((len(first.response) - 2, 2, 0), (-1.5, None, 0.25))
+    assert last.token_ratios is None
+    assert record.joint_group(1, first.header.question_id).has_tokens
+    with pytest.raises(InputError, match=r"rollout 2:0: .*2 lengths for 1 log-ratios"):
+        record.rollout("2:0")
 
 
 @pytest.mark.parametrize(
@@ -221,21 +185,9 @@ def test_they_are_imported_replaced_and_read(tmp_path: Path) -> None:
         ("[[1,null],[0,0]]", "a length is no whole number from 0 on"),
         ('[[1,2],[0,"x"]]', "a log-ratio is no whole number of thousandths"),
         ("{}", "not two lists"),
-        ("[[1", "token_ratios"),
-        ("[[1,1,1],[0,0,0]]", "tells of 3 tokens with 3 characters, the response has 3 with"),
+        ("[[1", "Expecting"),
     ],
 )
-def test_log_ratios_of_other_tokens_are_named_before_anything_is_written(
-    tmp_path: Path, said: str, named: str
-) -> None:
-    folder = write(tmp_path / "rollouts", 1)
-    (path,) = folder.glob("step-*.parquet")
-    table = pq.read_table(path)
-    place = table.schema.get_field_index("token_ratios")
-    field = table.schema.field(place)
-    torn = [said, *table.column("token_ratios").to_pylist()[1:]]
-    pq.write_table(table.set_column(place, field, pa.array(torn, field.type)), path)
-    db = open_empty(tmp_path / "t.db")
-    with pytest.raises(InputError, match=re.escape(named)):
-        import_rollouts(db, folder, texts=True)
-    assert stored(db) == 0
+def test_other_texts_are_no_log_ratios(said: str, named: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(named)):
+        TokenRatios.from_text(said)

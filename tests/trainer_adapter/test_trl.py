@@ -12,7 +12,8 @@ from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.response_weights import anchor_weights
-from trainer_adapter.trl import NeighborRollout, NeighborWeights, correctness, load_export
+from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.trl import NeighborRollout, NeighborWeights, Recorded, correctness, load_export
 
 pytestmark = [
     pytest.mark.trl,
@@ -219,6 +220,56 @@ def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) 
     assert step.metrics["tagrpo/unknown"] == step.rewards.count(None) / len(step.rewards)
     left_out = [row for row, reward in enumerate(step.rewards) if reward is None]
     assert made["advantages"][left_out].abs().max() == 0
+
+
+def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
+    from trl import GRPOConfig, GRPOTrainer
+
+    class Trainer(NeighborWeights, Recorded, GRPOTrainer):
+        record, run_name = tmp_path / "rollouts", "trl"
+
+    arguments = GRPOConfig(
+        output_dir=str(tmp_path / "trl"),
+        num_generations=GROUP,
+        per_device_train_batch_size=QUESTIONS * GROUP,
+        max_completion_length=40,
+        max_steps=2,
+        logging_steps=1,
+        save_strategy="no",
+        report_to=[],
+        use_cpu=True,
+        bf16=False,
+        seed=3,
+    )
+    trainer = Trainer(
+        model=str(world.policy),
+        reward_funcs=correctness,
+        rollout_func=NeighborRollout("tapered"),
+        train_dataset=load_export(world.export),
+        args=arguments,
+    )
+    trainer.train()
+    record = Record(tmp_path / "rollouts")
+    assert record.problems() == ()
+    assert record.run.name == "trl"
+    steps = record.counts().page_steps()
+    assert [(step.step, step.questions, step.responses) for step in steps] == [(1, 8, 64), (2, 8, 64)]
+    groups = record.counts().page_groups(limit=99)
+    assert {(group.prompts, group.responses) for group in groups} == {(4, GROUP)}
+    assert "mixed" in {group.kind for group in groups}
+    found = record.joint_group(1, groups[0].question_id)
+    assert [len(column.rollouts) for column in found.columns] == [2, 2, 2, 2]
+    assert found.columns[1].neighbor_id is not None
+    assert found.columns[1].prompt != found.columns[0].prompt
+    for one in record.rollouts(limit=200).rollouts:
+        assert one.reward == float(one.grade == "correct")
+    by_group = {group.question_id: group for group in groups if group.step == 2}
+    for one in read_rollouts(record.folder, steps=[2]):
+        if by_group[one.question_id].kind == "mixed":
+            assert one.advantage is not None
+            assert (one.advantage > 0) == bool(one.correct)
+    assert {1, 2} <= record.metrics().keys()
+    assert "reward" in record.metrics()[2]
 
 
 def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from runs import Proposed, add_run, open_empty
 from evaluator.grading import grade
 from rephraser import sets
 from service.errors import InputError
+from trainer_adapter.record.reading import Record
 
 pytestmark = pytest.mark.verifiers
 HOSTILE = "\\boxed{9^{9^{9^{9}}}-1}"
@@ -160,6 +161,27 @@ def test_the_mean_that_verifiers_prints_leaves_unknown_grades_out(traces: tuple[
         stats = {trace.id: TraceStats(trace) for slot in slots for trace in slot.traces}
         console.print(Progress(slots, 0.0, stats))
     assert re.search(r"reward 0\.60\b", capture.get())  # 3 of 5 right, the sixth response has no grade
+
+
+def test_what_it_drew_is_recorded_as_by_verl(traces: tuple[Path, list[str]], tmp_path: Path) -> None:
+    from trainer_adapter.verifiers import record_traces
+
+    record_traces(traces[0], tmp_path / "record", "prime", episodes_a_step=2 * len(ASKED))
+    record = Record(tmp_path / "record")
+    [step] = record.counts().page_steps()
+    assert (step.questions, step.responses, step.unknown) == (len(ASKED), 4 * len(SAID), 4)
+    texts = {text: near for text, _, near in ASKED}
+    for group in record.counts().page_groups():
+        found = record.joint_group(1, group.question_id)
+        asked = [str(column.prompt).partition("\n")[0] for column in found.columns]
+        assert sorted(asked[1:]) == sorted(texts[asked[0]])
+        for column, text in zip(found.columns, asked, strict=True):
+            assert [record.rollout(one.id).response for one in column.rollouts] == [SAID[text]] * 4
+            known = {"unknown": 0.0, "wrong": 0.0, "correct": 1.0}
+            assert all(one.reward == known[one.grade] and one.tokens > 0 for one in column.rollouts)
+    (tmp_path / "other.jsonl").write_text('{"traces": [{}]}\n')
+    with pytest.raises(InputError, match=r"other\.jsonl:1: not an episode of this environment"):
+        record_traces(tmp_path / "other.jsonl", tmp_path / "other", "x", episodes_a_step=1)
 
 
 def test_the_page_s_script_counts_what_has_no_grade(traces: tuple[Path, list[str]]) -> None:

@@ -12,11 +12,10 @@ import pytest
 from command_line import CommandLine, words
 from first_look import make_first_look
 from rescues import write_rescues
-from rollout_shards import write_run
+from rollout_shards import add_training, write_run
 
 from service.database import Database
 from service.errors import InputError, Interrupted
-from trainer_adapter.record.importing import import_rollouts
 from ui.cli import exits
 from ui.cli.app import commands
 
@@ -299,10 +298,10 @@ def test_the_database_can_be_named_by_the_environment(
 
 # Their tests read the JSON of each of their commands.
 READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
-# The demo shows commands and reports nothing itself; a watch goes on, and so do the servers. A score and a
+# The demo shows commands and reports nothing itself; servers go on. A score and a
 # second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
 WITHOUT = {
-    *(("demo",), ("rollouts", "watch"), ("ui",), ("grade", "serve")),
+    *(("demo",), ("ui",), ("grade", "serve")),
     *(("sandbox", "score"), ("sandbox", "pretrain"), ("neighbors", "judge")),
 }
 
@@ -312,7 +311,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
     db, measured = demo / "tagrpo.db", folder / "measured.db"
     write_run(folder / "recorded")
     with Database.open(measured) as database:
-        import_rollouts(database, write_rescues(folder / "rescue"))
+        add_training(database, write_rescues(folder / "rescue"))
     return {
         ("questions", "import"): [one_question(folder), "--name", "odd", "--db", db],
         ("questions", "list"): ["demo", "--db", db],
@@ -343,12 +342,12 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("sets", "tag"): ["demo@1", "best", "--db", db],
         ("sets", "export"): ["demo@1", "--format", "jsonl", "--out", folder / "out.jsonl", "--db", db],
         ("sets", "import"): [demo / "hf", "--name", "back", "--db", folder / "back.db"],
-        ("rollouts", "import"): [folder / "recorded", "--db", measured],
+        ("rollouts", "add"): [folder / "recorded", "--db", measured],
         ("rollouts", "steps"): ["ta", "--db", measured],
         ("rollouts", "curves"): ["ta", "--metric", "*", "--db", measured],
         ("rollouts", "list"): ["ta", "--db", measured],
         ("rollouts", "rescued"): ["rescue", "--db", measured],
-        ("rollouts", "show"): ["1", "--db", measured],
+        ("rollouts", "show"): ["ta:1:0", "--db", measured],
         ("rollouts", "prune"): ["ta", "--keep-every", "2", "--yes", "--db", measured],
         ("sandbox", "questions"): [folder / "world", "--train", "8", "--heldout", "8"],
         ("sandbox", "candidates"): [
@@ -387,4 +386,4 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
 
 def test_every_command_that_reports_has_json() -> None:
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
-    assert silent == {("demo",), ("resume",), ("rollouts", "watch"), ("ui",), ("grade", "serve")}
+    assert silent == {("demo",), ("resume",), ("ui",), ("grade", "serve")}

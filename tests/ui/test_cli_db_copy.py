@@ -41,7 +41,7 @@ def url(cluster: Cluster, demo: Path) -> Iterator[str]:
     assert done.code == 0, done.err
     record = json.loads(done.out)
     assert (record["from"], record["to"]) == (str(demo), made)
-    assert record["rows"]["rollouts"] > 1000
+    assert record["rows"]["samples"] > 1000
     yield made
     cluster.drop(made)
 

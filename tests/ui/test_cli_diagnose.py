@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, run_here, words
 from eval_runs import add_eval_run, regrade
+from rollout_shards import write_run
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import select
 
@@ -282,6 +283,24 @@ def test_cost_in_tokens_and_money(tagrpo: CommandLine, db: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "ta", (1, 2, 3), questions=6)
+    assert run_here("rollouts", "add", folder, "--db", tmp_path / "other.db").code == 0
+    by_name = tagrpo(
+        "diagnose", "report", "ta", "--g", 4, "--out", tmp_path / "a", "--json", "--db", tmp_path / "other.db"
+    )
+    by_folder = tagrpo(
+        "diagnose", "report", "--rollouts", folder, "--g", 4, "--out", tmp_path / "b", "--json"
+    )
+    assert (by_name.code, by_folder.code) == (0, 0), (by_name.err, by_folder.err)
+    found, same = (json.loads(done.out.replace(str(folder), "ta")) for done in (by_name, by_folder))
+    assert found == same
+    assert "ta, step 1" in by_name.out
+    both = tagrpo("diagnose", "zero-gradient", "ta", "base", "--db", tmp_path / "other.db")
+    assert "name it alone" in words(both.err)
+
+
+@pytest.mark.slow
 def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
     path = rollouts(tmp_path / "r.jsonl")
     done = tagrpo("diagnose", "report", "--rollouts", path, "--g", 4, "--out", tmp_path / "out")
@@ -306,8 +325,8 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name eval runs, or give --rollouts PATH"),
-        (("base", "--rollouts", "r.jsonl"), "name eval runs, or give --rollouts PATH"),
+        ((), "name eval runs or a training, or give --rollouts PATH"),
+        (("base", "--rollouts", "r.jsonl"), "name eval runs or a training, or give --rollouts PATH"),
         (("base", "base"), "a run is named twice"),
         (("nothing",), "no eval run 'nothing'"),
         (("proposals",), "no eval run"),

@@ -45,7 +45,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
     row = {"question": f"What is $2+2$? {HOSTILE}", "answer": "4", "level": HOSTILE}
     Path("rows.jsonl").write_text(json.dumps(row))
     assert cli("questions", "import", "rows.jsonl", "--name", "q", "--strip-control", "--db", path).code == 0
-    assert cli("rollouts", "import", "recorded", "--db", path).code == 0
+    assert cli("rollouts", "add", "recorded", "--db", path).code == 0
     return path
 
 

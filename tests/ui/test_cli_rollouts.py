@@ -9,7 +9,7 @@ from command_line import Done, run_here, words
 from rollout_shards import make_record, write_run
 from seeded_trainings import seeded_trainings
 
-from trainer_adapter.record import RolloutWriter, importing
+from trainer_adapter.record import RolloutWriter
 
 
 @pytest.fixture(autouse=True)
@@ -40,11 +40,18 @@ def listed() -> list[dict[str, Any]]:
     return runs
 
 
-def test_import_says_what_it_did_and_does_it_once() -> None:
-    assert run("import", "ta").out == "ta: 2 new steps, 32 rollouts; metrics of 2 steps\n"
-    assert run("import", "ta").out == "ta: 0 new steps, 0 rollouts; 2 steps already imported\n"
-    assert read("import", "ta", "--name", "again")["new"] == 2
+def test_a_folder_is_added_and_its_new_place_too() -> None:
+    assert run("add", "ta").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
+    assert read("add", "ta", "--name", "again")["folder"] == str(Path("ta").resolve())
     assert sorted(one["run"] for one in listed()) == ["again", "ta"]
+    Path("ta").rename("moved")
+    said = refused("list", "ta")
+    assert f"{Path('ta').resolve()}: run 'ta' had its rollouts in this folder" in said
+    assert "`tagrpo rollouts add FOLDER --name ta`" in said
+    assert "which is not there" in run_here("runs", "show", "ta").out
+    run("add", "moved")
+    assert len(read("list", "ta")["rollouts"]) == 25
+    assert "tagrpo rollouts add FOLDER --name again" in run_here("runs", "list", "--kind", "train").err
 
 
 def test_a_run_shows_its_alarms() -> None:
@@ -52,7 +59,7 @@ def test_a_run_shows_its_alarms() -> None:
         for step, correct in ((1, 0.5), (2, 0.0), (3, 0.0)):
             writer.write(step, [make_record(step)])
             writer.write_metrics(step, {"tagrpo/correct/mean": correct})
-    run("import", "odd")
+    run("add", "odd")
     text = run_here("runs", "show", "odd").out
     assert "alarm at step 2: tagrpo/correct/mean is 0: no response of the step is correct" in text
     assert text.count("alarm at") == 1
@@ -61,15 +68,24 @@ def test_a_run_shows_its_alarms() -> None:
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 
 
-def test_import_of_a_bad_folder_is_an_error_that_names_it() -> None:
+def test_a_folder_without_a_record_is_refused_and_a_damaged_file_is_named() -> None:
     Path("empty").mkdir()
-    assert "empty: holds no rollouts" in refused("import", "empty")
+    assert "empty: holds no rollouts" in refused("add", "empty")
+    run("add", "ta")
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
-    assert "step-00000002.parquet: no whole parquet file" in refused("import", "ta")
+    done = run("list", "ta", "--json")
+    assert f"{Path('ta').resolve()}/step-00000002.parquet: is damaged or still being copied" in words(
+        done.err
+    )
+    assert {row["step"] for row in json.loads(done.out)["rollouts"]} == {1}
+    Path("ta/texts-00000001.parquet").unlink()
+    done = run("list", "ta", "--text", "boxed")
+    assert "texts-00000001.parquet: is missing" in words(done.err)
+    assert "texts-00000001.parquet: is missing" in refused("show", "ta:1:0")
 
 
 def test_runs_and_steps() -> None:
-    run("import", "ta")
+    run("add", "ta")
     (row,) = listed()
     assert {name: row[name] for name in ("recipe", "steps", "first_step", "last_step", "rollouts")} == {
         "recipe": "ta_grpo",
@@ -90,7 +106,7 @@ def test_runs_and_steps() -> None:
 
 
 def test_list_filters_and_pages() -> None:
-    run("import", "ta")
+    run("add", "ta")
     first = read("list", "--limit", "20")
     assert len(first["rollouts"]) == 20
     rest = read("list", "--limit", "20", "--after", str(first["after"]))
@@ -106,14 +122,15 @@ def test_list_filters_and_pages() -> None:
     assert len(read("list", "--least-reward", "0.5", "--ended", "--limit", "99")["rollouts"]) == 10
     assert "more: --after" in run("list", "--limit", "3").out
     assert run("list", "--step", "9").out == "no such rollouts\n"
-    assert "no grade" in refused("list", "--grade", "good")
+    assert "not a grade" in refused("list", "--grade", "good")
 
 
 def test_show_prints_prompt_and_text_without_control_characters() -> None:
     with RolloutWriter(Path("ta"), "ta") as writer:
         writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 3000, sampling_log_prob=None)])
-    run("import", "ta")
-    number = str(read("list", "--step", "3")["rollouts"][0]["id"])
+    run("add", "ta")
+    number = read("list", "--step", "3")["rollouts"][0]["id"]
+    assert number == "ta:3:0"
     shown = run("show", number).out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
@@ -121,29 +138,14 @@ def test_show_prints_prompt_and_text_without_control_characters() -> None:
     assert "sampling -, reference -" in shown
     assert "more characters; --full" not in run("show", number, "--full").out
     assert read("show", number)["response"].endswith("xxx")
-    assert "no rollout 999" in refused("show", "999")
-
-
-def test_watch_ends_when_idle_and_names_what_it_cannot_use() -> None:
-    assert "2 new steps" in run("watch", "ta", "--until-idle", "0").out
-    Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
-    done = run("watch", "ta", "--until-idle", "0", code=3)
-    assert "warning: ta/step-00000002.parquet: no whole parquet file" in done.err
-    assert len(read("list", "--limit", "99")["rollouts"]) == 32
-
-
-def test_watch_ends_with_ctrl_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
-        yield
-
-    monkeypatch.setattr(importing, "watch_rollouts", interrupted)
-    assert "run the command again at any time" in run("watch", "ta").err
+    assert read("show", "3:0") == read("show", number)  # of the only training
+    assert "no rollout 3:9" in refused("show", "3:9")
+    assert "is not the id of a rollout" in refused("show", "999")
 
 
 def test_without_a_run_it_says_how_to_get_one() -> None:
-    run("import", "ta")
-    run("import", "ta", "--name", "second")
+    run("add", "ta")
+    run("add", "ta", "--name", "second")
     assert "name one: second, ta" in refused("list")
 
 
@@ -167,9 +169,9 @@ def test_any_metric_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) 
 
 
 def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    run("import", "ta")
+    run("add", "ta")
     listed = read("list", "ta", "--limit", "40")["rollouts"]
-    texts = {row["id"]: read("show", str(row["id"]))["response"] for row in listed[:6]}
+    texts = {row["id"]: read("show", row["id"])["response"] for row in listed[:6]}
     number, text = max(texts.items())
     every = read("list", "ta", "--text", text.upper(), "--limit", "40")
     assert number in [row["id"] for row in every["rollouts"]]
@@ -178,30 +180,15 @@ def test_responses_are_searched_by_what_they_hold(monkeypatch: pytest.MonkeyPatc
     rest = read("list", "ta", "--text", text, "--limit", "40", "--after", str(page["after"]))["rollouts"]
     assert page["rollouts"] + rest == every["rollouts"]
     assert read("list", "ta", "--text", "nowhere to be read") == {"run": "ta", "rollouts": [], "after": None}
-    monkeypatch.setattr("service.database.searching.TEXTS_READ", 4)
-    monkeypatch.setattr("service.database.searching.PART", 2)
+    monkeypatch.setattr("trainer_adapter.record.reading.TEXTS_READ", 4)
+    monkeypatch.setattr("trainer_adapter.record.reading.TEXTS_TOGETHER", 2)
     part = read("list", "ta", "--text", "nowhere to be read")
     assert (part["rollouts"], part["after"]) == ([], listed[3]["id"])  # four texts were read
 
 
-def test_a_response_whose_file_is_gone_is_a_line_and_a_copy_needs_no_file() -> None:
-    run("import", "ta")
-    number = str(read("list")["rollouts"][0]["id"])
-    Path("ta").rename("moved")
-    assert "ta/step-00000001.parquet: the responses lie in this file, which is not there" in refused(
-        "show", number
-    )
-    assert "put it back" in refused("list", "--text", "boxed")
-    assert len(read("list")["rollouts"]) == 25
-    run("import", "moved", "--texts", "database")
-    Path("moved").rename("again")
-    assert "Step 1: it is" in run("show", number).out
-    assert len(read("list", "--text", "boxed")["rollouts"]) == 25
-
-
 def test_prune_says_what_goes_and_asks_first() -> None:
-    run("import", "ta")
-    there = "ta: 16 rollouts of 1 step, 1 file with 0.0 MiB would be removed"
+    run("add", "ta")
+    there = "ta: 16 rollouts of 1 step, 2 files with 0.0 MiB would be removed"
     assert there in run("prune", "ta", "--keep-every", "2", "--keep-last", "0", "--dry-run").out
     assert Path("ta/step-00000001.parquet").exists()
     assert "no step would be removed" in run("prune", "ta", "--keep-every", "2").out  # the last ten stay
@@ -209,4 +196,5 @@ def test_prune_says_what_goes_and_asks_first() -> None:
     assert "Give --yes to confirm" in refused(*asked)
     assert read(*asked, "--yes")["steps"] == [1]
     assert [path.name for path in Path("ta").glob("step-*")] == ["step-00000002.parquet"]
-    assert [each["rollouts"] for each in read("steps")["steps"]] == [0, 16]
+    assert [each["rollouts"] for each in read("steps")["steps"]] == [16, 16]  # counts stay
+    assert "Step 1 was pruned" in refused("show", "ta:1:0")

@@ -1,18 +1,21 @@
 """The overview: what is in the database, what runs now, all runs with the one chosen."""
 
+import os
+import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs
 
 import pytest
 from eval_runs import add_eval_run
 from pages import open_page, said, tables
+from rollout_shards import add_training, make_step
 from sqlalchemy import insert
 
 from service.database import Database
 from service.runs.progress import Minute, Pace, RunProgress
 from service.runs.store import Run
 from service.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
-from trainer_adapter.record.tables import RolloutShardRow
+from trainer_adapter.record import RolloutWriter
 from ui.pages.overview.holdings import Holdings, colours_of
 from ui.pages.overview.running import OpenRun, duration, facts
 from ui.pages.state import settings
@@ -215,27 +218,18 @@ def test_durations(minutes, said):
     assert duration(minutes) == said
 
 
-def test_a_training_whose_steps_come_in_stands_with_its_pace(db):
-    now = datetime.now(UTC)
-    with db.write() as session:
-        session.execute(
-            insert(RunRow).values(
-                id="run_t",
-                name="ta",
-                kind="train",
-                spec={"settings": {"trainer.total_training_steps": 20}},
-                versions={},
-                created_at="2026-01-31T10:00:00Z",
-                finished_at=None,
-            )
-        )
-        for step, before in ((4, 120), (5, 60)):
-            at = (now - timedelta(seconds=before)).strftime("%Y-%m-%dT%H:%M:%SZ")
-            values = {"run_id": "run_t", "step": step, "content": "x", "rows": 512, "imported_at": at}
-            session.execute(insert(RolloutShardRow).values(**values))
+def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
+    spec = {"settings": {"trainer.total_training_steps": 20}}
+    with RolloutWriter(tmp_path / "ta", "ta", spec=spec) as writer:
+        for step in (4, 5):
+            writer.write(step, make_step(step))
+    for step, before in ((4, 120), (5, 60)):
+        at = time.time() - before
+        os.utime(tmp_path / "ta" / f"step-{step:08d}.parquet", (at, at))
+    add_training(db, tmp_path / "ta")
     app = shown()
     words = said(app)
-    assert "512 responses per step" in words
+    assert "16 responses per step" in words
     assert "1 min per step" in words
     assert "about 15 min left" in words
     assert "No active runs" not in words

@@ -1,26 +1,19 @@
 """The page "Rollouts": steps and their groups, one group with its responses, two steps, over training."""
 
 import re
-import shutil
 from functools import partial
-from pathlib import Path
 
 import pytest
 from pages import numbers, open_page, said, tables
 from rescues import write_rescues
+from rollout_shards import add_training, make_record
 from sqlalchemy import text
-from tampering import past_tagrpo
 from training_pages import QUESTIONS, STEPS, trainings
 
 from service.database import Database
 from service.runs.store import find_run
-from trainer_adapter.record.browsing import (
-    RolloutFilters,
-    RolloutHeader,
-    page_rollouts,
-    read_rollout_texts,
-)
-from trainer_adapter.record.importing import import_rollouts
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader
 from trainer_adapter.record.rollout import TokenRatios
 from ui.characters import visible
 from ui.pages.curves import samples
@@ -43,10 +36,10 @@ def filled(built):
 opened = partial(open_page, "rollouts")
 
 
-def test_without_rollouts_it_says_how_to_import_some(tmp_path):
+def test_without_rollouts_it_says_how_to_add_some(tmp_path):
     Database.open(tmp_path / "t.db").close()
     app = opened(tmp_path / "t.db")
-    assert f"tagrpo rollouts watch FOLDER --db {tmp_path / 't.db'}" in [code.value for code in app.code]
+    assert f"tagrpo rollouts add FOLDER --db {tmp_path / 't.db'}" in [code.value for code in app.code]
 
 
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
@@ -66,20 +59,50 @@ def test_a_step_or_kind_of_the_address_that_is_not_there_is_said(filled):
 
 
 def test_ids_and_places_are_written_as_commands_take_them():
-    columns = [*search.COLUMNS, *samples.COLUMNS, *columns_of(8, "a", "b", secret=True, apart=True)]
-    taken = [column for column in columns if column.heading.endswith(("rollout", "problem"))]
-    assert [cell(15361, column.kind) for column in taken] == ["15361"] * 4
+    columns = [*samples.COLUMNS, *columns_of(8, "a", "b", secret=True, apart=True)]
+    taken = [column for column in columns if column.heading.endswith("problem")]
+    assert [cell(15361, column.kind) for column in taken] == ["15361"] * 3
 
 
-def test_a_run_of_which_a_share_is_recorded_says_so(filled):
-    with Database.open(filled) as database, database.write() as session:
-        run = find_run(session, "plain").id
-        session.execute(
-            text("UPDATE train_steps SET metrics = :metrics WHERE run_id = :run AND step = 2"),
-            {"metrics": '{"tagrpo/record/share": 0.1}', "run": run},
-        )
-    assert "at some steps 10%" in said(opened(filled, run="plain"))
-    assert "--record-share" not in said(opened(filled, run="joint"))
+@pytest.fixture
+def own(tmp_path):
+    """A copy that a test may change: the database names its folders."""
+    return trainings(tmp_path)
+
+
+def test_a_run_of_which_a_share_is_recorded_says_so(own):
+    with (own.parent / "plain" / "metrics.jsonl").open("a") as file:
+        file.write('{"step": 2, "metrics": {"tagrpo/record/share": 0.1}}\n')
+    assert "at some steps 10%" in said(opened(own, run="plain"))
+    assert "--record-share" not in said(opened(own, run="joint"))
+
+
+def test_damaged_files_are_named_and_the_rest_is_shown(own):
+    step, texts = (own.parent / "plain" / f"{kind}-00000002.parquet" for kind in ("step", "texts"))
+    whole = texts.read_bytes()
+    texts.write_bytes(whole[: len(whole) // 2])
+    app = opened(own, run="plain", q=QUESTION, at="2", r0="1")
+    assert str(texts) in "".join(error.value for error in app.error).replace("\\", "")
+    assert len(tables(app)) == 2  # headers
+    texts.unlink()
+    step.write_bytes(b"")
+    app = opened(own, run="plain")
+    assert str(step) in "".join(error.value for error in app.error).replace("\\", "")
+    assert len(tables(app)[0]) == 25
+    app = opened(own, run="plain", text="boxed")
+    assert "No such responses" not in said(app)
+
+
+def test_a_folder_that_was_moved_is_named_with_the_way_out(own):
+    (own.parent / "joint").rename(own.parent / "elsewhere")
+    app = opened(own, run="joint")
+    words = "".join(error.value for error in app.error).replace("\\", "").replace("\u2060", "")
+    assert str(own.parent / "joint") in words
+    assert "tagrpo rollouts add FOLDER --name joint" in words
+    assert numbers(opened(own, run="plain"))["groups"] == f"{QUESTIONS * STEPS}"
+    with Database.open(own) as db:
+        add_training(db, own.parent / "elsewhere")
+    assert numbers(opened(own, run="joint"))["groups"] == f"{QUESTIONS * STEPS}"
 
 
 def test_pages_go_on_and_back(filled):
@@ -203,7 +226,7 @@ def test_colours_end_at_three_nats(ratio, kind):
 
 def made_header(extracted):
     return RolloutHeader(
-        id=1,
+        id="1:0",
         step=1,
         question_id=QUESTION,
         variant=0,
@@ -269,28 +292,28 @@ def test_keys_of_an_address(text, key):
     assert key_of(text) == key
 
 
-def test_a_link_from_a_question_opens_a_run_that_has_it(filled, tmp_path):
+def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):
     """The newest run may have been trained on other questions."""
-    copy = Path(shutil.copy(filled, tmp_path / "t.db"))
-    with past_tagrpo(copy) as connection:
-        query = "DELETE FROM rollout_groups WHERE question_id = :question AND run_id = "
-        joint = "(SELECT id FROM runs WHERE name = 'joint')"
-        connection.execute(text(query + joint), {"question": QUESTION})
-    assert opened(copy).selectbox[0].value == "joint"
-    assert opened(copy, q=QUESTION).selectbox[0].value == "plain"
-    app = opened(copy, q=QUESTION, run="joint")
+    with RolloutWriter(tmp_path / "newest", "newest") as writer:
+        writer.write(1, [make_record(1, 99)])
+    with Database.open(own) as db:
+        add_training(db, tmp_path / "newest")
+        with db.write() as session:
+            session.execute(text("UPDATE runs SET created_at = '2099' WHERE name = 'newest'"))
+    assert opened(own).selectbox[0].value == "newest"
+    assert opened(own, q=QUESTION).selectbox[0].value == "joint"
+    app = opened(own, q=QUESTION, run="newest")
     assert "This question has no rollouts in this run" in said(app)
     assert "these runs have it" in said(app)
 
 
 def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(filled):
-    with Database.open(filled, read_only=True) as db, db.read() as session:
-        run = find_run(session, "plain")
-        last = page_rollouts(session, run.id, RolloutFilters(step=STEPS), limit=1)[0]
-        text = read_rollout_texts(session, [last.id])[last.id]
+    record = Record(filled.parent / "plain")
+    last = record.rollouts(RolloutFilters(step=STEPS), limit=1).rollouts[0]
+    text = record.rollout(last.id).response
     app = opened(filled, run="plain", text=text.upper(), step=str(STEPS))
     (table,) = tables(app)
-    assert str(last.id) in list(table["rollout"])
+    assert last.id in list(table["rollout"])
     assert set(table["step"]) == {str(STEPS)}
     assert not opened(filled, run="plain", text=text, grade="unknown").exception
     assert "No such responses" in said(opened(filled, run="plain", text="nowhere to be read"))
@@ -299,7 +322,7 @@ def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(fi
 def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
     with Database.open(filled, read_only=True) as db, db.read() as session:
         run = find_run(session, "joint")
-        header = page_rollouts(session, run.id, RolloutFilters(step=2, variant=1), limit=3)[-1]
+    header = Record(filled.parent / "joint").rollouts(RolloutFilters(step=2, variant=1), limit=3).rollouts[-1]
     opened(filled)  # lets the pages read this database
     put = {}
     monkeypatch.setattr(search.links, "set_query", lambda **values: put.update(values))
@@ -312,7 +335,7 @@ def test_a_found_response_is_opened_in_its_group(filled, monkeypatch):
 def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     path = tmp_path / "t.db"
     with Database.open(path) as db:
-        import_rollouts(db, write_rescues(tmp_path / "rescue"))
+        add_training(db, write_rescues(tmp_path / "rescue"))
     app = opened(path)
     shown = numbers(app)
     assert (shown["dead"], shown["revived"]) == ("66.7%", "50.0%")

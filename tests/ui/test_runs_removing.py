@@ -22,14 +22,7 @@ from service.runs import cells, leases
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
 from service.runs.tables import BatchRow, CellRow
-from trainer_adapter.record.tables import (
-    RolloutGroupRow,
-    RolloutPromptRow,
-    RolloutRow,
-    RolloutShardRow,
-    RolloutTextRow,
-    TrainStepRow,
-)
+from trainer_adapter.record.tables import TrainFolderRow
 
 RECEIPT = cells.Receipt("m", 10, 20, 0.5, 1, 0.1)
 LASTING = {"questions", "question_labels", "candidates", "searched_texts", "problems", "graders"}
@@ -98,61 +91,7 @@ def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
 def add_training(db: Database, name: str) -> Run:
     run = add_run(db, name, "train")
     with db.write() as session:
-        session.execute(insert(TrainStepRow).values(run_id=run.id, step=1, metrics={"loss": 1.0}))
-        shard = session.scalar(
-            insert(RolloutShardRow)
-            .values(run_id=run.id, step=1, content="x", rows=1, imported_at="now")
-            .returning(RolloutShardRow.id)
-        )
-        prompt = session.scalar(
-            insert(RolloutPromptRow)
-            .values(run_id=run.id, key=b"k", question_id="q", variant=0)
-            .returning(RolloutPromptRow.id)
-        )
-        rollout = session.scalar(
-            insert(RolloutRow)
-            .values(
-                shard_id=shard,
-                prompt_id=prompt,
-                group=0,
-                session=0,
-                tokens=1,
-                truncated=False,
-                reward=1.0,
-                grade="correct",
-                reason="r",
-            )
-            .returning(RolloutRow.id)
-        )
-        session.execute(insert(RolloutTextRow).values(rollout_id=rollout, text="so 2"))
-        counts = dict.fromkeys(
-            [
-                "responses",
-                "prompts",
-                "correct",
-                "wrong",
-                "unknown",
-                "original_correct",
-                "original_wrong",
-                "original_unknown",
-                "truncated",
-                "timeouts",
-                "tokens",
-            ],
-            1,
-        )
-        session.execute(
-            insert(RolloutGroupRow).values(
-                run_id=run.id,
-                step=1,
-                question_id="q",
-                reward_sum=1.0,
-                reward_least=1.0,
-                reward_most=1.0,
-                kind="mixed",
-                **counts,
-            )
-        )
+        session.execute(insert(TrainFolderRow).values(run_id=run.id, folder=f"/runs/{name}/rollouts"))
     return run
 
 
@@ -220,7 +159,7 @@ def test_answers_that_a_batch_job_of_the_run_brought_stay_with_another_that_uses
     assert db.integrity_report() == []
 
 
-def test_a_training_goes_with_its_rollouts(db: Database) -> None:
+def test_a_training_goes_with_its_folder(db: Database) -> None:
     before = rows(db)
     add_training(db, "trained")
     remove(db, "trained")

@@ -3,6 +3,7 @@
 import lzma
 import sqlite3
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import zstandard
@@ -16,6 +17,7 @@ from service.database import Database
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.questions.searching import may_hold
+from trainer_adapter.record.reading import Record, read_rollouts
 from ui.pages.state.database import condition
 from ui.shipped_demo.__main__ import count_rows, main
 from ui.shipped_demo.packing import LETTERS, MOST_BYTES, pack
@@ -29,7 +31,6 @@ def demo(folder):
         with db.write() as session:
             asked = "INSERT INTO questions (id, text, answer, created_at) VALUES ('q_1', 'searched', '', '')"
             session.execute(text(asked))
-            session.execute(text("UPDATE rollout_shards SET path = NULL"))  # not below the demo's folder
 
 
 pytestmark = pytest.mark.sqlite
@@ -66,9 +67,15 @@ def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):
     assert (tmp_path / "a.xz").read_bytes() == (tmp_path / "b.xz").read_bytes()
     unpack(tmp_path / "a.xz", tmp_path / "t.db")
     before, after = everything(database), everything(tmp_path / "t.db")
+    folders = [rows.pop("train_folders") for _, rows in (before, after)]
     assert before[0] == after[0]
     assert before[1] == after[1]
-    assert sum(map(len, before[1].values())) > 500
+    assert sum(map(len, before[1].values())) > 50
+    for (run, folder), (same_run, unpacked) in zip(*folders, strict=True):
+        assert run == same_run
+        assert Path(unpacked).parent == tmp_path / "rollouts"
+        assert list(read_rollouts(Path(unpacked))) == list(read_rollouts(Path(folder)))
+        assert Record(Path(unpacked)).metrics() == Record(Path(folder)).metrics()
     with Database.open(tmp_path / "t.db", read_only=True) as db:
         assert db.integrity_report() == []
         with db.read() as session:  # the index of letters is made anew
@@ -161,7 +168,7 @@ def test_it_is_unpacked_once_and_where_the_cache_cannot_be_written_to_elsewhere(
 def test_one_command_packs_and_writes_what_is_in_it(database, tmp_path, capsys):
     assert main([str(database), "--to", str(tmp_path / "demo.xz")]) == 0
     page = (tmp_path / "README.md").read_text()
-    assert "| rollouts | 768 |" in page
+    assert "- rollouts: 768 of 2 trainings" in page
     assert "| runs | 3 |" in page
     assert "unpacked" in capsys.readouterr().out
     assert main([str(tmp_path / "none.db"), "--to", str(tmp_path / "x.xz")]) == 2

@@ -1,7 +1,6 @@
-"""The record of rollouts: parquet shards while training runs, rows in the database afterwards."""
+"""The record of a training's rollouts: files that training writes, read where they are."""
 
-from trainer_adapter.record.reading import read_rollouts
 from trainer_adapter.record.rollout import RolloutRecord
 from trainer_adapter.record.writing import RolloutWriter
 
-__all__ = ["RolloutRecord", "RolloutWriter", "read_rollouts"]
+__all__ = ["RolloutRecord", "RolloutWriter"]

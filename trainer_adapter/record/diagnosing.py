@@ -1,107 +1,108 @@
-"""Recorded rollouts as the diagnostics want them: counts of each visit of a question, and texts."""
+"""Recorded rollouts for the diagnostics: counts of each visit of a question, and texts."""
 
 from collections.abc import Iterator, Sequence
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
+import numpy as np
 
 from evaluator.signal.groups import CheckpointGroups, GroupTexts, PromptSample, QuestionGroup, Source
-from service.errors import InputError
-from service.runs.store import Run
-from trainer_adapter.record.browsing import read_rollout_texts
-from trainer_adapter.record.tables import RolloutPromptRow, RolloutRow, RolloutShardRow
+from service.errors import InputError, NotFoundError
+from trainer_adapter.record.groups import Counts
+from trainer_adapter.record.reading import Record
 
-_QUESTIONS_AT_ONCE = 50
 _ORIGINAL = 0
+Stretch = tuple[int, int]
+"""First and last step."""
 
 
-def training_source(session: Session, run: Run, first: int, last: int) -> Source:
-    """Return the responses of the steps `first` to `last`, read while the session is open.
+def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> Source:
+    """Return the responses of a training as checkpoints, one per stretch of steps.
 
-    Raises:
-        InputError: as `load_visits`.
-    """
-    checkpoint = load_visits(session, run, first, last)
-    return Source(checkpoint.label, (checkpoint,), lambda _, ids: visit_texts(session, run, first, last, ids))
-
-
-def load_visits(session: Session, run: Run, first: int, last: int) -> CheckpointGroups:
-    """Return the groups of the steps `first` to `last`, one a visit of a question, labelled by run and steps.
+    Args:
+        name: of the training.
 
     Raises:
-        InputError: no rollouts are recorded at these steps.
+        InputError: no rollouts were recorded in a stretch.
     """
-    rows = session.execute(
-        select(
-            RolloutShardRow.step,
-            RolloutPromptRow.question_id,
-            RolloutPromptRow.variant,
-            RolloutPromptRow.neighbor_id,
-            RolloutPromptRow.strategy,
-            RolloutRow.grade,
-            func.count(),
-            func.sum(RolloutRow.tokens),
-        )
-        .join(RolloutRow, RolloutRow.shard_id == RolloutShardRow.id)
-        .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
-        .where(RolloutShardRow.run_id == run.id, RolloutShardRow.step.between(first, last))
-        .group_by(RolloutShardRow.step, RolloutPromptRow.id, RolloutRow.grade)
+    counts = record.counts()
+    checkpoints = tuple(load_visits(counts, name, stretch) for stretch in stretches)
+    by_label = {one.label: stretch for one, stretch in zip(checkpoints, stretches, strict=True)}
+    return Source(
+        name,
+        checkpoints,
+        lambda label, ids: visit_texts(record, by_label[label], ids),
+        record.problems(),
     )
-    visits: dict[tuple[int, str], dict[int, dict[str, int]]] = {}
-    about: dict[tuple[str, int], tuple[str | None, str | None]] = {}
-    for step, question, variant, neighbor, strategy, grade, responses, tokens in rows:
-        tally = visits.setdefault((step, question), {}).setdefault(variant, {"tokens": 0})
-        tally[grade] = tally.get(grade, 0) + responses
-        tally["tokens"] += tokens
-        about[question, variant] = (question if variant == _ORIGINAL else neighbor, strategy)
-    if not visits:
-        raise InputError(f"run {run.name} has no rollouts at the steps {first} to {last}.")
-    groups = []
-    for (_, question), prompts in visits.items():
-        samples = []
-        for variant, tally in prompts.items():
-            source, strategy = about[question, variant]
-            correct, wrong, unknown = (tally.get(grade, 0) for grade in ("correct", "wrong", "unknown"))
-            drawn = correct + wrong + unknown
-            prompt = PromptSample(variant, correct, wrong, unknown, strategy, source, tally["tokens"], drawn)
-            samples.append(prompt)
-        groups.append(QuestionGroup(question, tuple(samples)))
-    return CheckpointGroups(stretch_label(run, first, last), tuple(groups))
 
 
-def stretch_label(run: Run, first: int, last: int) -> str:
-    """Return what a stretch of a run is called: "ta, steps 1-20"."""
-    return f"{run.name}, step {first}" if first == last else f"{run.name}, steps {first}-{last}"
-
-
-def visit_texts(
-    session: Session, run: Run, first: int, last: int, question_ids: Sequence[str]
-) -> Iterator[GroupTexts]:
-    """Yield the responses to these questions at the steps `first` to `last`, some questions at a time.
-
-    Visits of a question are pooled, in the order of steps.
+def windows_source(record: Record, name: str, windows: int) -> Source:
+    """Return all responses of a training as up to so many stretches of about equally many steps.
 
     Raises:
-        InputError: as `browsing.read_rollout_texts`.
+        InputError: `windows` is not positive, or no rollouts were recorded.
     """
-    for start in range(0, len(question_ids), _QUESTIONS_AT_ONCE):
-        part = list(question_ids[start : start + _QUESTIONS_AT_ONCE])
-        by_question: dict[str, dict[int, list[str]]] = {question: {} for question in part}
-        shards = select(RolloutShardRow.id).where(
-            RolloutShardRow.run_id == run.id, RolloutShardRow.step.between(first, last)
+    steps = np.array([step.step for step in record.counts().page_steps()])
+    if windows < 1 or not len(steps):
+        raise InputError(
+            f"--windows is {windows}; give 1 or more." if windows < 1 else f"{name}: no rollouts."
         )
-        rows = session.execute(
-            select(RolloutPromptRow.question_id, RolloutPromptRow.variant, RolloutRow.id)
-            .join(RolloutRow, RolloutRow.prompt_id == RolloutPromptRow.id)
-            .where(
-                RolloutPromptRow.run_id == run.id,
-                RolloutPromptRow.question_id.in_(part),
-                RolloutRow.shard_id.in_(shards),
-            )
-            .order_by(RolloutRow.shard_id, RolloutRow.id)
-        ).all()
-        texts = read_rollout_texts(session, [row.id for row in rows])
-        for question, variant, id in rows:
-            by_question[question].setdefault(variant, []).append(texts[id])
-        for question, prompts in by_question.items():
-            yield GroupTexts(question, {variant: tuple(texts) for variant, texts in prompts.items()})
+    parts = np.array_split(steps, min(windows, len(steps)))
+    return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
+
+
+def load_visits(counts: Counts, name: str, stretch: Stretch) -> CheckpointGroups:
+    """Return the groups of a stretch, one per visit of a question.
+
+    Raises:
+        InputError: no rollouts were recorded at these steps.
+    """
+    first, last = stretch
+    prompts, ids = counts.prompts, counts.texts["question_id"]
+    places = np.flatnonzero((prompts["step"] >= first) & (prompts["step"] <= last)).tolist()
+    if not places:
+        raise InputError(f"run {name} has no rollouts at the steps {first} to {last}.")
+    visits: dict[int, list[PromptSample]] = {}
+    for place in places:
+        variant = int(prompts["variant"][place])
+        source = "question_id" if variant == _ORIGINAL else "neighbor_id"
+        correct, wrong, unknown, tokens, responses = (
+            int(prompts[name][place]) for name in ("correct", "wrong", "unknown", "tokens", "responses")
+        )
+        sample = PromptSample(
+            variant,
+            correct,
+            wrong,
+            unknown,
+            counts.text("strategy", place),
+            counts.text(source, place),
+            tokens,
+            responses,
+        )
+        visits.setdefault(int(counts.group_of[place]), []).append(sample)
+    groups = tuple(
+        QuestionGroup(ids[int(counts.groups["question_id"][group])], tuple(samples))
+        for group, samples in visits.items()
+    )
+    label = f"{name}, step {first}" if first == last else f"{name}, steps {first}-{last}"
+    return CheckpointGroups(label, groups)
+
+
+def visit_texts(record: Record, stretch: Stretch, question_ids: Sequence[str]) -> Iterator[GroupTexts]:
+    """Yield the responses to these questions in a stretch; visits of a question are pooled by step.
+
+    Raises:
+        DamagedFileError: a file of these steps is damaged.
+    """
+    by_question: dict[str, dict[int, list[str]]] = {question: {} for question in question_ids}
+    for step in record.steps():
+        if not stretch[0] <= step <= stretch[1]:
+            continue
+        try:
+            headers = record.headers(step)
+        except NotFoundError:  # pruned after the folder was listed
+            continue
+        questions, variants = (headers.table[name].to_pylist() for name in ("question_id", "variant"))
+        rows = [row for row, question in enumerate(questions) if question in by_question]
+        for row, text in record.texts(headers, rows).items():
+            by_question[questions[row]].setdefault(variants[row], []).append(text)
+    for question, prompts in by_question.items():
+        yield GroupTexts(question, {variant: tuple(texts) for variant, texts in prompts.items()})

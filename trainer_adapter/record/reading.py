@@ -1,329 +1,531 @@
-"""Reading the shards that training wrote: checked, in order of steps, a row group at a time."""
+"""The record of a training, read where it is: counts in memory, headers and texts from the files when asked.
 
-import json
-import math
-import os
+A file that is damaged, half copied or missing is named; the rest answers. Queries of one file raise
+`DamagedFileError`, queries of many leave the file out and name it in their result.
+"""
+
+import re
+import threading
+from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from hashlib import blake2b
 from pathlib import Path
-from typing import Any
 
-from service.errors import InputError, first_line
-from service.hashing import canonical_json
-from trainer_adapter.record.rollout import (
-    COLUMNS,
-    HEADERS,
-    REQUIRED,
-    ROWS_PER_GROUP,
-    RUN_KEY,
-    SCHEMA_VERSION,
-    STEP_KEY,
-    TOKENS,
-    VERSION_KEY,
-    RolloutRecord,
-    TokenRatios,
-    from_rows,
-    schema,
+import numpy as np
+
+from evaluator.evals.grading import shorten_answer
+from evaluator.grading import GradeValue
+from service.errors import InputError, NotFoundError
+from service.parquet import DamagedFileError, footer_hash
+from trainer_adapter.record.files import (
+    COUNTS_FILE,
+    METRICS_FILE,
+    StepHeaders,
+    bring_up_to_date,
+    count_schema,
+    read_counts,
+    read_headers,
+    read_metrics,
+    read_run,
+    read_texts,
+    step_path,
+    steps_there,
+    texts_path,
 )
-from trainer_adapter.record.writing import METRICS_FILE, RUN_FILE
+from trainer_adapter.record.groups import Counts, RolloutGroup
+from trainer_adapter.record.rollout import TEXTS, RolloutRecord, TokenRatios, grade_name
 
+HEADERS_READ, TEXTS_READ = 200_000, 20_000
+"""Maximum rollouts that a page of a list, and of a search for a text, looks at."""
 
-class IncompleteShardError(InputError):
-    """A file that is no whole parquet file: still being copied, or cut off."""
+RECORDS_OPEN = 4
+"""Trainings whose counts stay in memory."""
+
+TEXTS_TOGETHER = 1024
+"""Texts that a search holds at a time."""
+
+FileState = tuple[int, int, int] | None
+"""Time of the last change, size and inode; None for no file."""
 
 
 @dataclass(frozen=True)
-class Shard:
-    """The rollouts of one step in a file that was checked; `content` is the hash of its footer."""
+class RolloutHeader:
+    """A rollout without its texts; fields as in `RolloutRecord`.
 
-    path: Path
-    run: str
+    `id` is "STEP:ROW", its place in the record; `grade` is correct, wrong or unknown.
+    """
+
+    id: str
     step: int
-    rows: int
-    content: str
+    question_id: str
+    variant: int
+    neighbor_id: str | None
+    strategy: str | None
+    group: int
+    session: int
+    tokens: int
+    truncated: bool
+    reward: float
+    grade: str
+    reason: str
+    extracted: str | None
+    advantage: float | None
+    old_log_prob: float | None
+    sampling_log_prob: float | None
+    ref_log_prob: float | None
+    entropy: float | None
+    weights_version: int | None
+
+    @property
+    def log_ratio(self) -> float | None:
+        """Log-ratio in nats, anchor over sampling prompt; None if it was not recorded."""
+        if self.old_log_prob is None or self.sampling_log_prob is None:
+            return None
+        return self.old_log_prob - self.sampling_log_prob
+
+    @property
+    def mean_log_ratio(self) -> float | None:
+        """Mean log-ratio of a token."""
+        return None if self.log_ratio is None or not self.tokens else self.log_ratio / self.tokens
 
 
 @dataclass(frozen=True)
-class FolderRun:
-    """What a folder says of its run; name None where it has no `run.json`."""
+class GroupColumn:
+    """One prompt of a joint group: the original (variant 0) or a neighbor, with its responses.
 
-    name: str | None
-    spec: dict[str, Any]
-    versions: dict[str, Any]
+    `prompt` is None if prompts were not kept.
+    """
+
+    variant: int
+    neighbor_id: str | None
+    strategy: str | None
+    prompt: str | None
+    rollouts: tuple[RolloutHeader, ...]
+
+
+@dataclass(frozen=True)
+class JointGroup:
+    """A question's group at a step.
+
+    `has_tokens`: log-ratios of single tokens were recorded. `problem` says why texts cannot be read.
+    """
+
+    group: RolloutGroup
+    columns: tuple[GroupColumn, ...]
+    has_tokens: bool
+    problem: str | None
+
+
+@dataclass(frozen=True)
+class WholeRollout:
+    """A rollout with its texts; None for those that were not kept."""
+
+    header: RolloutHeader
+    prompt: str | None
+    response: str
+    token_ratios: TokenRatios | None
+
+
+@dataclass(frozen=True)
+class RolloutFilters:
+    """Which rollouts to return; None does not restrict.
+
+    Attributes:
+        step: from this step; only this step without `last_step`.
+        last_step: to this step.
+        question_id: an id, or its beginning.
+        variant: 0 for the question's own prompt.
+        grade: correct, wrong or unknown.
+        least_reward: rewards of this or more.
+        most_reward: rewards of this or less.
+        text: part of the response; case is ignored.
+    """
+
+    step: int | None = None
+    last_step: int | None = None
+    question_id: str | None = None
+    variant: int | None = None
+    grade: str | None = None
+    least_reward: float | None = None
+    most_reward: float | None = None
+    truncated: bool | None = None
+    text: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.grade is not None and self.grade not in list(GradeValue):
+            raise InputError(f"{self.grade!r} is not a grade. Choose from {', '.join(GradeValue)}.")
+
+
+@dataclass(frozen=True)
+class RolloutsPage:
+    """Some rollouts in order; `after` is the id to continue after, None at the end.
+
+    `problems` name the files that were left out.
+    """
+
+    rollouts: tuple[RolloutHeader, ...]
+    after: str | None
+    problems: tuple[str, ...]
+
+
+class Record:
+    """The record in one folder. Safe for threads.
+
+    Raises:
+        InputError: there is no such folder, it holds no record, or its `run.json` cannot be used.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.run = read_run(folder)
+        if self.run.name is None and not steps_there(folder) and not (folder / METRICS_FILE).is_file():
+            raise InputError(f"{folder}: holds no rollouts (step-*.parquet) and no {METRICS_FILE}.")
+        self._lock = threading.Lock()
+        self._state: tuple[FileState, FileState, list[FileState]] | None = None
+        self._contents: dict[int, tuple[FileState, str]] = {}
+        self._damaged: dict[int, tuple[FileState, str]] = {}
+        self._problems: tuple[str, ...] = ()
+        self._counts = Counts(count_schema().empty_table())
+        self._metrics: tuple[FileState, dict[int, dict[str, float]], int] = (None, {}, 0)
+
+    def stamp(self) -> str:
+        """Return a text that changes whenever the record does."""
+        return repr((self._state_now(), file_state(self.folder / METRICS_FILE)))
+
+    def counts(self) -> Counts:
+        """Return the counts of all steps, also of those whose responses were pruned."""
+        self._refresh()
+        return self._counts
+
+    def problems(self) -> tuple[str, ...]:
+        """Return what is wrong with files, as far as it shows without reading all of them."""
+        self._refresh()
+        return self._problems
+
+    def steps(self) -> list[int]:
+        """Return the steps that have headers, in order."""
+        self._refresh()
+        return sorted(self._contents)
+
+    def contents(self, first: int, last: int) -> list[str]:
+        """Return the hashes of the footers of these steps: other ones if any value changed."""
+        return [self._contents[step][1] for step in self.steps() if first <= step <= last]
+
+    def metrics(self) -> dict[int, dict[str, float]]:
+        """Return the metrics of each step, those recorded last."""
+        state = file_state(self.folder / METRICS_FILE)
+        if state != self._metrics[0]:
+            self._metrics = (state, *read_metrics(self.folder))
+        return self._metrics[1]
+
+    def unread_metrics(self) -> int:
+        """Return the number of lines in `metrics.jsonl` that hold no metrics."""
+        self.metrics()
+        return self._metrics[2]
+
+    def headers(self, step: int) -> StepHeaders:
+        """Return the headers of a step.
+
+        Raises:
+            NotFoundError: the step has none; they may have been pruned.
+            DamagedFileError: its file is damaged.
+        """
+        try:
+            return read_headers(self.folder, self.run.name, step)
+        except FileNotFoundError as error:
+            raise NotFoundError(
+                f"{step_path(self.folder, step)}: is missing. Step {step} was pruned, or was not recorded."
+            ) from error
+
+    def texts(self, headers: StepHeaders, rows: Sequence[int]) -> dict[int, str]:
+        """Return the responses in these rows of a step, by row.
+
+        Raises:
+            DamagedFileError: the file of texts is damaged or missing.
+        """
+        return read_texts(self.folder, headers, rows, "response")
+
+    def joint_group(self, step: int, question_id: str) -> JointGroup:
+        """Return a question's group at a step, one column per prompt, the original first.
+
+        Raises:
+            NotFoundError: there are no responses to the question at this step.
+            DamagedFileError: the step's headers are damaged.
+        """
+        groups = [group for group in self.counts().question_history(question_id) if group.step == step]
+        if not groups:
+            raise NotFoundError(f"step {step} has no responses to question {question_id}.")
+        headers = self.headers(step)
+        rows = matching_rows(headers, RolloutFilters(question_id=question_id))
+        found = [header for header in to_headers(headers, rows) if header.question_id == question_id]
+        first = {header.variant: place_of(header.id)[1] for header in reversed(found)}
+        prompts, ratios, problem = dict[int, str](), dict[int, str](), None
+        try:
+            prompts = read_texts(self.folder, headers, list(first.values()), "prompt")
+            ratios = read_texts(self.folder, headers, list(first.values()), "token_ratios")
+        except DamagedFileError as error:
+            problem = str(error)
+        columns = []
+        for variant, row in sorted(first.items()):
+            drawn = tuple(header for header in found if header.variant == variant)
+            prompt = prompts.get(row)
+            columns.append(GroupColumn(variant, drawn[0].neighbor_id, drawn[0].strategy, prompt, drawn))
+        return JointGroup(groups[0], tuple(columns), bool(ratios), problem)
+
+    def rollout(self, rollout_id: str) -> WholeRollout:
+        """Return a rollout with its texts.
+
+        Raises:
+            InputError: this is not the id of a rollout, or its log-ratios of tokens cannot be used.
+            NotFoundError: there is no such rollout.
+            DamagedFileError: its files are damaged.
+        """
+        step, row = place_of(rollout_id)
+        headers = self.headers(step)
+        if row >= len(headers.table):
+            raise NotFoundError(f"there is no rollout {rollout_id}: step {step} has {len(headers.table):,}.")
+        [header] = to_headers(headers, [row])
+        prompt, response, ratios = (
+            read_texts(self.folder, headers, [row], name).get(row)
+            for name in ("prompt", "response", "token_ratios")
+        )
+        try:
+            tokens = None if ratios is None else TokenRatios.from_text(ratios)
+        except ValueError as error:
+            raise InputError(
+                f"rollout {rollout_id}: cannot read the log-ratios of its tokens ({error})."
+            ) from error
+        return WholeRollout(header, prompt, response or "", tokens)
+
+    def rollouts(
+        self, filters: RolloutFilters = RolloutFilters(), *, after: str | None = None, limit: int = 25
+    ) -> RolloutsPage:
+        """Return up to `limit` rollouts after the rollout `after`, by step, question and session.
+
+        A page looks at about `HEADERS_READ` rollouts at most, or at `TEXTS_READ` texts. So it may be short,
+        even empty, and still have an `after`.
+
+        Raises:
+            InputError: `after` is not the id of a rollout.
+        """
+        found: list[RolloutHeader] = []
+        problems: list[str] = []
+        looked, most = 0, HEADERS_READ if filters.text is None else TEXTS_READ
+        for headers, rows, matching in self._look_at(
+            filters, place_of(after or "0:0"), after is None, problems
+        ):
+            found += to_headers(headers, matching[: limit + 1 - len(found)])
+            if len(found) > limit:
+                return RolloutsPage(tuple(found[:limit]), found[limit - 1].id, tuple(problems))
+            looked += len(rows)
+            if looked >= most:
+                return RolloutsPage(tuple(found), f"{headers.step}:{rows[-1]}", tuple(problems))
+        return RolloutsPage(tuple(found), None, tuple(problems))
+
+    def _look_at(
+        self, filters: RolloutFilters, start: tuple[int, int], from_start: bool, problems: list[str]
+    ) -> Iterator[tuple[StepHeaders, Sequence[int], Sequence[int]]]:
+        """Yield headers of a step, the rows that were looked at, and those that match, part by part."""
+        for step in self._steps_with(filters):
+            if step < start[0]:
+                continue
+            try:
+                headers = self.headers(step)
+                rows = matching_rows(headers, filters)
+                if step == start[0] and not from_start:
+                    rows = [row for row in rows if row > start[1]]
+                if filters.text is None:
+                    yield headers, range(len(headers.table)), rows
+                    continue
+                sought = filters.text.casefold()
+                for first in range(0, len(rows), TEXTS_TOGETHER):
+                    part = rows[first : first + TEXTS_TOGETHER]
+                    texts = self.texts(headers, part)
+                    yield headers, part, [row for row in part if sought in texts.get(row, "").casefold()]
+            except NotFoundError:  # pruned after the folder was listed
+                continue
+            except DamagedFileError as error:
+                problems.append(str(error))
+
+    def _steps_with(self, filters: RolloutFilters) -> list[int]:
+        """Return the steps with files whose counts allow rollouts that match; those without counts too."""
+        counts, there = self.counts(), set(self.steps())
+        prompts = counts.prompts
+        matching = np.ones(len(prompts["step"]), bool)
+        if filters.question_id is not None:
+            ids = counts.texts["question_id"]
+            matching &= np.array([id.startswith(filters.question_id) for id in ids], bool)[
+                prompts["question_id"]
+            ]
+        if filters.variant is not None:
+            matching &= prompts["variant"] == filters.variant
+        if filters.grade is not None:
+            matching &= prompts[filters.grade] > 0
+        if filters.truncated is not None:
+            matching &= (
+                prompts["truncated"] if filters.truncated else prompts["responses"] - prompts["truncated"]
+            ) > 0
+        if filters.least_reward is not None:
+            matching &= prompts["reward_most"] >= filters.least_reward
+        if filters.most_reward is not None:
+            matching &= prompts["reward_least"] <= filters.most_reward
+        uncounted = there - set(np.unique(prompts["step"]).tolist())
+        steps = (there & set(np.unique(prompts["step"][matching]).tolist())) | uncounted
+        first = -1 if filters.step is None else filters.step
+        last = filters.last_step if filters.last_step is not None else filters.step
+        return sorted(step for step in steps if first <= step and (last is None or step <= last))
+
+    def _state_now(self) -> tuple[FileState, FileState, list[FileState]]:
+        damaged = [file_state(step_path(self.folder, step)) for step in sorted(self._damaged)]
+        return file_state(self.folder), file_state(self.folder / COUNTS_FILE), damaged
+
+    def _refresh(self) -> None:
+        """Read what changed since the last look: counts, and steps that these do not hold."""
+        with self._lock:
+            state = self._state_now()
+            if state == self._state:
+                return
+            steps, texts = steps_there(self.folder), set(steps_there(self.folder, "texts"))
+            problems = []
+            try:
+                table = read_counts(self.folder, self.run.name)
+            except DamagedFileError as error:
+                problems.append(f"{error} The steps that have files were counted again.")
+                table = count_schema().empty_table()
+            contents, damaged = self._look_at_footers(steps)
+            hashes = {step: content for step, (_, content) in contents.items()}
+            table, uncounted = bring_up_to_date(self.folder, self.run.name, table, hashes)
+            damaged |= {step: (contents[step][0], words) for step, words in uncounted.items()}
+            problems += [damaged[step][1] for step in sorted(damaged)]
+            problems += [
+                f"{texts_path(self.folder, step)}: is missing. Copy it again or put it back."
+                for step in steps
+                if step not in texts and step in contents
+            ]
+            self._contents = {step: found for step, found in contents.items() if step not in damaged}
+            self._damaged, self._problems = damaged, tuple(problems)
+            self._counts = Counts(table)
+            self._state = (*state[:2], [damaged[step][0] for step in sorted(damaged)])
+
+    def _look_at_footers(
+        self, steps: Sequence[int]
+    ) -> tuple[dict[int, tuple[FileState, str]], dict[int, tuple[FileState, str]]]:
+        """Return the hashes of the footers of steps, and what is wrong with files that have none."""
+        contents, damaged = {}, {}
+        for step in steps:
+            path = step_path(self.folder, step)
+            state = file_state(path)
+            earlier = self._contents.get(step)
+            try:
+                if earlier is not None and earlier[0] == state:
+                    contents[step] = earlier
+                else:
+                    contents[step] = state, footer_hash(path)
+            except FileNotFoundError:  # pruned meanwhile
+                continue
+            except DamagedFileError as error:
+                damaged[step] = state, str(error)
+        return contents, damaged
+
+
+def file_state(path: Path) -> FileState:
+    """Return what changes with a file; None if it is not there."""
+    try:
+        about = path.stat()
+    except OSError:
+        return None
+    return about.st_mtime_ns, about.st_size, about.st_ino
+
+
+def place_of(rollout_id: str) -> tuple[int, int]:
+    """Return step and row of a rollout's id.
+
+    Raises:
+        InputError: this is not the id of a rollout.
+    """
+    match = re.fullmatch(r"(\d{1,9}):(\d{1,9})", rollout_id, re.ASCII)
+    if match is None:
+        raise InputError(
+            f"{rollout_id!r} is not the id of a rollout: STEP:ROW, as `tagrpo rollouts list` shows it."
+        )
+    return int(match[1]), int(match[2])
+
+
+def matching_rows(headers: StepHeaders, filters: RolloutFilters) -> list[int]:
+    """Return the rows of a step that match the filters, whatever their texts."""
+    import pyarrow.compute as pc
+
+    table = headers.table
+    conditions = []
+    if filters.question_id is not None:
+        conditions.append(pc.starts_with(table["question_id"], filters.question_id))
+    if filters.grade is not None:
+        correct = table["correct"]
+        of_grade = {"correct": correct, "wrong": pc.invert(correct), "unknown": pc.is_null(correct)}
+        conditions.append(pc.fill_null(of_grade[filters.grade], fill_value=False))
+    for name in ("variant", "truncated"):
+        if (value := getattr(filters, name)) is not None:
+            conditions.append(pc.equal(table[name], value))
+    if filters.least_reward is not None:
+        conditions.append(pc.greater_equal(table["reward"], filters.least_reward))
+    if filters.most_reward is not None:
+        conditions.append(pc.less_equal(table["reward"], filters.most_reward))
+    matching = np.ones(len(table), bool)
+    for condition in conditions:
+        matching &= condition.to_numpy()
+    rows: list[int] = np.flatnonzero(matching).tolist()
+    return rows
+
+
+def to_headers(headers: StepHeaders, rows: Sequence[int]) -> list[RolloutHeader]:
+    """Return these rows of a step as values."""
+    return [
+        RolloutHeader(
+            id=f"{headers.step}:{row}",
+            grade=grade_name(values.pop("correct")),
+            extracted=shorten_answer(values.pop("extracted")),
+            **values,
+        )
+        for row, values in zip(rows, headers.table.take(rows).to_pylist() if len(rows) else [], strict=True)
+    ]
 
 
 def read_rollouts(folder: Path, *, steps: Collection[int] | None = None) -> Iterator[RolloutRecord]:
-    """Yield the rollouts of a folder by step, those of a step in the order they were recorded.
+    """Yield the rollouts of a folder by step, question and session, with all their texts.
 
     Args:
-        folder: that `RolloutWriter` wrote into.
-        steps: those wanted; None for all.
+        steps: yield only these; None for all.
 
     Raises:
-        InputError: no such folder, no shards in it, or one that cannot be used; file and column are named.
+        InputError: there is no such folder, no rollouts are in it, or a file is damaged.
     """
-    paths = shard_paths(folder)
-    if not paths:
+    record = Record(folder)
+    if not record.steps() and not record.problems():
         raise InputError(f"{folder}: holds no rollouts (step-*.parquet).")
-    for path in paths:
-        shard = check_shard(path)
-        if steps is None or shard.step in steps:
-            yield from read_shard(shard)
+    for problem in record.problems():
+        raise DamagedFileError(problem)
+    for step in record.steps():
+        if steps is None or step in steps:
+            headers = record.headers(step)
+            rows = range(len(headers.table))
+            texts = {name: read_texts(folder, headers, rows, name) for name in TEXTS}
+            for row, values in enumerate(headers.table.to_pylist()):
+                yield RolloutRecord(**(values | {name: texts[name].get(row) for name in TEXTS}))
 
 
-def shard_paths(folder: Path) -> list[Path]:
-    """Return the shards of a folder by step; those that are still being written are not among them.
-
-    Raises:
-        InputError: no such folder.
-    """
-    if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder; name the one that training records into.")
-    return sorted(folder.glob("step-*.parquet"))
+_records: OrderedDict[Path, Record] = OrderedDict()
+_records_lock = threading.Lock()
 
 
-def check_shard(path: Path) -> Shard:
-    """Return what a shard holds, after a look at its version, columns and types.
+def record_in(folder: Path) -> Record:
+    """Return the record in a folder; those used last stay open, at most `RECORDS_OPEN`.
 
     Raises:
-        IncompleteShardError: no whole parquet file.
-        InputError: not written by tagrpo, of another version, or a column that is missing or of another type.
+        InputError: as `Record`.
     """
-    with _opened(path) as file:
-        columns = file.schema_arrow
-        about = columns.metadata or {}
-        version = about.get(VERSION_KEY)
-        if version is None:
-            raise InputError(f"{path}: a parquet file, but no rollouts that tagrpo recorded.")
-        if version != SCHEMA_VERSION.encode():
-            raise InputError(
-                f"{path}: rollouts of schema {version.decode(errors='replace')}, this tagrpo reads "
-                f"{SCHEMA_VERSION}; use the version that recorded them."
-            )
-        for field in schema():
-            place = columns.get_field_index(field.name)
-            if place < 0:
-                raise InputError(
-                    f"{path}: has no column {field.name!r}; give the file as it was recorded, or remove it."
-                )
-            if columns.field(place).type != field.type:
-                raise InputError(
-                    f"{path}: column {field.name!r} is {columns.field(place).type}, not {field.type}."
-                )
-        try:
-            run, step = about[RUN_KEY].decode(), int(about[STEP_KEY])
-        except (KeyError, ValueError) as error:
-            raise InputError(f"{path}: does not say its run and step; record it again.") from error
-        return Shard(path, run, step, file.metadata.num_rows, footer_hash(path))
-
-
-def footer_hash(path: Path) -> str:
-    """Return the hash of a parquet file's footer: its schema, and sizes, places and bounds of all columns.
-
-    Files with other rollouts have another one, and it is known without reading them.
-
-    Raises:
-        IncompleteShardError: no whole parquet file.
-        InputError: it cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            end = file.seek(-8, os.SEEK_END)
-            length = int.from_bytes(file.read(4), "little")
-            if length > end:
-                raise IncompleteShardError(f"{path}: no whole parquet file; copy it again, or remove it.")
-            file.seek(end - length)
-            return blake2b(file.read(length), digest_size=16).hexdigest()
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-
-
-def check_rows(shard: Shard, *, texts: bool = True) -> None:
-    """Look at every row of a shard, without making records of them.
-
-    Args:
-        texts: look at responses and log-ratios of tokens too.
-
-    Raises:
-        IncompleteShardError: the file is damaged.
-        InputError: a null where a value must be, a row of another step, or log-ratios of other tokens than
-            the response's.
-    """
-    for part in _parts(shard, COLUMNS if texts else HEADERS):
-        if not texts:
-            continue
-        columns = (part.column(name).to_pylist() for name in (TOKENS, "tokens", "response"))
-        for ratios, tokens, response in zip(*columns, strict=True):
-            if ratios is not None:
-                _check_tokens(shard.path, ratios, tokens, response)
-
-
-def _check_tokens(path: Path, ratios: str, tokens: int, response: str) -> None:
-    try:
-        pairs = TokenRatios.from_text(ratios)
-    except ValueError as error:
-        raise InputError(f"{path}: column {TOKENS!r} holds {ratios[:40]!r} ({error}).") from error
-    if (len(pairs.lengths), sum(pairs.lengths)) != (tokens, len(response)):
-        raise InputError(
-            f"{path}: column {TOKENS!r} tells of {len(pairs.lengths)} tokens with {sum(pairs.lengths)} "
-            f"characters, the response has {tokens} with {len(response)}."
-        )
-
-
-def read_shard(shard: Shard) -> Iterator[RolloutRecord]:
-    """Yield the records of a shard.
-
-    Raises:
-        IncompleteShardError: the file is damaged.
-        InputError: a null where a value must be, or a row of another step.
-    """
-    for part in _parts(shard, COLUMNS):
-        yield from from_rows(part.to_pydict())
-
-
-def read_columns(shard: Shard, names: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
-    """Yield these columns of a shard, `ROWS_PER_GROUP` rows at a time.
-
-    Raises:
-        IncompleteShardError, InputError: as `read_shard`.
-    """
-    for part in _parts(shard, names):
-        yield part.to_pydict()
-
-
-def read_texts(path: Path, content: str, rows: Collection[int], name: str) -> dict[int, str | None]:
-    """Return a column's texts in these rows of a shard, by row; only their row groups are read.
-
-    Args:
-        content: the hash of its footer as it was imported.
-
-    Raises:
-        InputError: it is not there any more, was written again or is damaged.
-    """
-    import pyarrow as pa
-
-    try:
-        if not path.is_file():
-            raise InputError(
-                f"{path}: the responses lie in this file, which is not there; put it back, or import its "
-                "folder from where it is now: `tagrpo rollouts import FOLDER`."
-            )
-        with _opened(path) as file:
-            if footer_hash(path) != content:
-                raise InputError(
-                    f"{path}: was written again since it was imported, and its responses are others; import "
-                    f"it again: `tagrpo rollouts import {path.parent}`."
-                )
-            texts: dict[int, str | None] = {}
-            start = 0
-            for group in range(file.metadata.num_row_groups):
-                end = start + file.metadata.row_group(group).num_rows
-                if wanted := [row for row in rows if start <= row < end]:
-                    column = file.read_row_group(group, columns=[name]).column(name)
-                    texts.update((row, column[row - start].as_py()) for row in wanted)
-                start = end
-            return texts
-    except (OSError, pa.ArrowException, UnicodeDecodeError) as error:
-        raise IncompleteShardError(f"{path}: is damaged ({first_line(error)}).") from error
-
-
-def _parts(shard: Shard, names: Sequence[str]) -> Iterator[Any]:
-    """Yield these columns of a shard, checked, `ROWS_PER_GROUP` rows at a time."""
-    import pyarrow.compute as pc
-    from pyarrow import ArrowException
-
-    with _opened(shard.path) as file:
-        try:
-            for part in file.iter_batches(batch_size=ROWS_PER_GROUP, columns=list(names)):
-                part.validate(full=True)
-                for name in REQUIRED:
-                    if name in names and part.column(name).null_count:
-                        raise InputError(f"{shard.path}: column {name!r} has rows without a value.")
-                if "step" not in names:
-                    yield part
-                    continue
-                steps = set(pc.unique(part.column("step")).to_pylist())
-                if steps != {shard.step}:
-                    raise InputError(f"{shard.path}: column 'step' is {max(steps)}, not {shard.step}.")
-                yield part
-        except (OSError, ArrowException) as error:
-            raise IncompleteShardError(f"{shard.path}: is damaged ({first_line(error)}).") from error
-
-
-def read_run(folder: Path) -> FolderRun:
-    """Return what `run.json` says.
-
-    Raises:
-        InputError: it is there and is no description of a run.
-    """
-    path = folder / RUN_FILE
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        canonical_json(about)  # NaN and infinities, which no database holds
-        return FolderRun(str(about["run"]), dict(about["spec"]), dict(about["versions"]))
-    except FileNotFoundError:
-        return FolderRun(None, {}, {})
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path}: not the description of a run ({error}).") from error
-
-
-def read_metrics(folder: Path) -> dict[int, dict[str, float]]:
-    """Return the metrics of each step, those recorded last; {} where there are none.
-
-    Lines that hold none are passed over; `read_metric_lines` counts them.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    return read_metric_lines(folder)[0]
-
-
-def read_metric_lines(folder: Path) -> tuple[dict[int, dict[str, float]], int]:
-    """Return the metrics of each step, and the number of lines that hold none.
-
-    A kill of the training leaves one such line, cut short; more of them mean that the file is damaged.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    path = folder / METRICS_FILE
-    metrics: dict[int, dict[str, float]] = {}
-    unread = 0
-    try:
-        lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
-    except FileNotFoundError:
-        return metrics, unread
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    for line in lines:
-        try:
-            step, of_step = _metrics_of(line)
-            metrics[step] = of_step
-        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
-            unread += bool(line.strip())
-    return dict(sorted(metrics.items())), unread
-
-
-def _metrics_of(line: str) -> tuple[int, dict[str, float]]:
-    """Return step and metrics of a line, without values that are no finite numbers, as they are written."""
-    row = json.loads(line)
-    step = int(row["step"])
-    if not 0 <= step < 2**31 or b"\0" in "".join(row["metrics"]).encode():
-        raise ValueError("a step or a name that no database holds")
-    numbers = {name: float(value) for name, value in row["metrics"].items()}
-    return step, {name: number for name, number in numbers.items() if math.isfinite(number)}
-
-
-def _opened(path: Path) -> Any:
-    import pyarrow.parquet as pq
-    from pyarrow import ArrowException
-
-    try:
-        return pq.ParquetFile(path, page_checksum_verification=True)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: there is no such file.") from error
-    except (OSError, ArrowException) as error:
-        raise IncompleteShardError(
-            f"{path}: no whole parquet file ({first_line(error)}); copy it again, or remove it."
-        ) from error
+    with _records_lock:
+        record = _records.pop(folder, None) or Record(folder)
+        _records[folder] = record
+        while len(_records) > RECORDS_OPEN:
+            _records.popitem(last=False)
+        return record

@@ -1,22 +1,17 @@
-"""Whom neighbors rescued, in a training that samples in stages (recipes with `sampling=rescue`).
+"""All-wrong questions that neighbors rescued, in a training that samples in stages (`sampling=rescue`).
 
-Half of a question's responses are drawn for the question itself; where none of them is right, the others go
-to its neighbors. Where a neighbor's response is right, the group has a gradient again.
+Half of a question's responses are drawn for the question itself. If none of them is right, the others go to
+its neighbors. If a neighbor's response is right, the group has a gradient again.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from math import exp
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, case, func, select
-from sqlalchemy.orm import Session
+import numpy as np
 
-from evaluator.grading import GradeValue
 from service.errors import InputError
-from service.runs.store import Run
-from trainer_adapter.record.joint_groups import question_texts
-from trainer_adapter.record.tables import RolloutGroupRow, RolloutPromptRow, RolloutRow, RolloutShardRow
+from trainer_adapter.record.groups import Array, Counts
 
 RESCUED, NEVER = "rescued", "never rescued"
 OUTCOMES = (RESCUED, NEVER)
@@ -61,7 +56,7 @@ class RescueTotals:
         return self.revived / self.asked if self.asked else None
 
     def sentences(self) -> list[str]:
-        """Return what happened in words: groups, responses by stage, weights."""
+        """Return sentences about groups, responses by stage, and weights."""
         dead = f"{self.dead:,} of {self.groups:,} groups were dead ({_percent(self.dead_share)})"
         revived = f"in {self.asked:,} neighbors were asked, {self.revived:,} of these were revived"
         first = f"responses: {self.first:,} first ones, {self.more:,} more to questions"
@@ -90,11 +85,10 @@ class Rescuer:
 class RescuedQuestion:
     """A question that was dead at `dead` of its `visits`; neighbors revived it at `revived` of them.
 
-    `text` is None where the question is not in the database; `last_step` is the last at which it was dead.
+    `last_step` is the last at which it was dead.
     """
 
     question_id: str
-    text: str | None
     visits: int
     dead: int
     revived: int
@@ -131,58 +125,45 @@ def place_of(text: str) -> tuple[int, str]:
     return int(dead), question_id
 
 
-def samples_in_stages(run: Run) -> bool:
+def samples_in_stages(spec: Mapping[str, Any]) -> bool:
     """Say whether a training's recipe asks neighbors only where a question needs them."""
-    recipe = run.spec.get("recipe")
+    recipe = spec.get("recipe")
     return isinstance(recipe, dict) and recipe.get("sampling") == "rescue"
 
 
-def check_stages(run: Run) -> None:
-    """Refuse a training that does not sample in stages.
+def rescue_totals(counts: Counts, spec: Mapping[str, Any]) -> RescueTotals:
+    """Return what the stages of a training with these settings did.
 
     Raises:
-        InputError: it does not.
+        InputError: it does not sample in stages.
     """
-    if not samples_in_stages(run):
-        raise InputError(
-            f"run {run.name!r} asks neighbors of every question, or of none; only a recipe with "
-            "sampling=rescue, such as ta_rescue, rescues some."
-        )
-
-
-def rescue_totals(session: Session, run: Run) -> RescueTotals:
-    """Return what the stages of a training did.
-
-    Raises:
-        InputError: as `check_stages`.
-    """
-    check_stages(run)
-    row = RolloutGroupRow
-    original = row.original_correct + row.original_wrong + row.original_unknown
-    sums = (row.responses, row.responses - original, row.responses // 2)
-    counted: Any = session.execute(
-        select(func.count(), *map(_number, _outcomes()), *map(_sum, sums)).where(row.run_id == run.id)
-    ).one()
-    groups, dead, asked, revived, responses, to_neighbors, first = counted
-    weights = _weights(session, run)
-    total, squares = sum(weights), sum(weight**2 for weight in weights)
+    _check_stages(spec)
+    groups = counts.groups
+    dead, asked, revived = _outcomes(counts)
+    original = sum(groups[f"original_{grade}"] for grade in ("correct", "wrong", "unknown"))
+    responses, to_neighbors = int(groups["responses"].sum()), int((groups["responses"] - original).sum())
+    first = int((groups["responses"] // 2).sum())
+    tapered = spec["recipe"].get("anchor") == "tapered"
+    weighed, weight, squares = (
+        float(counts.prompts[name].sum()) if tapered else 0.0 for name in ("weighed", "weight", "squares")
+    )
     return RescueTotals(
-        groups,
-        dead,
-        asked,
-        revived,
+        groups=len(dead),
+        dead=int(dead.sum()),
+        asked=int(asked.sum()),
+        revived=int(revived.sum()),
         first=first,
         more=responses - to_neighbors - first,
         to_neighbors=to_neighbors,
-        weighed=len(weights),
-        weight=total / len(weights) if weights else None,
-        effective=total**2 / (len(weights) * squares) if squares else None,
+        weighed=int(weighed),
+        weight=weight / weighed if weighed else None,
+        effective=weight**2 / (weighed * squares) if squares else None,
     )
 
 
 def page_rescues(
-    session: Session,
-    run: Run,
+    counts: Counts,
+    spec: Mapping[str, Any],
     *,
     outcome: str | None = None,
     after: tuple[int, str] | None = None,
@@ -192,101 +173,70 @@ def page_rescues(
 
     Args:
         outcome: one of `OUTCOMES`; None for both.
-        after: (dead, question_id) of the question to go on behind.
+        after: (dead, question_id) of the question to continue after.
 
     Raises:
-        InputError: no such outcome, or as `check_stages`.
+        InputError: no such outcome, or the training does not sample in stages.
     """
-    check_stages(run)
+    _check_stages(spec)
     if outcome is not None and outcome not in OUTCOMES:
-        raise InputError(f"{outcome!r} is no outcome; ask for {' or '.join(OUTCOMES)}.")
-    row = RolloutGroupRow
-    _, is_asked, is_revived = _outcomes()
-    dead, revived = map(_number, (is_asked, is_revived))
-    conditions: list[ColumnElement[bool]] = [dead > 0]
+        raise InputError(f"{outcome!r} is not an outcome. Choose {' or '.join(OUTCOMES)}.")
+    _, asked, is_revived = _outcomes(counts)
+    ids, question = counts.texts["question_id"], counts.groups["question_id"]
+    visits, dead, revived = (
+        np.bincount(question[which], minlength=len(ids)) for which in (slice(None), asked, is_revived)
+    )
+    matching = dead > 0
     if outcome is not None:
-        conditions.append(revived > 0 if outcome == RESCUED else revived == 0)
+        matching &= (revived > 0) == (outcome == RESCUED)
+    order = sorted(np.flatnonzero(matching).tolist(), key=lambda number: (-dead[number], ids[number]))
     if after is not None:
-        conditions.append((dead < after[0]) | ((dead == after[0]) & (row.question_id > after[1])))
-    rows = session.execute(
-        select(
-            row.question_id,
-            func.count(),
-            dead,
-            revived,
-            func.max(case((is_asked, row.step), else_=None)),
-        )
-        .where(row.run_id == run.id)
-        .group_by(row.question_id)
-        .having(and_(*conditions))
-        .order_by(dead.desc(), row.question_id)
-        .limit(limit)
-    ).all()
-    ids = [row[0] for row in rows]
-    texts, neighbors = question_texts(session, ids), _rescuers(session, run, ids)
+        order = [number for number in order if (-dead[number], ids[number]) > (-after[0], after[1])]
     return [
-        RescuedQuestion(id, texts.get(id), visits, dead, revived, last, tuple(neighbors.get(id, ())))
-        for id, visits, dead, revived, last in rows
+        RescuedQuestion(
+            ids[number],
+            visits=int(visits[number]),
+            dead=int(dead[number]),
+            revived=int(revived[number]),
+            last_step=int(counts.groups["step"][asked & (question == number)].max()),
+            neighbors=_rescuers(counts, number),
+        )
+        for number in order[:limit]
     ]
+
+
+def _check_stages(spec: Mapping[str, Any]) -> None:
+    if not samples_in_stages(spec):
+        raise InputError(
+            "this training asks neighbors of every question, or of none. Only a recipe with sampling=rescue, "
+            "such as ta_rescue, rescues some."
+        )
 
 
 def _percent(share: float | None) -> str:
     return "-" if share is None else f"{100 * share:.1f}%"
 
 
-def _outcomes() -> tuple[ColumnElement[bool], ...]:
+def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:
     """Return which groups are dead, which of these had neighbors asked, and which of those were revived."""
-    row = RolloutGroupRow
-    dead = row.original_correct == 0
-    asked = and_(dead, row.prompts > 1)
-    return dead, asked, and_(asked, row.correct > 0)
+    groups = counts.groups
+    dead = groups["original_correct"] == 0
+    asked = dead & (groups["prompts"] > 1)
+    return dead, asked, asked & (groups["correct"] > 0)
 
 
-def _sum(values: Any) -> Any:
-    return func.coalesce(func.sum(values), 0)
-
-
-def _number(condition: ColumnElement[bool]) -> Any:
-    return _sum(case((condition, 1), else_=0))
-
-
-def _rescuers(session: Session, run: Run, ids: Sequence[str]) -> dict[str, list[Rescuer]]:
-    prompt = RolloutPromptRow
-    rows = session.execute(
-        select(
-            prompt.question_id,
-            prompt.variant,
-            func.max(prompt.neighbor_id),
-            func.max(prompt.strategy),
-            _number(RolloutRow.grade == GradeValue.CORRECT),
-            func.count(),
+def _rescuers(counts: Counts, question: int) -> tuple[Rescuer, ...]:
+    prompts = counts.prompts
+    rows = np.flatnonzero((prompts["question_id"] == question) & (prompts["variant"] > 0))
+    by_variant: dict[int, list[int]] = {}
+    for row in rows.tolist():
+        by_variant.setdefault(int(prompts["variant"][row]), []).append(row)
+    return tuple(
+        Rescuer(
+            variant,
+            counts.text("neighbor_id", of[-1]),
+            counts.text("strategy", of[-1]),
+            *(int(prompts[name][of].sum()) for name in ("correct", "responses")),
         )
-        .join(RolloutRow, RolloutRow.prompt_id == prompt.id)
-        .where(prompt.run_id == run.id, prompt.question_id.in_(ids), prompt.variant > 0)
-        .group_by(prompt.question_id, prompt.variant)
-        .order_by(prompt.question_id, prompt.variant)
+        for variant, of in sorted(by_variant.items())
     )
-    rescuers: dict[str, list[Rescuer]] = {}
-    for id, variant, neighbor_id, strategy, right, drawn in rows:
-        rescuers.setdefault(id, []).append(Rescuer(variant, neighbor_id, strategy, right, drawn))
-    return rescuers
-
-
-def _weights(session: Session, run: Run) -> list[float]:
-    """Return the weights of neighbors' responses with a negative advantage under anchor `tapered`."""
-    recipe = run.spec.get("recipe")
-    if not isinstance(recipe, dict) or recipe.get("anchor") != "tapered":
-        return []
-    rows = session.execute(
-        select(RolloutRow.old_log_prob, RolloutRow.sampling_log_prob)
-        .join(RolloutShardRow, RolloutShardRow.id == RolloutRow.shard_id)
-        .join(RolloutPromptRow, RolloutPromptRow.id == RolloutRow.prompt_id)
-        .where(
-            RolloutShardRow.run_id == run.id,
-            RolloutPromptRow.variant > 0,
-            RolloutRow.advantage < 0,
-            RolloutRow.old_log_prob.is_not(None),
-            RolloutRow.sampling_log_prob.is_not(None),
-        )
-    )
-    return [exp(min(0.0, (old or 0.0) - (sampling or 0.0))) for old, sampling in rows]

@@ -1,24 +1,12 @@
-"""One rollout as it is recorded, the log-ratios of its tokens, and the parquet schema of shards. No I/O."""
+"""One rollout as it is recorded, and the log-ratios of its tokens. No I/O."""
 
 import json
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from hashlib import blake2b
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-SCHEMA_VERSION = "1"
-VERSION_KEY = b"tagrpo.rollouts"
-RUN_KEY = b"tagrpo.run"
-STEP_KEY = b"tagrpo.step"
-ROWS_PER_GROUP = 1024
-"""Rows that are held at a time, in memory, and at most in a row group of a shard."""
-
-GROUP_CHARACTERS = 1 << 20
-"""Of responses and log-ratios, at which a row group is full: reading one text takes reading its group."""
 
 
 @dataclass(frozen=True)
@@ -81,22 +69,9 @@ class RolloutRecord:
 
 
 COLUMNS: tuple[str, ...] = tuple(field.name for field in fields(RolloutRecord))
-REQUIRED: tuple[str, ...] = (
-    *("step", "question_id", "variant", "group", "session", "response", "tokens", "truncated"),
-    *("reward", "reason"),
-)
-"""Columns that hold no null."""
-
-TOKENS = "token_ratios"
-TEXTS: tuple[str, ...] = ("response", TOKENS)
-"""Columns that stay in the shards unless an import is asked to copy them."""
-
+TEXTS: tuple[str, ...] = ("prompt", "response", "token_ratios")
 HEADERS: tuple[str, ...] = tuple(name for name in COLUMNS if name not in TEXTS)
-
-_NUMBERS = (
-    *("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob"),
-    "entropy",
-)
+NUMBERS = ("reward", "advantage", "old_log_prob", "sampling_log_prob", "ref_log_prob", "entropy")
 
 
 def grade_name(correct: bool | None) -> str:
@@ -111,53 +86,6 @@ def is_recorded(question_id: str, share: float) -> bool:
     """
     digest = blake2b(question_id.encode("utf-8"), digest_size=8).digest()
     return int.from_bytes(digest) < share * 2**64
-
-
-def schema() -> Any:
-    """Return the pyarrow schema of a shard: the fields of a record, and the run's name in front."""
-    import pyarrow as pa
-
-    kinds = {
-        **dict.fromkeys(("step", "variant", "group", "session", "tokens", "weights_version"), pa.int64()),
-        **dict.fromkeys(("truncated", "correct"), pa.bool_()),
-        **dict.fromkeys(_NUMBERS, pa.float64()),
-    }
-    columns = [
-        pa.field(name, kinds.get(name, pa.string()), nullable=name not in REQUIRED) for name in COLUMNS
-    ]
-    return pa.schema([pa.field("run", pa.string(), nullable=False), *columns])
-
-
-def to_table(run: str, records: Sequence[RolloutRecord], shape: Any) -> Any:
-    """Return records as a pyarrow table. Numbers that are not finite become null, where null is allowed.
-
-    Raises:
-        ValueError: a reward that is not finite.
-    """
-    import pyarrow as pa
-
-    columns: dict[str, list[Any]] = {name: [getattr(record, name) for record in records] for name in COLUMNS}
-    for name in _NUMBERS:
-        columns[name] = [value if value is None or math.isfinite(value) else None for value in columns[name]]
-    if None in columns["reward"]:
-        at = records[columns["reward"].index(None)]
-        raise ValueError(f"step {at.step}, question {at.question_id}: the reward is {at.reward}")
-    for name in ("question_id", "prompt", "response", "reason", "extracted"):
-        columns[name] = [_encodable(text) for text in columns[name]]
-    return pa.table({"run": [run] * len(records), **columns}, schema=shape)
-
-
-def from_rows(columns: Mapping[str, Sequence[Any]]) -> Iterator[RolloutRecord]:
-    """Yield the records of columns as pyarrow's `to_pydict` gives them."""
-    for values in zip(*(columns[name] for name in COLUMNS), strict=True):
-        yield RolloutRecord(*values)
-
-
-def _encodable(text: str | None) -> str | None:
-    """Return text that UTF-8 can hold: a lone surrogate becomes a question mark."""
-    if text is None or text.isascii():
-        return text
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 _BROKEN = "\N{REPLACEMENT CHARACTER}"

@@ -1,26 +1,16 @@
-"""Trainings step by step: metrics, their means over seeds, what was drawn, how far those under way are."""
+"""Trainings step by step: metrics, their means over seeds, progress."""
 
 import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
 from typing import Any
 
-from sqlalchemy import func, select
-from sqlalchemy.orm import Session
-
-from service.database.expressions import json_values
-from service.errors import InputError
-from service.runs.store import Run, list_runs
-from trainer_adapter.record.tables import (
-    TRAIN,
-    RolloutGroupRow,
-    RolloutShardRow,
-    TrainMetricNameRow,
-    TrainStepRow,
-)
+from service.runs.store import Run
+from trainer_adapter.record.files import step_path
+from trainer_adapter.record.groups import GroupFilters
+from trainer_adapter.record.reading import Record, file_state
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
 
@@ -34,79 +24,22 @@ class MetricSeries:
     values: dict[str, tuple[float | None, ...]]
 
 
-@dataclass(frozen=True)
-class DrawnByStep:
-    """What training had drawn when a step was over, from its first recorded step on."""
-
-    step: int
-    responses: int
-    tokens: int
-
-
-def metric_names(session: Session, run_ids: Sequence[str]) -> dict[str, list[str]]:
-    """Return the names of all metrics that each of the runs has logged at some step, in order."""
-    names: dict[str, list[str]] = {run_id: [] for run_id in run_ids}
-    rows = session.execute(
-        select(TrainMetricNameRow.run_id, TrainMetricNameRow.name)
-        .where(TrainMetricNameRow.run_id.in_(run_ids))
-        .order_by(TrainMetricNameRow.run_id, TrainMetricNameRow.name)
-    )
-    for run_id, name in rows:
-        names[run_id].append(name)
-    return names
+def metric_names(records: Mapping[str, Record]) -> dict[str, list[str]]:
+    """Return the sorted names of all metrics that each run has logged at some step, by the run's id."""
+    return {
+        run_id: sorted({name for metrics in record.metrics().values() for name in metrics})
+        for run_id, record in records.items()
+    }
 
 
-def metric_series(session: Session, run_ids: Sequence[str], names: Sequence[str]) -> list[MetricSeries]:
-    """Return metrics of runs at all steps, by one query that reads the chosen names alone.
-
-    A name that a run has not logged has no values. Runs without metrics have no steps.
-
-    Raises:
-        InputError: a name with a quotation mark, which no metric has.
-    """
-    wrong = next((name for name in names if '"' in name or "\\" in name), None)
-    if wrong is not None:
-        raise InputError(f"there is no metric {wrong!r}: names hold no quotation marks and backslashes.")
-    if not names:
-        return [MetricSeries(run_id, (), {}) for run_id in run_ids]
-    chosen = json_values(TrainStepRow.metrics, list(names))
-    steps: dict[str, list[int]] = {run_id: [] for run_id in run_ids}
-    values: dict[str, list[list[float | None]]] = {run_id: [] for run_id in run_ids}
-    rows = session.execute(
-        select(TrainStepRow.run_id, TrainStepRow.step, chosen)
-        .where(TrainStepRow.run_id.in_(run_ids))
-        .order_by(TrainStepRow.run_id, TrainStepRow.step)
-    )
-    for run_id, step, text in rows:
-        steps[run_id].append(step)
-        values[run_id].append(json.loads(text))
-    return [
-        MetricSeries(
-            run_id,
-            tuple(steps[run_id]),
-            {name: tuple(row[place] for row in values[run_id]) for place, name in enumerate(names)},
-        )
-        for run_id in run_ids
-    ]
-
-
-def drawn_by_step(session: Session, run_id: str) -> list[DrawnByStep]:
-    """Return the responses and tokens that training had drawn by the end of each recorded step.
-
-    The cost axis of curves. Steps whose rollouts were not recorded count nothing.
-    """
-    rows = session.execute(
-        select(RolloutGroupRow.step, func.sum(RolloutGroupRow.responses), func.sum(RolloutGroupRow.tokens))
-        .where(RolloutGroupRow.run_id == run_id)
-        .group_by(RolloutGroupRow.step)
-        .order_by(RolloutGroupRow.step)
-    ).all()
-    responses = accumulate(int(row[1]) for row in rows)
-    tokens = accumulate(int(row[2]) for row in rows)
-    return [
-        DrawnByStep(row[0], *drawn)
-        for row, drawn in zip(rows, zip(responses, tokens, strict=True), strict=True)
-    ]
+def metric_series(records: Mapping[str, Record], names: Sequence[str]) -> list[MetricSeries]:
+    """Return metrics of runs at all steps. A name that a run has not logged has no values."""
+    series = []
+    for run_id, record in records.items():
+        logged = record.metrics()
+        values = {name: tuple(metrics.get(name) for metrics in logged.values()) for name in names}
+        series.append(MetricSeries(run_id, tuple(logged) if names else (), values))
+    return series
 
 
 def trained_checkpoint(model: str, run_names: Sequence[str]) -> tuple[str, int] | None:
@@ -191,21 +124,20 @@ def _without_seeds(value: Any) -> Any:
 
 LAST_STEPS = 10
 QUICKEST_STEP_S = 1.0
-"""Steps that were read faster than this were there before: an import afterwards, not a training."""
+"""Files of steps that appeared faster than this were copied, not trained."""
 
 _TOTAL = "trainer.total_training_steps"
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True)
 class TrainingProgress:
-    """A training under way, by the steps that `tagrpo rollouts watch` has read.
+    """A training under way, by the files of its steps.
 
     Attributes:
-        step: the last one read.
-        total: steps of the whole training, None where its settings do not say.
-        seconds_a_step: mean over the last steps, as they were read.
-        read_at: when the last one was.
+        step: the last one.
+        total: steps of the whole training; None if its settings do not say.
+        seconds_a_step: mean over the last steps, as they were written.
+        written_at: when the last one was.
         responses: of the last step.
     """
 
@@ -213,7 +145,7 @@ class TrainingProgress:
     step: int
     total: int | None
     seconds_a_step: float
-    read_at: datetime
+    written_at: datetime
     responses: int
 
     @property
@@ -223,43 +155,26 @@ class TrainingProgress:
         return max(0, self.total - self.step) * self.seconds_a_step / 60
 
 
-def trainings_under_way(session: Session, now: datetime, quiet: timedelta) -> list[TrainingProgress]:
-    """Return the trainings of which a step was read within `quiet` before `now`, newest first.
+def training_progress(run: Run, record: Record, now: datetime, quiet: timedelta) -> TrainingProgress | None:
+    """Return how far a training is; None if no step was written within `quiet` before `now`.
 
-    Left out are those at their last step, and those whose steps were read all at once. Steps beyond the last
-    one read are of an earlier start, and not trained again yet.
+    Also None at the last step, and if all steps were written at once. Steps after the one that was written
+    last are of an earlier start, and not trained again yet.
     """
-    under_way = []
-    for run in list_runs(session):
-        if run.kind != TRAIN:
-            continue
-        last = (
-            select(RolloutShardRow.step)
-            .where(RolloutShardRow.run_id == run.id)
-            .order_by(RolloutShardRow.imported_at.desc(), RolloutShardRow.step.desc())
-            .limit(1)
-            .correlate(None)
-            .scalar_subquery()
-        )
-        rows = session.execute(
-            select(RolloutShardRow.step, RolloutShardRow.imported_at, RolloutShardRow.rows)
-            .where(RolloutShardRow.run_id == run.id, RolloutShardRow.step <= last)
-            .order_by(RolloutShardRow.step.desc())
-            .limit(LAST_STEPS)
-        ).all()
-        if len(rows) < 2:
-            continue
-        newest, oldest = _time(rows[0].imported_at), _time(rows[-1].imported_at)
-        pace = (newest - oldest).total_seconds() / (rows[0].step - rows[-1].step)
-        total = _total(run)
-        if now - newest > quiet or pace < QUICKEST_STEP_S or (total is not None and rows[0].step >= total):
-            continue
-        under_way.append(TrainingProgress(run, rows[0].step, total, pace, newest, rows[0].rows))
-    return under_way[::-1]
-
-
-def _time(text: str) -> datetime:
-    return datetime.strptime(text, _TIME).replace(tzinfo=UTC)
+    states = {step: file_state(step_path(record.folder, step)) for step in record.steps()}
+    written = {step: state[0] / 1e9 for step, state in states.items() if state is not None}
+    if not written:
+        return None
+    last = max(written, key=lambda step: (written[step], step))
+    steps = sorted(step for step in written if step <= last)[-LAST_STEPS:]
+    if len(steps) < 2:
+        return None
+    pace = (written[last] - written[steps[0]]) / (last - steps[0])
+    total, at = _total(run), datetime.fromtimestamp(written[last], UTC)
+    if now - at > quiet or pace < QUICKEST_STEP_S or (total is not None and last >= total):
+        return None
+    groups = record.counts().page_steps(GroupFilters(step=last))
+    return TrainingProgress(run, last, total, pace, at, sum(step.responses for step in groups))
 
 
 def _total(run: Run) -> int | None:

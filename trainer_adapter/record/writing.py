@@ -1,6 +1,5 @@
-"""Recording rollouts while training runs: one parquet shard a step, written beside the training thread."""
+"""Recording rollouts while training runs: the files of a step, written by a thread of their own."""
 
-import itertools
 import json
 import logging
 import math
@@ -9,47 +8,50 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from itertools import chain, islice
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 from service.database import utc_now
 from service.errors import InputError
-from trainer_adapter.record.rollout import (
-    GROUP_CHARACTERS,
-    HEADERS,
-    ROWS_PER_GROUP,
-    RUN_KEY,
-    SCHEMA_VERSION,
-    STEP_KEY,
-    VERSION_KEY,
-    RolloutRecord,
-    schema,
-    to_table,
+from service.parquet import DamagedFileError, footer_hash, write_parquet
+from trainer_adapter.record.files import (
+    COUNTS_FILE,
+    METRICS_FILE,
+    RUN_FILE,
+    TEXTS_KEY,
+    TEXTS_PER_GROUP,
+    StepHeaders,
+    about_file,
+    bring_up_to_date,
+    count_prompts,
+    header_types,
+    read_counts,
+    replace_step,
+    step_path,
+    steps_there,
+    texts_path,
 )
+from trainer_adapter.record.rollout import HEADERS, NUMBERS, TEXTS, RolloutRecord
 
 MakeRecords = Callable[[], Iterable[RolloutRecord]]
 
 _LOG = logging.getLogger("tagrpo.rollouts")
-RUN_FILE = "run.json"
-METRICS_FILE = "metrics.jsonl"
-ZSTD_LEVEL = 3
-
-
-def shard_name(step: int) -> str:
-    """Return the name of a step's shard; names sort as steps do."""
-    return f"step-{step:08d}.parquet"
+_ORDER = attrgetter("question_id", "session", "group")
 
 
 class RolloutWriter:
     """Writes the rollouts and metrics of a training run into a folder; a context manager.
 
-    A step is one file, which appears complete or not at all; a step that is trained again after a resume
-    replaces its file. Writing happens in a thread of its own: `write` returns at once, and waits only where
-    two steps are still unwritten, so that at most two are held in memory; `flush` waits until none is. A disk
-    that is full or gone never stops training: the step is lost, logged, and named in `failures`.
+    Each file appears complete or not at all: first the texts of a step, then its headers, then the counts of
+    all steps. A step that is trained again after a resume replaces its files. Writing happens in a thread of
+    its own: `write` returns at once. It waits only if two steps are still unwritten, so that at most two are
+    in memory; `flush` waits until none is. A disk that is full or gone never stops training: the step is
+    lost, logged, and named in `failures`.
 
     Args:
-        folder: made where it is missing; it belongs to one run.
+        folder: made if it is missing; it belongs to one run.
         run: name of the training run.
         spec: the run's settings (recipe, model, overrides), stored once as the run's specification.
         versions: of the packages that shape the run.
@@ -71,7 +73,7 @@ class RolloutWriter:
         self.folder = folder
         self.run = run
         self.failures: list[str] = []
-        self._schema = schema()
+        self._counts: Any = None
         self._prepare(dict(spec or {}), dict(versions or {}))
         self._waiting: queue.Queue[tuple[int, MakeRecords] | None] = queue.Queue(maxsize=1)
         self._thread: threading.Thread | None = None
@@ -89,25 +91,26 @@ class RolloutWriter:
         """Record the rollouts of a step. A step without any leaves no file.
 
         Args:
-            records: or what makes them, called where they are written, so that training does not wait for it.
+            records: in any order; or a function that yields them by question, session and group. It is
+                called by the writing thread, so that training does not wait for it.
 
         Raises:
             ValueError: a record of another step, or a reward that is not finite (without a background; with
                 one it counts as a failure).
         """
-        if self._thread is None:
-            self._write(step, records() if callable(records) else records)
-            return
         if not callable(records):
-            records = partial(iter, list(records))
-        self._waiting.put((step, records))
+            records = partial(iter, sorted(records, key=_ORDER))
+        if self._thread is None:
+            self._write(step, records())
+        else:
+            self._waiting.put((step, records))
 
     def flush(self) -> None:
         """Wait until every step that was given is written, or has failed."""
         self._waiting.join()
 
     def write_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Add the metrics of a step; of several lines of a step the last one counts.
+        """Add the metrics of a step; the last line of a step counts.
 
         Values that are no finite numbers are left out.
         """
@@ -131,7 +134,7 @@ class RolloutWriter:
     def _prepare(self, spec: dict[str, Any], versions: dict[str, Any]) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for stale in self.folder.glob(".step-*.tmp"):
+            for stale in self.folder.glob(".*.parquet.*.tmp"):
                 stale.unlink(missing_ok=True)
             path = self.folder / RUN_FILE
             if path.exists():
@@ -161,52 +164,92 @@ class RolloutWriter:
         self.failures.append(message)
 
     def _write(self, step: int, records: Iterable[RolloutRecord]) -> None:
-        chunks = _chunks(records)
-        first = next(chunks, None)
-        if first is None:
+        columns: dict[str, list[Any]] = {name: [] for name in HEADERS}
+        parts = _text_tables(step, records, columns)
+        if (first := next(parts, None)) is None:
             return
+        about = about_file(self.run, step)
+        texts, headers = texts_path(self.folder, step), step_path(self.folder, step)
+        every = chain([first], parts)
+        _replace(texts, lambda path: write_parquet(path, every, about, dictionary=["question_id", "prompt"]))
+        about[TEXTS_KEY] = footer_hash(texts)
+        table = _header_table(columns)
+        _replace(headers, lambda path: write_parquet(path, [table], about, dictionary=_REPEATED))
+        self._count(StepHeaders(step, table, ""), footer_hash(headers))
+
+    def _count(self, headers: StepHeaders, content: str) -> None:
+        if self._counts is None:
+            self._counts = self._earlier_counts(headers.step)
+        self._counts = replace_step(self._counts, headers.step, count_prompts(headers, content))
+        about, names = about_file(self.run), ["question_id", "neighbor_id", "strategy", "content"]
         _replace(
-            self.folder / shard_name(step),
-            lambda part: self._write_shard(part, step, itertools.chain([first], chunks)),
+            self.folder / COUNTS_FILE,
+            lambda path: write_parquet(path, [self._counts], about, dictionary=names),
         )
 
-    def _write_shard(self, path: Path, step: int, chunks: Iterable[list[RolloutRecord]]) -> None:
-        import pyarrow.parquet as pq
-
-        about = {VERSION_KEY: SCHEMA_VERSION, RUN_KEY: self.run, STEP_KEY: str(step)}
-        shape = self._schema.with_metadata(about)
-        with pq.ParquetWriter(
-            path,
-            shape,
-            compression="zstd",
-            compression_level=ZSTD_LEVEL,
-            use_dictionary=["run", *HEADERS],
-            write_statistics=list(HEADERS),
-            write_page_checksum=True,
-        ) as writer:
-            for chunk in chunks:
-                for record in chunk:
-                    if record.step != step:
-                        raise ValueError(f"a record of step {record.step} among those of step {step}")
-                writer.write_table(to_table(self.run, chunk, shape))
+    def _earlier_counts(self, step: int) -> Any:
+        """Return the counts of what an earlier training left, without those of a step."""
+        try:
+            counts = read_counts(self.folder, self.run)
+        except DamagedFileError as error:
+            _LOG.warning("%s The steps are counted again.", error)
+            (self.folder / COUNTS_FILE).unlink()
+            counts = read_counts(self.folder, self.run)
+        contents = {}
+        for earlier in steps_there(self.folder):
+            try:
+                if earlier != step:
+                    contents[earlier] = footer_hash(step_path(self.folder, earlier))
+            except (FileNotFoundError, DamagedFileError) as error:
+                _LOG.warning("%s", error)
+        return bring_up_to_date(self.folder, self.run, counts, contents)[0]
 
 
-def _chunks(rows: Iterable[RolloutRecord]) -> Iterator[list[RolloutRecord]]:
-    """Yield the records of each row group."""
-    chunk: list[RolloutRecord] = []
-    characters = 0
-    for row in rows:
-        chunk.append(row)
-        characters += len(row.response) + len(row.token_ratios or "")
-        if len(chunk) == ROWS_PER_GROUP or characters >= GROUP_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+_REPEATED = ("step", "question_id", "variant", "neighbor_id", "strategy", "group", "reason", "extracted")
 
 
-def _replace(path: Path, write: Any) -> None:
-    """Write a file beside its place and move it there when it is whole and on the disk."""
+def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str, list[Any]]) -> Iterator[Any]:
+    """Yield the tables of a step's texts, and collect the columns of its headers meanwhile."""
+    import pyarrow as pa
+
+    last, rows = None, iter(records)
+    while part := list(islice(rows, TEXTS_PER_GROUP)):
+        for record in part:
+            if record.step != step:
+                raise ValueError(f"a record of step {record.step} among those of step {step}")
+            if not math.isfinite(record.reward):
+                raise ValueError(f"step {step}, question {record.question_id}: the reward is {record.reward}")
+            if last is not None and _ORDER(record) < last:
+                raise ValueError(f"step {step}: records are not in order of question, session and group")
+            last = _ORDER(record)
+        for name in HEADERS:
+            columns[name] += [getattr(record, name) for record in part]
+        names = ("question_id", "session", *TEXTS)
+        texts = {name: [_encodable(getattr(record, name)) for record in part] for name in names}
+        kinds = [pa.int64() if name == "session" else pa.string() for name in names]
+        yield pa.table(texts, schema=pa.schema(list(zip(names, kinds, strict=True))))
+
+
+def _header_table(columns: dict[str, list[Any]]) -> Any:
+    """Return the headers of a step; numbers that are not finite become null."""
+    import pyarrow as pa
+
+    for name in NUMBERS:
+        columns[name] = [value if value is None or math.isfinite(value) else None for value in columns[name]]
+    for name in ("question_id", "reason", "extracted"):
+        columns[name] = [_encodable(text) for text in columns[name]]
+    return pa.table(columns, schema=pa.schema(list(header_types().items())))
+
+
+def _encodable(value: Any) -> Any:
+    """Return a text that UTF-8 can hold: a lone surrogate becomes a question mark."""
+    if not isinstance(value, str) or value.isascii():
+        return value
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _replace(path: Path, write: Callable[[Path], object]) -> None:
+    """Write a file next to its place and move it there when it is whole and on the disk."""
     part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         write(part)

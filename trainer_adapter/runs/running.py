@@ -14,6 +14,7 @@ from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.runs.store import check_name, find_run, finish_run, open_run
 from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.record.runs import keep_folder
 from trainer_adapter.record.tables import TRAIN
 from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.runs import checking
@@ -328,6 +329,7 @@ def _keep(prepared: Prepared, open_database: Callable[[], Database]) -> None:
             versions=prepared.versions,
         )
         finish_run(session, run.id, finished=False)
+        keep_folder(session, run.id, folder.rollouts)
     if not folder.exists():
         folder.write_config(
             {

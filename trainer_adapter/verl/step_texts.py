@@ -57,9 +57,9 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
 
 def look_back(alarms: Alarms, folder: Path, step: int) -> None:
     """Have alarms see the recorded steps up to this one, from which a training goes on."""
-    from trainer_adapter.record.reading import read_metrics
+    from trainer_adapter.record.files import read_metrics
 
-    for earlier, metrics in read_metrics(folder).items():
+    for earlier, metrics in read_metrics(folder)[0].items():
         if earlier <= step:
             alarms.look(earlier, metrics)
 
@@ -132,7 +132,9 @@ def record_step(
     from trainer_adapter.record.rollout import is_recorded
     from trainer_adapter.record.step_batch import step_numbers
 
-    rows = [row for row, question in enumerate(step.question_ids) if is_recorded(question, share)]
+    places = zip(step.question_ids, step.session_B.tolist(), step.group_B.tolist(), strict=True)
+    in_order = sorted((place, row) for row, place in enumerate(places) if is_recorded(place[0], share))
+    rows = [row for _, row in in_order]
     if with_tokens and step.sampling_log_probs_BT is None:
         _LOG.warning(
             "step %d: no log-ratios of tokens, since the rollout engine returned no log-probs", step.step

@@ -143,11 +143,10 @@ GROUPS = {
         },
     ),
     "rollouts": command_group(
-        "Inspect training runs: import their rollout files and browse them from step 1.",
-        "tagrpo rollouts import runs/ta/rollouts",
+        "Browse the responses of training runs, also during the training.",
+        "tagrpo rollouts list ta --step 1 --grade wrong",
         {
-            "import": rollouts.import_,
-            "watch": rollouts.watch,
+            "add": rollouts.add,
             "prune": rollouts.prune,
             "steps": rollouts.steps,
             "curves": curves.curves,

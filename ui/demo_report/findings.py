@@ -30,7 +30,7 @@ from sandbox.demo.plan import (
 )
 from sandbox.scoring import Score, read_truth, score_run
 from service.database import Database
-from trainer_adapter.record.browsing import choose_train_run, read_steps
+from trainer_adapter.record.runs import choose_train_run, open_record
 
 G = 8
 _OF_PILOT: tuple[Part, ...] = ("forecast", "difficulty")
@@ -96,9 +96,9 @@ def read_findings(plan: DemoPlan) -> Findings:
         header = find_set(session, f"{QUESTIONS}@1")
         trained = {}
         for name in names:
-            steps = read_steps(session, choose_train_run(session, name).id)
+            record = open_record(session, choose_train_run(session, name))
             trained[name] = Trained(
-                tuple(step.metrics for step in steps if step.metrics), sum(step.rollouts for step in steps)
+                tuple(record.metrics().values()), int(record.counts().prompts["responses"].sum())
             )
         methods = load_methods(session, [f"{name}={name}.{HELDOUT}" for name in (BASE, *names)])
     report = build_report(methods, ks=KS, paper=NO_PAPER)

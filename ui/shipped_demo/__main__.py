@@ -11,17 +11,18 @@ from pathlib import Path
 from service.database.engine import HEAD_REVISION
 from service.errors import TagrpoError
 from service.writing import write_text
-from ui.shipped_demo.packing import pack, table_names
+from ui.shipped_demo.packing import pack, read_pack, table_names
 from ui.shipped_demo.unpacking import SHIPPED, describe, unpack
 
 _PAGE = """# The shipped demo
 
-`{pack}` holds the database of a run of `tagrpo demo` on {day} (UTC). `tagrpo ui --demo` unpacks it to the \
-user's cache folder and shows it. Every row of every table is in it; nothing is left out, rounded or edited, \
-but one thing: the path of the demo's folder is cut to its last name.
+`{pack}` holds the database and the rollouts of a run of `tagrpo demo` on {day} (UTC). `tagrpo ui --demo` \
+unpacks them to the user's cache folder and shows them. Every row of every table and every rollout is in it. \
+Nothing is left out, rounded or edited, except that the path of the demo's folder is cut to its last name.
 
 - runs: {runs}
-- schema {schema}; {packed:,} bytes packed, {unpacked:,} unpacked
+- rollouts: {rollouts:,} of {trainings} trainings
+- schema {schema}; {packed:,} bytes packed, the database {unpacked:,} unpacked
 - made with {versions}
 
 This page and the pack are written by one command, from the root of the source tree:
@@ -63,10 +64,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _page(pack: Path, unpacked: Path) -> str:
     """Return the page that says where a pack came from and what it holds."""
     day, runs, versions = describe(unpacked)
+    drawn = [len(record["rollouts"]["step"]) for record in read_pack(pack)[1].values()]
     return _PAGE.format(
         pack=pack.name,
         day=day,
         runs=", ".join(f"{count} {kind}" for kind, count in runs.items()),
+        rollouts=sum(drawn),
+        trainings=len(drawn),
         schema=HEAD_REVISION,
         packed=pack.stat().st_size,
         unpacked=unpacked.stat().st_size,

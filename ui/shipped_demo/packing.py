@@ -1,7 +1,7 @@
-"""Pack a database: every row of every table, by columns, as one compressed JSON text.
+"""Pack a demo: every row of every table and every rollout of its trainings, by columns, as one JSON text.
 
-A pack has no schema, since tagrpo creates it. Texts that the database compresses one by one are packed plain.
-Only the index of letters is left out; triggers rebuild it from the texts.
+The text is compressed as a whole. A pack has no schema, since tagrpo creates it. Texts that the database
+compresses one by one are packed plain. Only the index of letters is left out; triggers rebuild it.
 """
 
 import json
@@ -17,8 +17,10 @@ import zstandard
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.writing import write_file
+from trainer_adapter.record.reading import Record, read_rollouts
+from trainer_adapter.record.rollout import COLUMNS
 
-FORMAT = 2
+FORMAT = 3
 MOST_BYTES = 2_500_000
 """Maximum bytes of a pack: it is part of the wheel."""
 
@@ -50,7 +52,11 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
         connection.execute("BEGIN")  # one view of it, in case something writes meanwhile
         _check(connection, database)
         tables = {name: _columns(connection, name, folder) for name in table_names(connection)}
-    content = {"format": FORMAT, "revision": HEAD_REVISION, "tables": tables}
+        records = {
+            run_id: _record(Path(place), folder)
+            for run_id, place in connection.execute("SELECT run_id, folder FROM train_folders ORDER BY 1")
+        }
+    content = {"format": FORMAT, "revision": HEAD_REVISION, "tables": tables, "records": records}
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     data = lzma.compress(text.encode("utf-8", "surrogatepass"))
     if len(data) > most_bytes:
@@ -61,11 +67,12 @@ def pack(database: Path, target: Path, *, folder: Path | None = None, most_bytes
     write_file(target, lambda path: path.write_bytes(data), overwrite=True)
 
 
-def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
-    """Return the tables of a pack by name, each as a dict of its columns.
+def read_pack(pack: Path) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
+    """Return the tables of a pack by name, each as a dict of its columns, and the records by run.
 
     A column has `values` and their `kind`: `plain` (JSON values), `bytes` (as Latin-1), or `frames` (texts to
-    compress, as Latin-1).
+    compress, as Latin-1). A record has the content of `run.json`, the `metrics` of each step, and the
+    `rollouts` by column.
 
     Raises:
         InputError: not a pack, or a pack of another version of tagrpo.
@@ -74,6 +81,7 @@ def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
         content = json.loads(lzma.decompress(pack.read_bytes()).decode("utf-8", "surrogatepass"))
         made = content["format"], content["revision"]
         tables: dict[str, dict[str, Any]] = content["tables"]
+        records: dict[str, dict[str, Any]] = content.get("records", {})
     except (OSError, KeyError, TypeError, ValueError, lzma.LZMAError) as error:
         raise InputError(f"{pack}: not a packed database ({error}).") from error
     if made != (FORMAT, HEAD_REVISION):
@@ -81,7 +89,7 @@ def read_tables(pack: Path) -> dict[str, dict[str, Any]]:
             f"{pack}: packed in format {made[0]} with schema {made[1]}, but this version of tagrpo has "
             f"format {FORMAT} and schema {HEAD_REVISION}."
         )
-    return tables
+    return tables, records
 
 
 def _check(connection: sqlite3.Connection, database: Path) -> None:
@@ -99,7 +107,7 @@ def _check(connection: sqlite3.Connection, database: Path) -> None:
 def table_names(connection: sqlite3.Connection) -> list[str]:
     """Return the names of the tables to pack."""
     names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name").fetchall()
-    skipped = ("sqlite_", "alembic_version", *LETTERS)
+    skipped = ("sqlite_", "alembic_version", "train_folders", *LETTERS)
     return [name for (name,) in names if not name.startswith(skipped)]
 
 
@@ -110,6 +118,18 @@ def _columns(connection: sqlite3.Connection, table: str, folder: Path) -> dict[s
     return {
         name: _column([row[place] for row in rows], folder, f"{table}.{name}")
         for place, name in enumerate(names)
+    }
+
+
+def _record(place: Path, folder: Path) -> dict[str, Any]:
+    """Return all that the record in a folder holds."""
+    record = Record(place)
+    rollouts = list(read_rollouts(place))
+    about = json.dumps({"run": record.run.name, "spec": record.run.spec, "versions": record.run.versions})
+    return {
+        **json.loads(_placeless(about, folder, f"{place}/run.json")),
+        "metrics": list(record.metrics().items()),
+        "rollouts": {name: [getattr(one, name) for one in rollouts] for name in COLUMNS},
     }
 
 

@@ -7,6 +7,8 @@ import sqlite3
 import tempfile
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,9 @@ from service.database.base import ZSTD_LEVEL
 from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.hashing import file_sha256
-from ui.shipped_demo.packing import LETTERS, read_tables
+from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.rollout import COLUMNS
+from ui.shipped_demo.packing import LETTERS, read_pack
 
 SHIPPED = Path(__file__).with_name("demo.json.xz")
 
@@ -55,14 +59,17 @@ def shipped_demo(pack: Path = SHIPPED) -> ShippedDemo:
     )
 
 
-def unpack(pack: Path, target: Path) -> None:
-    """Write the database of a pack to `target`, a new file.
+def unpack(pack: Path, target: Path, *, home: Path | None = None) -> None:
+    """Write the database of a pack to `target`, a new file, and its rollouts to folders next to it.
+
+    Args:
+        home: the folder that the caller moves all of it to; the database names it.
 
     Raises:
         InputError: the pack is damaged, or made by another version of tagrpo.
         OSError: the file cannot be written.
     """
-    tables = read_tables(pack)
+    tables, records = read_pack(pack)
     Database.open(target).close()
     with closing(sqlite3.connect(target)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")  # the file is discarded if unpacking fails
@@ -74,10 +81,24 @@ def unpack(pack: Path, target: Path) -> None:
             names = ", ".join(f'"{name}"' for name in columns)
             marks = ", ".join("?" * len(columns))
             connection.executemany(f'INSERT INTO "{table}" ({names}) VALUES ({marks})', rows)
+        for run_id, record in records.items():
+            _write_record(target.parent / "rollouts" / record["run"], record)
+            place = (home or target.parent).resolve() / "rollouts" / record["run"]
+            connection.execute("INSERT INTO train_folders VALUES (?, ?)", (run_id, str(place)))
         for sql in later:
             connection.execute(sql)
         connection.commit()
         connection.execute("PRAGMA journal_mode = WAL")
+
+
+def _write_record(folder: Path, record: dict[str, Any]) -> None:
+    rows = zip(*(record["rollouts"][name] for name in COLUMNS), strict=True)
+    about = {name: record[name] for name in ("spec", "versions")}
+    with RolloutWriter(folder, record["run"], **about, background=False) as writer:
+        for step, of_step in groupby((RolloutRecord(*row) for row in rows), key=attrgetter("step")):
+            writer.write(step, of_step)
+        for step, metrics in record["metrics"]:
+            writer.write_metrics(step, metrics)
 
 
 def _put_off(connection: sqlite3.Connection) -> list[str]:
@@ -116,7 +137,7 @@ def _unpack_folder(pack: Path, folder: Path) -> None:
         raise PermissionError(None, "the folder belongs to another user")
     made = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=folder.parent))
     try:
-        unpack(pack, made / "tagrpo.db")
+        unpack(pack, made / "tagrpo.db", home=folder)
         try:
             made.rename(folder)
         except OSError:

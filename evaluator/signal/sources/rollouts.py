@@ -1,8 +1,9 @@
 """Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
 
-A file is JSON Lines or parquet. A folder holds the shards of a run that tagrpo trained (parquet), or JSON
-Lines as verl 0.9 writes them to `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step
-and what the reward function adds); where there are both, the shards are read.
+A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
+`trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function
+adds). If there are both, the parquet files are read. Records of tagrpo's own trainings have their own reader
+(`trainer_adapter.record`).
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -183,7 +184,7 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
 
     number = 0
     try:
-        with pq.ParquetFile(file) as opened:
+        with pq.ParquetFile(file, page_checksum_verification=True) as opened:
             for part in opened.iter_batches(batch_size=1024):
                 for row in part.to_pylist():
                     number += 1

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Responses:
-    """Eval runs over a neighbor set, or rollouts in files."""
+    """Eval runs over a neighbor set, a training, or rollouts in files."""
 
     runs: Annotated[
         tuple[str, ...],
         Argument(
-            help="Eval runs over a neighbor set, by name or id: one run, or one per checkpoint.",
+            help="Eval runs over a neighbor set, by name or id: one run, or one per checkpoint. Or one "
+            "training run.",
             show_default=False,
         ),
     ] = ()
@@ -51,20 +52,40 @@ class Responses:
             InputError: they cannot be used.
         """
         if bool(self.runs) == (self.rollouts is not None):
-            raise BadParameter("name eval runs, or give --rollouts PATH")
+            raise BadParameter("name eval runs or a training, or give --rollouts PATH")
         if self.rollouts is not None:
-            from evaluator.signal.sources.rollouts import file_source
-
             if self.grader is not None:
                 raise BadParameter("--grader applies to eval runs only; rollouts contain their rewards")
-            yield file_source(self.rollouts, windows=windows, threshold=self.correct_above)
+            yield self._of_files(self.rollouts, windows)
             return
         from evaluator.signal.sources.eval_runs import eval_source
+        from service.runs.store import list_runs
+        from trainer_adapter.record.diagnosing import windows_source
+        from trainer_adapter.record.runs import open_record
+        from trainer_adapter.record.tables import TRAIN
 
         if self.correct_above is not None:
             raise BadParameter("--correct-above requires --rollouts")
         with db.open() as database:
-            yield eval_source(database, self.runs, grader_version=self.grader)
+            with database.read() as session:
+                trained = [run for run in list_runs(session) if run.kind == TRAIN and run.name in self.runs]
+                records = [open_record(session, run) for run in trained]
+            if not records:
+                yield eval_source(database, self.runs, grader_version=self.grader)
+                return
+        if len(self.runs) > 1 or self.grader is not None:
+            raise BadParameter(f"{trained[0].name} is a training run. Give it alone and without --grader")
+        yield windows_source(records[0], trained[0].name, windows)
+
+    def _of_files(self, path: Path, windows: int) -> "Source":
+        from evaluator.signal.sources.rollouts import file_source
+        from trainer_adapter.record.diagnosing import windows_source
+        from trainer_adapter.record.files import RUN_FILE
+        from trainer_adapter.record.reading import Record
+
+        if (path / RUN_FILE).is_file():
+            return windows_source(Record(path), str(path), windows)
+        return file_source(path, windows=windows, threshold=self.correct_above)
 
 
 @dataclass(frozen=True)

@@ -162,18 +162,22 @@ def judging_numbers(line: "RunProgress") -> dict[str, Any]:
 
 
 def _trainings(session: "Session") -> list[Listed]:
-    from trainer_adapter.record.browsing import list_train_runs
+    from trainer_adapter.record.runs import list_train_runs
 
+    trainings = list_train_runs(session)
+    for training in trainings:
+        if training.problem:
+            output.note(training.problem)
     return [
         Listed(
             training.run,
             training.recipe,
             training.model,
-            f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}",
+            f"{training.numbers.rollouts:,} rollouts in {output.plural(training.numbers.steps, 'step')}",
             training.to_json(),
-            [training.steps, training.first_step, training.last_step, training.rollouts],
+            list(vars(training.numbers).values()),
         )
-        for training in list_train_runs(session)
+        for training in trainings
     ]
 
 

@@ -22,8 +22,6 @@ SHOWN = {
     "run_problems": "problems",
     "samples": "samples",
     "grades": "grades",
-    "train_steps": "steps of training",
-    "rollouts": "rollouts",
 }
 """Tables that are worth a line, and what their rows are called."""
 
@@ -35,7 +33,7 @@ def remove(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Remove a run and its data: answers, verdicts, samples, grades, rollouts.
+    """Remove a run and its data: answers, verdicts, samples, grades.
 
     Published sets, reviews, questions and candidates stay, as do answers that other runs use. tagrpo refuses
     to remove a run that is in use, that other runs build on, or whose audits contain human decisions.
@@ -45,14 +43,15 @@ def remove(
     """
     from service.runs.removing import holdings, remove_run
     from service.runs.store import find_run
-    from trainer_adapter.record.browsing import rollout_folders
+    from trainer_adapter.record.tables import TrainFolderRow
 
     with db.open() as database:
         with database.read() as session:
             chosen = find_run(session, run)
             hanging = holdings(session, chosen)
             sets = _sets_of(session, chosen)
-            folders = rollout_folders(session, chosen.id)
+            kept = session.get(TrainFolderRow, chosen.id)
+            folders = [] if kept is None else [kept.folder]
         if not terminal.as_json:
             _show(chosen, hanging, sets, folders)
         if not hanging.obstacles and not yes:

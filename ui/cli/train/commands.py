@@ -1,7 +1,6 @@
 """`tagrpo train`: plan, run."""
 
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -191,10 +190,6 @@ def run(
         ),
     ] = None,
     dry_run: Annotated[bool, Option(help="Print the command; write and start nothing.")] = False,
-    no_import: Annotated[
-        bool,
-        Option(help="Keep the rollouts in the run's folder; do not import them during the training."),
-    ] = False,
     hide_log: Annotated[
         bool, Option(help="Write verl's output and command to the run's folder; show only the steps.")
     ] = False,
@@ -206,9 +201,9 @@ def run(
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
     The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
-    metrics, the rollout record and every setting with its source. Rollouts are imported during the training,
-    so that the UI shows them. Ctrl-C and SIGTERM stop verl and every process it started. Run the same command
-    again, or `tagrpo resume NAME`, to resume from the last checkpoint.
+    metrics, the rollout record and every setting with its source. The UI and `tagrpo rollouts` read the
+    record, also during the training. Ctrl-C and SIGTERM stop verl and every process it started. Run the same
+    command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -217,7 +212,6 @@ def run(
     Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
     """
     from service.runs.store import find_run
-    from trainer_adapter.record.importing import ImportMeanwhile
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND
     from trainer_adapter.verl.prompts import read_words
@@ -265,10 +259,8 @@ def run(
             output.note(remark)
         kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
         output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
-        if not no_import:
-            importing.enter_context(ImportMeanwhile(opened, prepared.folder.rollouts, output.note))
 
-    with terminal.progress(name or recipe, quiet=not hide_log) as bar, ExitStack() as importing:
+    with terminal.progress(name or recipe, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(wanted, opened, resume=running.is_begun(wanted), announce=announce, echo=echo)
     terminal.emit(reports.trained_record(trained), reports.print_trained, trained)

@@ -43,7 +43,7 @@ def curves(
 
     Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
     """
-    from trainer_adapter.record.browsing import choose_train_run
+    from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, metric_series, seed_groups
 
     file.check()
@@ -51,10 +51,10 @@ def curves(
         check_chart(chart, overwrite=file.overwrite)
     with db.reading() as session:
         chosen = list({run.id: run for run in (choose_train_run(session, name) for name in runs)}.values())
-        ids = [run.id for run in chosen]
-        logged = sorted({name for names in metric_names(session, ids).values() for name in names})
-        names = chosen_metrics(logged, metric)
-        series = {of_run.run_id: of_run for of_run in metric_series(session, ids, names)}
+        records = {run.id: open_record(session, run) for run in chosen}
+    logged = sorted({name for names in metric_names(records).values() for name in names})
+    names = chosen_metrics(logged, metric)
+    series = {of_run.run_id: of_run for of_run in metric_series(records, names)}
     if chart is not None and len(names) != 1:
         raise InputError(f"--chart draws one metric, but {len(names)} match: {', '.join(names)}.")
     groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]

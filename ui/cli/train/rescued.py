@@ -8,9 +8,10 @@ from typer import Option
 from ui.cli import output
 from ui.cli.output import Terminal
 from ui.cli.settings import Db, OnlyRun
+from ui.cli.train.rollouts import chosen_record
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from trainer_adapter.record.rescues import RescuedQuestion, RescueTotals
 
@@ -30,36 +31,40 @@ def rescued(
 
     Example: [bold]tagrpo rollouts rescued ta_rescue --outcome "never rescued"[/bold]
     """
-    from trainer_adapter.record.browsing import choose_train_run
+    from service.questions.store import question_texts
     from trainer_adapter.record.rescues import page_rescues, place_of, rescue_totals
 
     with db.reading() as session:
-        chosen = choose_train_run(session, run)
-        totals = rescue_totals(session, chosen)
-        questions = page_rescues(
-            session,
-            chosen,
-            outcome=outcome,
-            after=None if after is None else place_of(after),
-            limit=limit + 1,
-        )
+        name, found = chosen_record(session, run)
+        counts, spec = found.counts(), found.run.spec
+        totals = rescue_totals(counts, spec)
+        place = None if after is None else place_of(after)
+        questions = page_rescues(counts, spec, outcome=outcome, after=place, limit=limit + 1)
+        texts = question_texts(session, [question.question_id for question in questions])
     behind = questions[limit - 1].place if len(questions) > limit else None
     questions = questions[:limit]
     record = {
-        "run": chosen.name,
+        "run": name,
         "totals": {
             **asdict(totals),
             "dead_share": totals.dead_share,
             "revived_share": totals.revived_share,
         },
-        "questions": [{**asdict(question), "outcome": question.outcome} for question in questions],
+        "questions": [
+            {**asdict(question), "text": texts.get(question.question_id), "outcome": question.outcome}
+            for question in questions
+        ],
         "after": behind,
     }
-    terminal.emit(record, _print, chosen.name, totals, questions, behind)
+    terminal.emit(record, _print, name, totals, questions, texts, behind)
 
 
 def _print(
-    run: str, totals: "RescueTotals", questions: "Sequence[RescuedQuestion]", behind: str | None
+    run: str,
+    totals: "RescueTotals",
+    questions: "Sequence[RescuedQuestion]",
+    texts: "Mapping[str, str]",
+    behind: str | None,
 ) -> None:
     output.say(*totals.sentences())
     output.table(
@@ -71,7 +76,7 @@ def _print(
                 question.revived,
                 question.last_step,
                 question.in_words(),
-                None if question.text is None else question.text[: output.TEXT_SHOWN],
+                texts.get(question.question_id, "")[: output.TEXT_SHOWN] or None,
             ]
             for question in questions
         ],

@@ -1,26 +1,25 @@
-"""`tagrpo rollouts`: import, watch, prune, steps, list, show."""
+"""`tagrpo rollouts`: add, prune, steps, list, show."""
 
-import threading
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Option
 
 from service.errors import InputError
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Terminal
 from ui.cli.runs.showing import Standing
 from ui.cli.settings import Db, OnlyRun
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from sqlalchemy.orm import Session
 
     from service.database import Database
     from service.runs.store import Run
-    from trainer_adapter.record.browsing import RolloutHeader, WholeRollout
-    from trainer_adapter.record.importing import Imported
+    from trainer_adapter.record.reading import Record, WholeRollout
+    from trainer_adapter.record.runs import TrainNumbers
 
 SHOWN_METRICS = (
     "tagrpo/correct/mean",
@@ -30,88 +29,30 @@ SHOWN_METRICS = (
 )
 
 
-FolderArgument = Annotated[Path, Argument(help="Folder in which the training records its rollouts.")]
-NameOption = Annotated[
-    str | None, Option("--name", help="Name of the run in the database. Default: the training's own name.")
-]
-TextsOption = Annotated[
-    Literal["shards", "database"],
-    Option(
-        help="Where to read responses: from the files in place, or from a copy in the database, which then "
-        "works without the files."
-    ),
-]
-
-
-def import_(
-    folder: FolderArgument,
-    name: NameOption = None,
-    texts: TextsOption = "shards",
+def add(
+    folder: Annotated[Path, Argument(help="Folder in which the training records its rollouts.")],
+    name: Annotated[
+        str | None, Option("--name", help="Name of the run in the database. Default: the training's own.")
+    ] = None,
     *,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Import the rollouts and metrics of a training run; imported steps stay unchanged.
+    """Add a training run that was not started here, or the new place of its folder.
 
-    Responses stay in the folder and are read from there. If you move the folder, import it again from its new
-    place. Each step is stored separately: run the command again to resume an import.
+    Nothing is copied: the UI and commands read the folder, also during the training.
 
-    Example: [bold]tagrpo rollouts import runs/ta/rollouts[/bold]
+    Example: [bold]tagrpo rollouts add runs/ta/rollouts[/bold]
     """
-    from trainer_adapter.record.importing import import_rollouts
+    from trainer_adapter.record.runs import read_train_run, register
 
-    with (
-        terminal.progress("steps") as bar,
-        db.open(create=True) as database,
-    ):
-        imported = import_rollouts(database, folder, name=name, texts=texts == "database", report=bar.update)
-    terminal.emit(asdict(imported), output.say, _sentence(imported))
-
-
-def watch(
-    folder: FolderArgument,
-    name: NameOption = None,
-    texts: TextsOption = "shards",
-    every: Annotated[float, Option(min=0.1, help="Seconds between two scans of the folder.")] = 5.0,
-    until_idle: Annotated[
-        float | None, Option(min=0.0, help="Stop after this many seconds without new files.")
-    ] = None,
-    *,
-    db: Db,
-) -> None:
-    """Import new rollouts during a training; press Ctrl-C to stop.
-
-    A file that is still being copied is retried. An unusable file is reported once.
-
-    Exit code 3: at the end, at least one file could not be used.
-
-    Example: [bold]tagrpo rollouts watch runs/ta/rollouts --until-idle 600[/bold]
-    """
-    from trainer_adapter.record.importing import watch_rollouts
-
-    stop = threading.Event()
-    bad: InputError | None = None
     with db.open(create=True) as database:
-        try:
-            for outcome in watch_rollouts(
-                database,
-                folder,
-                name=name,
-                texts=texts == "database",
-                every_s=every,
-                idle_s=until_idle,
-                stop=stop,
-            ):
-                if isinstance(outcome, InputError):
-                    bad = outcome
-                    output.note(str(outcome))
-                else:
-                    bad = None if outcome.new or outcome.replaced else bad
-                    output.say(_sentence(outcome))
-        except KeyboardInterrupt:  # how a watch ends
-            output.note("stopped watching; run the command again at any time")
-    if bad is not None:
-        raise exits.needs_attention(str(bad))
+        with database.write() as session:
+            run = register(session, folder, name)
+        with database.read() as session:
+            training = read_train_run(session, run)
+    record = {"run": run.name, "folder": str(folder.resolve()), **training.to_json()}
+    terminal.emit(record, output.say, f"{run.name}: {numbers_text(training.numbers)}")
 
 
 def prune(
@@ -126,67 +67,72 @@ def prune(
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """Remove the responses of most steps of a training from the database and its files.
-
-    Metrics of all steps stay. A file that changed since its import also stays. `tagrpo db vacuum` releases
-    the disk space in the database.
+    """Remove the files of most steps of a training run; counts and metrics of all steps stay.
 
     Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
     """
-    from trainer_adapter.record.browsing import choose_train_run
-    from trainer_adapter.record.importing import prune as prune_steps
-    from trainer_adapter.record.importing import steps_to_prune
+    from trainer_adapter.record.pruning import prune as prune_steps
+    from trainer_adapter.record.pruning import steps_to_prune
 
-    with db.open() as database:
-        with database.read() as session:
-            chosen = choose_train_run(session, run)
-            leaving = steps_to_prune(session, chosen.id, keep_every=keep_every, keep_last=keep_last)
-        files = [each.file for each in leaving if each.file is not None]
-        record = {
-            "run": chosen.name,
-            "steps": [each.step for each in leaving],
-            "rollouts": sum(each.rollouts for each in leaving),
-            "files": [str(file) for file in files],
-            "bytes": sum(each.bytes for each in leaving),
-        }
-        sentence = (
-            f"{chosen.name}: {record['rollouts']:,} rollouts of {output.plural(len(leaving), 'step')}, "
-            f"{output.plural(len(files), 'file')} with "
-            f"{sum(each.bytes for each in leaving) / 2**20:,.1f} MiB"
-        )
-        if dry_run or not leaving:
-            terminal.emit(
-                record,
-                output.say,
-                f"{sentence} would be removed" if leaving else f"{chosen.name}: no step would be removed",
-            )
-            return
-        if not yes:
-            what = f"removing the rollouts of {output.plural(len(leaving), 'step')}"
-            output.confirm(what, f"Remove {sentence}?")
-        with terminal.progress("steps") as bar:
-            prune_steps(database, chosen.id, leaving, report=bar.update)
-    terminal.emit(record, output.say, f"removed {sentence}")
+    with db.reading() as session:
+        name, record = chosen_record(session, run)
+    prunable = steps_to_prune(record, keep_every=keep_every, keep_last=keep_last)
+    files = [file for each in prunable for file in each.files]
+    size = sum(each.bytes for each in prunable)
+    rollouts = sum(each.rollouts for each in prunable)
+    done = {
+        "run": name,
+        "steps": [each.step for each in prunable],
+        "rollouts": rollouts,
+        "files": [str(file) for file in files],
+        "bytes": size,
+    }
+    sentence = (
+        f"{name}: {rollouts:,} rollouts of {output.plural(len(prunable), 'step')}, "
+        f"{output.plural(len(files), 'file')} with {size / 2**20:,.1f} MiB"
+    )
+    if dry_run or not prunable:
+        words = f"{sentence} would be removed" if prunable else f"{name}: no step would be removed"
+        terminal.emit(done, output.say, words)
+        return
+    if not yes:
+        what = f"removing the rollouts of {output.plural(len(prunable), 'step')}"
+        output.confirm(what, f"Remove {sentence}?")
+    with terminal.progress("steps") as bar:
+        prune_steps(prunable, report=bar.update)
+    terminal.emit(done, output.say, f"removed {sentence}")
+
+
+def chosen_record(session: "Session", run: str | None) -> "tuple[str, Record]":
+    """Return name and record of a training; warn of its damaged files."""
+    from trainer_adapter.record.runs import choose_train_run, open_record
+
+    chosen = choose_train_run(session, run)
+    record = open_record(session, chosen)
+    for problem in record.problems():
+        output.note(problem)
+    return chosen.name, record
+
+
+def numbers_text(numbers: "TrainNumbers") -> str:
+    """Return rollouts and steps in words."""
+    steps = output.plural(numbers.steps, "step")
+    first_and_last = "" if numbers.first_step is None else f", {numbers.first_step} to {numbers.last_step}"
+    return f"{numbers.rollouts:,} rollouts in {steps}{first_and_last}"
 
 
 def standing(database: "Database", run: "Run") -> Standing:
-    """Return what a training run is, and how much of it was imported, for `runs show`."""
-    from trainer_adapter.record.browsing import read_train_run
-    from trainer_adapter.record.series import metric_series
-    from trainer_adapter.verl.alarms import WATCHED, alarms_of
+    """Return what a training run is, and how far it has come, for `runs show`."""
+    from trainer_adapter.record.runs import open_record, read_train_run
+    from trainer_adapter.verl.alarms import alarms_of
 
     with database.read() as session:
         training = read_train_run(session, run)
-        [series] = metric_series(session, [run.id], WATCHED)
-    alarms = alarms_of(
-        (step, {name: values[place] for name, values in series.values.items()})
-        for place, step in enumerate(series.steps)
-    )
-    first_and_last = "" if training.first_step is None else f", {training.first_step} to {training.last_step}"
+        alarms = list(alarms_of(open_record(session, run).metrics().items())) if not training.problem else []
     text = partial(
         output.say,
         f"recipe {training.recipe or 'unknown'}, model {training.model or 'unknown'}",
-        f"{training.rollouts:,} rollouts in {output.plural(training.steps, 'step')}{first_and_last}",
+        training.problem or numbers_text(training.numbers),
         *(f"alarm at {alarm}" for alarm in alarms),
         f"show its metrics: tagrpo rollouts steps {run.name}",
     )
@@ -207,28 +153,29 @@ def steps(
 
     Example: [bold]tagrpo rollouts steps ta --metric "tagrpo/zero/*"[/bold]
     """
-    from trainer_adapter.record.browsing import choose_train_run, read_steps
-
     with db.reading() as session:
-        chosen = choose_train_run(session, run)
-        recorded = read_steps(session, chosen.id)
-    known = {name: None for step in recorded for name in step.metrics}
+        name, record = chosen_record(session, run)
+    metrics, counted = record.metrics(), record.counts().page_steps()
+    if unread := record.unread_metrics():
+        output.note(f"{output.plural(unread, 'line')} of metrics.jsonl cannot be read. A kill leaves one.")
+    rollouts = {step.step: step.responses for step in counted}
+    known = {name: None for of_step in metrics.values() for name in of_step}
     names = chosen_metrics(list(known), metric)
     kept = set(known) if metric is None else set(names)
-    records = [
+    records: list[dict[str, Any]] = [
         {
-            "step": step.step,
-            "rollouts": step.rollouts,
-            "metrics": {name: value for name, value in step.metrics.items() if name in kept},
+            "step": step,
+            "rollouts": rollouts.get(step, 0),
+            "metrics": {name: value for name, value in metrics.get(step, {}).items() if name in kept},
         }
-        for step in recorded
+        for step in sorted(rollouts.keys() | metrics.keys())
     ]
     terminal.emit(
-        {"run": chosen.name, "steps": records},
+        {"run": name, "steps": records},
         output.table,
         ["step", "rollouts", *names],
-        [[step.step, step.rollouts, *(step.metrics.get(name) for name in names)] for step in recorded],
-        title=chosen.name,
+        [[each["step"], each["rollouts"], *map(each["metrics"].get, names)] for each in records],
+        title=name,
     )
 
 
@@ -236,7 +183,8 @@ def steps(
 class Filters:
     """Which rollouts are listed."""
 
-    step: Annotated[int | None, Option(help="Only this step.")] = None
+    step: Annotated[int | None, Option(help="Only this step; with --last-step, the first step.")] = None
+    last_step: Annotated[int | None, Option(help="Only up to this step.")] = None
     question_id: Annotated[
         str | None, Option("--question", help="Only this question: its id or first characters.")
     ] = None
@@ -259,30 +207,33 @@ def list_(
     run: OnlyRun = None,
     *,
     filters: Filters,
-    after: Annotated[int | None, Option(help="Continue after the rollout with this number.")] = None,
+    after: Annotated[str | None, Option(help="Continue after this rollout.")] = None,
     limit: Annotated[int, Option(min=1, help="Number of rollouts to show.")] = 25,
     db: Db,
     terminal: Terminal,
 ) -> None:
-    """List rollouts of a run by step, in the order of recording; `tagrpo rollouts show` prints their texts.
+    """List rollouts of a run by step, question and session; `tagrpo rollouts show` prints their texts.
 
     Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
     """
-    from trainer_adapter.record.browsing import RolloutFilters, choose_train_run, search_rollouts
+    from trainer_adapter.record.reading import RolloutFilters
 
     with db.reading() as session:
-        chosen = choose_train_run(session, run)
-        page = search_rollouts(session, chosen.id, RolloutFilters(**vars(filters)), after=after, limit=limit)
-    record = {
-        "run": chosen.name,
-        "rollouts": [asdict(header) for header in page.rollouts],
-        "after": page.after,
+        name, record = chosen_record(session, run)
+    after = None if after is None else after.rpartition(f"{name}:")[2]
+    page = record.rollouts(RolloutFilters(**vars(filters)), after=after, limit=limit)
+    for problem in set(page.problems) - set(record.problems()):
+        output.note(problem)
+    done = {
+        "run": name,
+        "rollouts": [{**asdict(header), "id": f"{name}:{header.id}"} for header in page.rollouts],
+        "after": page.after and f"{name}:{page.after}",
     }
-    terminal.emit(record, _print_page, chosen.name, page.rollouts, page.after)
+    terminal.emit(done, _print_page, done)
 
 
 def show(
-    rollout: Annotated[int, Argument(help="Number of a rollout, as shown by `list`.")],
+    rollout: Annotated[str, Argument(help="Id of a rollout, RUN:STEP:ROW, as shown by `list`.")],
     full: Annotated[bool, Option(help="Show long texts in full.")] = False,
     *,
     db: Db,
@@ -290,37 +241,39 @@ def show(
 ) -> None:
     """Show a rollout: its prompt, its text, and its reward, advantage and log-probabilities.
 
-    Example: [bold]tagrpo rollouts show 1[/bold]
+    Example: [bold]tagrpo rollouts show ta:1:0[/bold]
     """
-    from trainer_adapter.record.browsing import read_rollout, read_token_ratios
-
+    run, _, place = rollout.rpartition(":")
+    run, _, step = run.rpartition(":")
     with db.reading() as session:
-        stored = read_rollout(session, rollout)
-        ratios = read_token_ratios(session, rollout)
-    record = {
-        "run": stored.run.name,
+        name, record = chosen_record(session, run or None)
+    stored = record.rollout(f"{step}:{place}")
+    ratios = stored.token_ratios
+    done = {
+        "run": name,
         **asdict(stored.header),
+        "id": f"{name}:{stored.header.id}",
         "prompt": stored.prompt,
         "response": stored.response,
         "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),
     }
-    terminal.emit(record, _print_rollout, stored, full=full)
+    terminal.emit(done, _print_rollout, name, stored, full=full)
 
 
-def _print_page(run: str, page: "Sequence[RolloutHeader]", after: int | None) -> None:
+def _print_page(page: "dict[str, Any]") -> None:
     fields = ("id", "step", "question_id", "variant", "session", "grade", "reward", "advantage", "tokens")
     rows = [
-        [*(getattr(header, name) for name in fields), header.extracted and header.extracted[:40]]
-        for header in page
+        [*(header[name] for name in fields), header["extracted"] and header["extracted"][:40]]
+        for header in page["rollouts"]
     ]
     columns = ["rollout", "step", "question", *fields[3:], "answer"]
-    output.table(columns, rows, title=run, empty="no such rollouts")
-    output.say_next(after)
+    output.table(columns, rows, title=page["run"], empty="no such rollouts")
+    output.say_next(page["after"])
 
 
-def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
+def _print_rollout(run: str, stored: "WholeRollout", *, full: bool) -> None:
     header = stored.header
-    output.heading(f"{stored.run.name}, step {header.step}, rollout {header.id}")
+    output.heading(f"{run}, step {header.step}, rollout {run}:{header.id}")
     where = "the question's own prompt" if header.variant == 0 else f"neighbor {header.neighbor_id}"
     output.say(f"question {header.question_id}, {where}, session {header.session}, group {header.group}")
     output.say(f"{header.grade} ({header.reason}), extracted answer: {header.extracted or '-'}")
@@ -336,19 +289,6 @@ def _print_rollout(stored: "WholeRollout", *, full: bool) -> None:
         output.say()
         output.heading(title)
         output.say_text(text, len(text), full=full)
-
-
-def _sentence(imported: "Imported") -> str:
-    parts = [f"{imported.new:,} new steps, {imported.rollouts:,} rollouts"]
-    if imported.replaced:
-        parts.append(f"{imported.replaced:,} steps replaced, since they were trained again")
-    if imported.unchanged:
-        parts.append(f"{imported.unchanged:,} steps already imported")
-    if imported.metrics:
-        parts.append(f"metrics of {imported.metrics:,} steps")
-    if imported.unread:
-        parts.append(f"{imported.unread:,} lines of metrics.jsonl contain no metrics (a kill can leave one)")
-    return f"{imported.run}: {'; '.join(parts)}"
 
 
 def chosen_metrics(names_there: list[str], wanted: list[str] | None) -> list[str]:

@@ -1,18 +1,18 @@
 """Scores against the training cost of the measured checkpoint, in responses or tokens."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
-from trainer_adapter.record.browsing import list_train_runs
-from trainer_adapter.record.series import drawn_by_step, trained_checkpoint
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.intervals import cost_points
 from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import PageReport
 from ui.pages.state import settings
-from ui.pages.state.database import cached
+from ui.pages.state.records import list_trainings, recorded
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -34,17 +34,15 @@ class TrainingCost:
     tokens: int
 
 
-@cached
-def training_costs(session: Session, models: tuple[str, ...]) -> dict[str, TrainingCost]:
-    """Return the cost of each model that is a checkpoint or the start of an imported training run."""
-    trained = list_train_runs(session)
-    runs = {training.run.name: training.run.id for training in trained}
+def training_costs(models: Sequence[str]) -> dict[str, TrainingCost]:
+    """Return the cost of each model that is a checkpoint or the start of a recorded training run."""
+    trained = list_trainings()
+    runs = {training.run.name: training for training in trained}
     starts = {
         str(training.run.spec.get("model", "")): training.run.name
         for training in trained
-        if training.rollouts
+        if training.numbers.rollouts
     }
-    steps: dict[str, list[Any]] = {}
     drawn = {}
     for model in models:
         checkpoint = trained_checkpoint(model, list(runs))
@@ -54,13 +52,17 @@ def training_costs(session: Session, models: tuple[str, ...]) -> dict[str, Train
                 drawn[model] = TrainingCost(start, 0, 0, 0)
             continue
         name, step = checkpoint
-        if name not in steps:
-            steps[name] = drawn_by_step(session, runs[name])
-        until = [total for total in steps[name] if total.step <= step]
-        last = max(until, key=lambda total: total.step, default=None)
-        if last is not None:
-            drawn[model] = TrainingCost(name, step, last.responses, last.tokens)
+        steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)
+        until = [total for total in steps if total[0] <= step]
+        if until:
+            drawn[model] = TrainingCost(name, step, *max(until)[1:])
     return drawn
+
+
+@recorded
+def drawn_by_step(record: Record) -> list[tuple[int, int, int]]:
+    """Return steps, and the responses and tokens that were drawn until their end."""
+    return record.counts().drawn_by_step()
 
 
 def same_model(first: str, second: str) -> bool:
@@ -88,15 +90,14 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         st.caption(
             escaped(
                 f"Not shown: {', '.join(missing)}. Their models are neither the start nor a checkpoint "
-                "(.../NAME/checkpoints/global_step_N/...) of a training run whose rollouts are in the "
-                "database."
+                "(.../NAME/checkpoints/global_step_N/...) of a training run with recorded rollouts."
             )
         )
     if not rows:
         layout.empty_state(
             "No evaluated model is linked to a training run here.",
-            "Import the rollouts of its training under the name of its folder:",
-            commands=(settings.command("rollouts import FOLDER"),),
+            "Add the rollouts of its training under the name of its folder:",
+            commands=(settings.command("rollouts add FOLDER"),),
         )
         return
     unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from service.errors import InputError
 from service.runs.progress import (
     ErrorCount,
     Minute,
@@ -16,10 +17,12 @@ from service.runs.progress import (
     pace,
     page_runs,
 )
-from trainer_adapter.record.series import TrainingProgress, trainings_under_way
+from service.runs.store import Run
+from trainer_adapter.record.series import TrainingProgress, training_progress
 from ui.pages.overview.runs import KINDS, UNITS
 from ui.pages.state import links
 from ui.pages.state.database import cached
+from ui.pages.state.records import open_run, stored_trainings
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 
@@ -60,11 +63,21 @@ def open_runs(session: Session) -> list[OpenRun]:
     ]
 
 
-@cached
-def trainings(session: Session, minute: str) -> list[TrainingProgress]:
-    """Return the trainings active within a minute."""
-    now = datetime.strptime(minute, _MINUTE).replace(tzinfo=UTC)
-    return trainings_under_way(session, now, timedelta(minutes=QUIET_MINUTES))
+def trainings(now: datetime) -> list[TrainingProgress]:
+    """Return the trainings that are active, newest first."""
+    under_way = [_progress(run, now) for run, _ in stored_trainings().values()]
+    return [progress for progress in under_way[::-1] if progress is not None]
+
+
+def _progress(run: Run, now: datetime) -> TrainingProgress | None:
+    try:
+        record = open_run(run.id)
+    except InputError:  # the page "Rollouts" says why
+        return None
+    quiet = timedelta(minutes=QUIET_MINUTES)
+    if now.timestamp() - record.folder.stat().st_mtime > quiet.total_seconds():
+        return None
+    return training_progress(run, record, now, quiet)
 
 
 @st.fragment(run_every=EVERY_SECONDS)
@@ -73,7 +86,7 @@ def show_running() -> None:
     now = datetime.now(UTC)
     runs = open_runs()
     active = [run for run in runs if not run.is_quiet(now)]
-    trained = trainings(now.strftime(_MINUTE))
+    trained = trainings(now)
     for training in trained:
         _training_card(training, now)
     if not active and not trained:
@@ -132,8 +145,8 @@ def training_facts(training: TrainingProgress, now: datetime) -> list[str]:
     ]
     if training.minutes_left is not None:
         words.append(f"about {duration(training.minutes_left)} left")
-    ago = (now - training.read_at).total_seconds() / 60
-    return [*words, f"last read {duration(max(0.0, ago))} ago"]
+    ago = (now - training.written_at).total_seconds() / 60
+    return [*words, f"last step {duration(max(0.0, ago))} ago"]
 
 
 def facts(progress: RunProgress, going: Pace | None) -> list[str]:

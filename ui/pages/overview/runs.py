@@ -9,10 +9,11 @@ from evaluator.evals.runs import EvalSpec, is_imported
 from service.errors import NotFoundError
 from service.runs.progress import RunProgress, page_runs, progress_of
 from service.runs.store import Run, find_run
-from trainer_adapter.record.browsing import TrainRun, list_train_runs
+from trainer_adapter.record.runs import TrainRun
 from ui.pages.curves.choosing import place_of
 from ui.pages.state import links
 from ui.pages.state.database import cached
+from ui.pages.state.records import list_trainings
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -55,11 +56,6 @@ def _run(session: Session, name: str) -> RunProgress | None:
         return None
 
 
-@cached
-def _training(session: Session) -> dict[str, TrainRun]:
-    return {training.run.id: training for training in list_train_runs(session)}
-
-
 def show_runs(counts: dict[str, int]) -> None:
     """Show the list with a choice of kind, and below it the selected run."""
     kinds = [ALL, *(kind for kind in KINDS if counts.get(kind))]
@@ -73,7 +69,8 @@ def show_runs(counts: dict[str, int]) -> None:
     )
     after = links.text("after")
     runs, more = _page(kind, after)
-    training = _training() if any(progress.run.kind == "train" for progress in runs) else {}
+    is_trained = any(progress.run.kind == "train" for progress in runs)
+    training = {each.run.id: each for each in list_trainings()} if is_trained else {}
     rows = [row(progress, training.get(progress.run.id)) for progress in runs]
     name = pick_row(rows, _COLUMNS, "runs", parameter="run", value="run", name="runs")
     total = sum(counts.values()) if kind == ALL else counts.get(kind, 0)
@@ -95,8 +92,9 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
     failures = progress.failed + progress.final
     state = f"with {failures:,} failures" if progress.state == "failed" else progress.state
     if progress.run.kind == "train":
-        last = None if training is None else training.last_step
+        last = None if training is None else training.numbers.last_step
         state = "no steps yet" if last is None else f"to step {last:,}"
+        state = "folder not found" if training is not None and training.problem else state
     asked = progress.run.kind != "train" and not _is_imported(progress.run)
     return {
         "run": progress.run.name,

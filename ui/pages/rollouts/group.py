@@ -5,19 +5,18 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
-from service.errors import InputError, TagrpoError
-from trainer_adapter.record import joint_groups as groups
-from trainer_adapter.record.browsing import RolloutHeader, read_rollout_texts, read_token_ratios
-from trainer_adapter.record.joint_groups import GroupColumn, GroupFilters, JointGroup, RolloutGroup
+from service.errors import TagrpoError
+from trainer_adapter.record.groups import GroupFilters, RolloutGroup
+from trainer_adapter.record.reading import GroupColumn, JointGroup, Record, RolloutHeader
 from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
+from ui.pages.rollouts.asked import asked
 from ui.pages.rollouts.overview import listed
 from ui.pages.rollouts.responses import choose_response
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, note_absent, switch
@@ -36,22 +35,21 @@ class PromptResponses:
     key: str
 
 
-joint_group = cached(groups.read_joint_group)
-history = cached(groups.question_history)
-token_ratios = cached(read_token_ratios)
+joint_group = recorded(Record.joint_group)
+rollout = recorded(Record.rollout)
 
 
-@cached
-def response(session: Session, rollout_id: int) -> str:
-    """Return the text of a response."""
-    return read_rollout_texts(session, [rollout_id]).get(rollout_id, "")
+@recorded
+def history(record: Record, question_id: str) -> list[RolloutGroup]:
+    """Return a question's groups over the training."""
+    return record.counts().question_history(question_id)
 
 
-@cached
-def history_chart(session: Session, run_id: str, question_id: str) -> tuple[dict[str, Any], list[Any]]:
+@recorded
+def history_chart(record: Record, question_id: str) -> tuple[dict[str, Any], list[Any]]:
     """Return the chart of a question's success over training, and its rows."""
     rows = []
-    for group in groups.question_history(session, run_id, question_id):
+    for group in record.counts().question_history(question_id):
         own = group.original_correct + group.original_wrong + group.original_unknown
         others = group.responses - own
         if own:
@@ -100,20 +98,22 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
     except TagrpoError as error:
         layout.error_box("The group cannot be shown.", str(error))
         return
-    _question(group, question_id)
+    _question(question_id)
     every = [group] if second is None else [group, second]
     for joint in every:
         _head(joint.group)
+        if joint.problem:
+            layout.error_box("The texts of this step cannot be read.", joint.problem)
     if any(joint.has_tokens for joint in every):
         _shading()
-    _columns(group, second)
+    _columns(run_id, group, second)
     download(
         f"tagrpo-{name}-{question_id}",
         [
-            {**asdict(rollout), "log_ratio": groups.log_ratio(rollout)}
+            {**asdict(header), "log_ratio": header.mean_log_ratio}
             for joint in every
             for column in joint.columns
-            for rollout in column.rollouts
+            for header in column.rollouts
         ],
         key="group-csv",
         label="These responses as CSV",
@@ -175,16 +175,17 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | Non
     return step, None if other == NONE else other
 
 
-def _question(group: JointGroup, question_id: str) -> None:
+def _question(question_id: str) -> None:
+    question = asked(question_id)
     with layout.card():
-        if group.question is None:
+        if question is None:
             st.caption(escaped(f"{question_id}: the question is not in this database, only its prompts."))
         else:
-            show_math_text(group.question, "group-question")
+            show_math_text(question.text, "group-question")
             show_pictures_of(question_id)
             with layout.row():
-                if group.answer is not None:
-                    layout.line(layout.chip(f"answer {group.answer}", "blue"))
+                if question.answer is not None:
+                    layout.line(layout.chip(f"answer {question.answer}", "blue"))
                 links.link(
                     "Question and neighbors", "questions", icon=":material/arrow_forward:", id=question_id
                 )
@@ -216,7 +217,7 @@ def _shading() -> None:
             token_shading.show_key()
 
 
-def _columns(group: JointGroup, second: JointGroup | None) -> None:
+def _columns(run_id: str, group: JointGroup, second: JointGroup | None) -> None:
     first = [PromptResponses(group.group.step, column, f"r{column.variant}") for column in group.columns]
     pairs: list[PromptResponses | None] = []
     if second is not None:
@@ -235,10 +236,10 @@ def _columns(group: JointGroup, second: JointGroup | None) -> None:
                 if pair is None:
                     st.caption("This prompt was not drawn for at this step.")
                 else:
-                    _card(pair, compared=second is not None)
+                    _card(run_id, pair, compared=second is not None)
 
 
-def _card(prompt: PromptResponses, *, compared: bool) -> None:
+def _card(run_id: str, prompt: PromptResponses, *, compared: bool) -> None:
     column, rollouts = prompt.column, prompt.column.rollouts
     with layout.card():
         heading = "Original" if column.variant == 0 else f"Neighbor {column.variant}"
@@ -258,27 +259,27 @@ def _card(prompt: PromptResponses, *, compared: bool) -> None:
                     show_text(column.prompt, f"{prompt.key}-prompt")
         place = choose_response(rollouts, prompt.key)
         if place:
-            _read(rollouts[place - 1], prompt.key)
+            _read(run_id, rollouts[place - 1], prompt.key)
 
 
 def _colour(right: int, drawn: int) -> layout.Colour:
     return "green" if 0 < right < drawn else "gray"
 
 
-def _read(rollout: RolloutHeader, key: str) -> None:
-    cut = [layout.chip("truncated", "orange")] if rollout.truncated else []
-    layout.line(layout.grade_chip(rollout.grade), layout.chip(rollout.reason), *cut)
+def _read(run_id: str, header: RolloutHeader, key: str) -> None:
+    cut = [layout.chip("truncated", "orange")] if header.truncated else []
+    layout.line(layout.grade_chip(header.grade), layout.chip(header.reason), *cut)
     try:
-        text, key = response(rollout.id), f"{key}-{rollout.id}"
-        ratios = token_ratios(rollout.id) if links.flag("shade") else None
-    except InputError as error:
+        whole = rollout(run_id, header.id)
+    except TagrpoError as error:
         layout.error_box("The response cannot be read.", str(error))
         return
-    if ratios is not None:
-        token_shading.show_tokens(text, ratios, key, groups.log_ratio_of(rollout))
+    key, shaded = f"{key}-{header.id}", links.flag("shade")
+    if shaded and whole.token_ratios is not None:
+        token_shading.show_tokens(whole.response, whole.token_ratios, key, header.log_ratio)
         return
-    show_math_text(text, key)
-    if links.flag("shade"):
+    show_math_text(whole.response, key)
+    if shaded:
         st.caption("Not shaded: log-ratios of this response's tokens were not recorded.")
 
 

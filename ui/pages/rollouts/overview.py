@@ -4,17 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
-from trainer_adapter.record import joint_groups as groups
-from trainer_adapter.record.joint_groups import KINDS, GroupFilters, RolloutGroup, StepGroups
-from trainer_adapter.record.series import metric_series
+from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
+from trainer_adapter.record.reading import Record
 from ui.charts.building import build_spec
 from ui.charts.rollout_groups import STEP, group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.rollouts import rescues
+from ui.pages.rollouts.asked import texts_of
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import charts, layout
 from ui.pages.widgets.choices import choose, choose_several, note_absent
@@ -26,26 +25,25 @@ FLAGS = {"timeouts": "grader timed out", "unknown": "unknown grades", "truncated
 ALL = -1  # no step; None would leave the choice empty
 PLACES = ("after", "before")
 RECORDED = "tagrpo/record/share"  # a step has it where its record holds some of its questions only
-_TEXT = 160
 
 
-run_steps = cached(groups.page_steps)
+@recorded
+def run_steps(record: Record, filters: GroupFilters = GroupFilters()) -> list[StepGroups]:
+    """Return the steps of a run, counted over the groups that match."""
+    return record.counts().page_steps(filters)
 
 
-@cached
-def least_recorded(session: Session, run_id: str) -> float | None:
-    """Return the least share of a step's questions that its record holds; None where it holds all."""
-    (series,) = metric_series(session, [run_id], [RECORDED])
-    shares = [share for share in series.values.get(RECORDED, ()) if share is not None]
+@recorded
+def least_recorded(record: Record) -> float | None:
+    """Return the least share of a step's questions that its record holds; None if it holds all."""
+    shares = [metrics[RECORDED] for metrics in record.metrics().values() if RECORDED in metrics]
     return min(shares, default=None)
 
 
-@cached
-def kinds_chart(
-    session: Session, run_id: str, name: str, chosen: int | None
-) -> tuple[dict[str, Any], list[Any]]:
+@recorded
+def kinds_chart(record: Record, name: str, chosen: int | None) -> tuple[dict[str, Any], list[Any]]:
     """Return the chart of a run's groups by step, and its rows."""
-    steps = groups.page_steps(session, run_id)
+    steps = record.counts().page_steps()
     window = window_for(len(steps))
     rows = []
     for start in range(0, len(steps), window):
@@ -63,26 +61,20 @@ def kinds_chart(
     return spec, rows
 
 
-@cached
+@recorded
 def listed(
-    session: Session,
-    run_id: str,
+    record: Record,
     filters: GroupFilters,
     after: tuple[int, str] | None,
     before: tuple[int, str] | None,
     limit: int = PAGE,
-) -> tuple[list[RolloutGroup], dict[str, str], bool, bool]:
-    """Return a page of groups, the beginnings of their questions, and whether some come before and behind."""
-    page = groups.page_groups(session, run_id, filters, after=after, before=before, limit=limit + 1)
+) -> tuple[list[RolloutGroup], bool, bool]:
+    """Return a page of groups, and whether some come before and after it."""
+    page = record.counts().page_groups(filters, after=after, before=before, limit=limit + 1)
     more = len(page) > limit
     if before is not None:
-        page = page[1:] if more else page
-        earlier, later = more, True
-    else:
-        page = page[:limit]
-        earlier, later = after is not None, more
-    texts = groups.question_texts(session, [group.question_id for group in page])
-    return page, {id: text[:_TEXT] for id, text in texts.items()}, earlier, later
+        return (page[1:] if more else page), more, True
+    return page[:limit], after is not None, more
 
 
 def filters_of_address(steps: list[StepGroups]) -> GroupFilters:
@@ -196,10 +188,11 @@ def key_text(group: RolloutGroup) -> str:
 def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     after = key_of(links.text("after"))
     before = None if after else key_of(links.text("before"))
-    page, texts, earlier, later = listed(run_id, filters, after, before)
+    page, earlier, later = listed(run_id, filters, after, before)
     if not page:
         layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
         return
+    texts = texts_of(tuple(group.question_id for group in page))
     rows = [
         {
             "step": group.step,

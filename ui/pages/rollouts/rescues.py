@@ -1,14 +1,14 @@
 """Whom neighbors rescued: the dead questions of a training that samples in stages, and what revived them."""
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from service.errors import InputError
-from service.runs.store import find_run
 from trainer_adapter.record import rescues
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
+from ui.pages.rollouts.asked import texts_of
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.pager import pager
@@ -17,20 +17,18 @@ from ui.pages.widgets.tables import Column, page_table
 PAGE = 10
 
 
-@cached
-def totals(session: Session, run_id: str) -> RescueTotals | None:
+@recorded
+def totals(record: Record) -> RescueTotals | None:
     """Return what the stages of a training did; None for one that draws the same for every question."""
-    run = find_run(session, run_id)
-    return rescues.rescue_totals(session, run) if rescues.samples_in_stages(run) else None
+    spec = record.run.spec
+    return rescues.rescue_totals(record.counts(), spec) if rescues.samples_in_stages(spec) else None
 
 
-@cached
-def listed(
-    session: Session, run_id: str, outcome: str | None, after: tuple[int, str] | None
-) -> list[RescuedQuestion]:
+@recorded
+def listed(record: Record, outcome: str | None, after: tuple[int, str] | None) -> list[RescuedQuestion]:
     """Return a page of dead questions and the first of the next."""
-    run = find_run(session, run_id)
-    return rescues.page_rescues(session, run, outcome=outcome, after=after, limit=PAGE + 1)
+    counts, spec = record.counts(), record.run.spec
+    return rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=PAGE + 1)
 
 
 def show(run_id: str, name: str) -> None:
@@ -55,6 +53,7 @@ def show(run_id: str, name: str) -> None:
         layout.empty_state("No question is like that.", "Choose the others, or begin the list anew.")
         return
     questions = page[:PAGE]
+    texts = texts_of(tuple(question.question_id for question in questions))
 
     def opened(place: int) -> None:
         links.set_query(q=questions[place].question_id, at=questions[place].last_step)
@@ -62,7 +61,7 @@ def show(run_id: str, name: str) -> None:
     page_table(
         [
             {
-                "question": question.text or question.question_id,
+                "question": texts.get(question.question_id) or question.question_id,
                 "outcome": question.outcome,
                 "visits": question.visits,
                 "dead": question.dead,

@@ -2,8 +2,7 @@
 
 from collections.abc import Sequence
 
-from trainer_adapter.record.browsing import RolloutHeader
-from trainer_adapter.record.joint_groups import log_ratio
+from trainer_adapter.record.reading import RolloutHeader
 from ui.characters import one_line
 from ui.pages.state import links
 from ui.pages.widgets.table_view import Heading, show_table
@@ -59,5 +58,5 @@ def _cells(place: int, rollout: RolloutHeader) -> tuple[str, ...]:
         cell(rollout.reward, "number"),
         cell(rollout.advantage, "fixed"),
         cell(rollout.tokens, "whole"),
-        cell(log_ratio(rollout), "fixed"),
+        cell(rollout.mean_log_ratio, "fixed"),
     )

@@ -3,19 +3,13 @@
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from evaluator.grading import GradeValue
 from service.errors import InputError
-from trainer_adapter.record.browsing import (
-    RolloutFilters,
-    RolloutHeader,
-    RolloutsPage,
-    search_rollouts,
-)
+from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader, RolloutsPage
 from ui.pages.rollouts.group import joint_group
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.records import recorded
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 from ui.pages.widgets.pager import found_responses, pager
@@ -26,9 +20,9 @@ ANY, EVERY_STEP = "", -1
 PLACES = ("from",)
 
 
-@cached
-def _page(session: Session, run_id: str, filters: RolloutFilters, after: int | None) -> RolloutsPage:
-    return search_rollouts(session, run_id, filters, after=after, limit=PAGE)
+@recorded
+def _page(record: Record, filters: RolloutFilters, after: str | None) -> RolloutsPage:
+    return record.rollouts(filters, after=after, limit=PAGE)
 
 
 def ask_for_text() -> str:
@@ -47,10 +41,12 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
     """Show the responses that hold the text."""
     filters = _filters(text, steps)
     try:
-        page = _page(run_id, filters, links.number("from", 0) or None)
+        page = _page(run_id, filters, links.text("from") or None)
     except InputError as error:
         layout.error_box("The responses cannot be read.", str(error))
         return
+    if page.problems:
+        layout.error_box("Some files were left out.", "\n".join(page.problems))
     if page.rollouts:
         page_table(
             [_row(header) for header in page.rollouts],
@@ -63,7 +59,7 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
     number = len(page.rollouts)
     words = found_responses(number, stopped=page.after is not None and number < PAGE)
     pager(
-        {"from": str(page.after)} if page.after else None,
+        {"from": page.after} if page.after else None,
         {"from": None} if links.text("from") else None,
         words=f"{words}; a click on a row shows the response in its group" if number else words,
         name="rollouts-pager",
@@ -106,7 +102,7 @@ def _open(run_id: str, header: RolloutHeader) -> None:
 
 
 COLUMNS = (
-    Column("rollout", "rollout", "figure"),
+    Column("rollout", "rollout"),
     Column("step", "step", "whole"),
     Column("question", "question"),
     Column("prompt", "prompt"),

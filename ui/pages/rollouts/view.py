@@ -5,17 +5,18 @@ import streamlit as st
 from ui.pages.rollouts import group, overview, search
 from ui.pages.state import links, settings
 from ui.pages.state.database import begin_page
+from ui.pages.state.records import open_run
 from ui.pages.training_signal.runs import runs_with, train_runs
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 
 begin_page("Rollouts", "What training drew, question by question and step by step.")
-runs = {run.name: run for run in train_runs() if run.rollouts}
+runs = {run.name: run for run in train_runs() if run.rollouts or run.problem}
 if not runs:
     layout.empty_state(
         "No rollouts are recorded yet.",
-        "Import what a training has written, also while it runs:",
-        commands=(settings.command("rollouts import FOLDER"), settings.command("rollouts watch FOLDER")),
+        "`tagrpo train run` records them; add the folder of any other training:",
+        commands=(settings.command("rollouts add FOLDER"),),
     )
 else:
     question = links.text("q")
@@ -33,6 +34,11 @@ else:
         pinned=True,
     )
     note_absent("run", list(runs), "training run with rollouts", name)
+    if problem := runs[name].problem:
+        layout.error_box("The rollouts of this run cannot be read.", problem)
+        st.stop()
+    if problems := open_run(runs[name].id).problems():
+        layout.error_box("Some files cannot be read; the rest is shown.", "\n".join(problems))
     steps = overview.run_steps(runs[name].id)
     text = "" if question else search.ask_for_text()
     if text:

@@ -5,13 +5,13 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
+from trainer_adapter.record.reading import Record as TrainingRecord
 from trainer_adapter.record.series import MetricSeries, metric_names, metric_series, over_seeds
 from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.records import recorded_together
 from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import charts, layout
 
@@ -51,12 +51,25 @@ class Drawn:
     rows: list[Record]
 
 
-logged = cached(metric_names)
+logged = recorded_together(metric_names)
 
 
-@cached
 def draw(
-    session: Session,
+    panels: tuple[Panel, ...],
+    window: int,
+    palette: tuple[tuple[str, str], ...] = (),
+    methods: tuple[tuple[str, str], ...] = (),
+    forecasts: tuple[tuple[str, tuple[float, float, float]], ...] = (),
+    level: bool = False,
+) -> list[Drawn]:
+    """Return the charts of panels; see `_draw`."""
+    runs = tuple(dict.fromkeys(run for panel in panels for line in panel.lines for run in line.runs))
+    return _draw(runs, panels, window, palette, methods, forecasts, level)
+
+
+@recorded_together
+def _draw(
+    records: Mapping[str, TrainingRecord],
     panels: tuple[Panel, ...],
     window: int,
     palette: tuple[tuple[str, str], ...] = (),
@@ -73,9 +86,7 @@ def draw(
         level: put the panels of one unit on one axis, so that they can be compared.
     """
     logged = metric_series(
-        session,
-        tuple(dict.fromkeys(run for panel in panels for line in panel.lines for run in line.runs)),
-        tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines)),
+        records, tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines))
     )
     by_run = {series.run_id: series for series in logged}
     width = window_for(max((len(series.steps) for series in logged), default=0), window)

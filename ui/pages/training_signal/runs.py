@@ -7,11 +7,11 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.runs.store import find_run
-from trainer_adapter.record import browsing
-from trainer_adapter.record.joint_groups import page_groups, question_history
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import seed_groups
 from ui.charts.training_steps import method_colours
 from ui.pages.state.database import cached
+from ui.pages.state.records import list_trainings, recorded
 from ui.pages.widgets import choices
 from ui.pages.widgets.methods import method_of
 
@@ -22,7 +22,10 @@ WINDOWS = (0, 5, 10, 25)
 
 @dataclass(frozen=True)
 class Run:
-    """A training run with what the page needs of it; `g` and `n` are 0 where no rollouts are recorded."""
+    """A training run with what the page needs of it; `g` and `n` are 0 if no rollouts are recorded.
+
+    `problem` says why its record cannot be read.
+    """
 
     id: str
     name: str
@@ -32,6 +35,7 @@ class Run:
     rollouts: int
     g: int
     n: int
+    problem: str | None = None
 
 
 @dataclass(frozen=True)
@@ -52,36 +56,44 @@ class Chosen:
         return tuple(run.id for run in self.runs)
 
 
-@cached
-def train_runs(session: Session) -> list[Run]:
+def train_runs() -> list[Run]:
     """Return all training runs, oldest first."""
     runs = []
-    for listed in browsing.list_train_runs(session):
-        # A question may have fewer neighbors than the others, or none: the first groups tell the most.
-        most = max(
-            page_groups(session, listed.run.id, limit=16), key=lambda group: group.prompts, default=None
-        )
-        g, n = (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
+    for listed in list_trainings():
+        numbers = listed.numbers
         runs.append(
             Run(
                 listed.run.id,
                 listed.run.name,
                 method_of(listed.run.spec, listed.run.name),
-                listed.first_step,
-                listed.last_step,
-                listed.rollouts,
-                g,
-                n,
+                numbers.first_step,
+                numbers.last_step,
+                numbers.rollouts,
+                *((0, 0) if listed.problem else _sizes(listed.run.id)),
+                problem=listed.problem,
             )
         )
     return runs
 
 
-@cached
-def runs_with(session: Session, question_id: str) -> list[str]:
+@recorded
+def _sizes(record: Record) -> tuple[int, int]:
+    """Return G and N of a training."""
+    # A question may have fewer neighbors than the others, or none: the first groups tell the most.
+    groups = record.counts().page_groups(limit=16)
+    most = max(groups, key=lambda group: group.prompts, default=None)
+    return (most.responses // most.prompts, most.prompts - 1) if most else (0, 0)
+
+
+def runs_with(question_id: str) -> list[str]:
     """Return the names of the training runs that drew responses to a question, oldest first."""
-    trained = [listed.run for listed in browsing.list_train_runs(session) if listed.rollouts]
-    return [run.name for run in trained if question_history(session, run.id, question_id)]
+    trained = [listed.run for listed in list_trainings() if listed.numbers.rollouts]
+    return [run.name for run in trained if _drew(run.id, question_id)]
+
+
+@recorded
+def _drew(record: Record, question_id: str) -> bool:
+    return record.counts().question(question_id) is not None
 
 
 def choose(runs: Sequence[Run], beside: Callable[[], None] | None = None) -> Chosen:

@@ -4,18 +4,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
 from evaluator.signal.diagnosis import Diagnosis, Part, Settings, diagnose
 from evaluator.signal.groups import Source
 from evaluator.signal.sources.eval_runs import eval_source
-from service.runs.store import find_run
 from trainer_adapter.record.diagnosing import training_source
-from trainer_adapter.record.tables import RolloutShardRow
+from trainer_adapter.record.reading import Record
 from ui.pages.state import settings
-from ui.pages.state.database import cached, reading
+from ui.pages.state.database import cached
+from ui.pages.state.records import open_run, recorded, run_id_of
 from ui.pages.state.results import Results
 from ui.pages.training_signal.runs import Run
 
@@ -68,27 +67,20 @@ def eval_choices(session: Session) -> list[EvalChoice]:
     return sorted(choices, key=lambda choice: not choice.neighbors)
 
 
-@cached
-def state_of(session: Session, responses: Responses) -> str:
-    """Return a text that is another one whenever the responses are others."""
+def state_of(responses: Responses) -> str:
+    """Return a text that changes whenever the responses do."""
     if not responses.last:
         return next((choice.state for choice in eval_choices() if choice.name == responses.name), "")
-    run = find_run(session, responses.name)
-    hashes = session.scalars(
-        select(RolloutShardRow.content)
-        .where(
-            RolloutShardRow.run_id == run.id,
-            RolloutShardRow.step.between(responses.first, responses.last),
-        )
-        .order_by(RolloutShardRow.step)
-    )
-    return f"{run.id}:{','.join(hashes)}"
+    return _content(run_id_of(responses.name), responses.first, responses.last)
+
+
+@recorded
+def _content(record: Record, first: int, last: int) -> str:
+    return f"{record.folder}:{','.join(record.contents(first, last))}"
 
 
 def diagnosed(responses: Responses, parts: Sequence[Part], wanted: Settings = Settings()) -> Diagnosis:
     """Return the diagnosis of responses, made again only when they have changed.
-
-    The stamp of the database would not do: it changes with every write while a training is imported.
 
     Raises:
         InputError: nothing is there, it is not graded, or it does not allow what is asked.
@@ -113,9 +105,8 @@ def _key(responses: Responses, parts: Sequence[Part], wanted: Settings) -> tuple
 @contextmanager
 def _opened(responses: Responses) -> Iterator[Source]:
     if responses.last:
-        with reading() as session:
-            run = find_run(session, responses.name)
-            yield training_source(session, run, responses.first, responses.last)
+        record = open_run(run_id_of(responses.name))
+        yield training_source(record, responses.name, [(responses.first, responses.last)])
         return
     from service.database import Database
 

@@ -27,7 +27,10 @@ OF_TRAINING = {
 }
 
 begin_page("Training signal", "How much of what is sampled teaches anything.")
-runs = train_runs()
+every = train_runs()
+runs = [run for run in every if not run.problem]
+if problems := [run.problem for run in every if run.problem]:
+    layout.error_box("Some trainings cannot be read; the others are shown.", "\n".join(problems))
 view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__, resets=["made"])
 if view == "difficulty":
     diagnosis.difficulty(runs)
@@ -36,8 +39,8 @@ elif view == "diversity":
 elif not runs:
     layout.empty_state(
         "There is no training run yet.",
-        "Import the rollouts and metrics that a training has written, also while it runs:",
-        commands=(settings.command("rollouts import FOLDER"), settings.command("rollouts watch FOLDER")),
+        "`tagrpo train run` starts one; add the folder of any other training:",
+        commands=(settings.command("rollouts add FOLDER"),),
     )
 else:
     OF_TRAINING[view](runs)

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from evaluator.signal.diagnosis import Settings
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
-from trainer_adapter.record.series import metric_series
-from ui.pages.state import links, settings
-from ui.pages.state.database import cached
+from trainer_adapter.record.reading import Record
+from ui.pages.state import links
+from ui.pages.state.records import recorded
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines, sources
 from ui.pages.training_signal.lines import Line, Panel
@@ -57,8 +56,7 @@ def show(runs: Sequence[Run]) -> None:
     if not any(name in logged[run] for run in chosen.ids for name in names):
         layout.empty_state(
             "These runs have not logged shares of zero-gradient questions.",
-            "Runs that tagrpo trains log them at every step; import their metrics with their rollouts:",
-            commands=(settings.command("rollouts import FOLDER"),),
+            "Runs that tagrpo trains log them at every step, in metrics.jsonl next to their rollouts.",
         )
         return
     _table(chosen)
@@ -112,28 +110,25 @@ def _table(chosen: Chosen) -> None:
     show_printed("equal rewards")
 
 
-@cached
-def last_shares(session: Session, runs: tuple[Run, ...]) -> list[dict[str, str | float | int | None]]:
-    """Return a row a run with the means of its last steps."""
+def last_shares(runs: Sequence[Run]) -> list[dict[str, str | float | int | None]]:
+    """Return one row per run with the means of its last steps."""
+    return [{"run": run.name, **_last_shares(run.id)} for run in runs]
+
+
+@recorded
+def _last_shares(record: Record) -> dict[str, float | int | None]:
     wanted = {
         **{group: f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS},
         "all_right": "tagrpo/zero/joint/all_right",
         "all_wrong": "tagrpo/zero/joint/all_wrong",
         "correct": "tagrpo/correct/mean",
     }
-    rows = []
-    for run, series in zip(
-        runs, metric_series(session, [run.id for run in runs], tuple(wanted.values())), strict=True
-    ):
-        row: dict[str, str | float | int | None] = {
-            "run": run.name,
-            "step": series.steps[-1] if series.steps else None,
-        }
-        for name, metric in wanted.items():
-            values = [value for value in series.values[metric][-LAST_STEPS:] if value is not None]
-            row[name] = sum(values) / len(values) if values else None
-        rows.append(row)
-    return rows
+    logged = record.metrics()
+    row: dict[str, float | int | None] = {"step": max(logged, default=None)}
+    for name, metric in wanted.items():
+        values = [metrics[metric] for metrics in list(logged.values())[-LAST_STEPS:] if metric in metrics]
+        row[name] = sum(values) / len(values) if values else None
+    return row
 
 
 def _choose_pilot(runs: Sequence[Run]) -> Responses | None:

@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from sqlalchemy.orm import Session
-
-from trainer_adapter.record.browsing import list_train_runs
 from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.training_steps import method_colours
-from ui.pages.state.database import cached
+from ui.pages.state.records import stored_trainings
 
 
 def method_of(spec: Mapping[str, object], name: str) -> str:
@@ -18,12 +15,9 @@ def method_of(spec: Mapping[str, object], name: str) -> str:
     return recipe if isinstance(recipe, str) and recipe else name
 
 
-@cached
-def training_methods(session: Session) -> dict[str, str]:
+def training_methods() -> dict[str, str]:
     """Return the method of each training run by its name, oldest run first."""
-    return {
-        listed.run.name: method_of(listed.run.spec, listed.run.name) for listed in list_train_runs(session)
-    }
+    return {run.name: method_of(run.spec, run.name) for run, _ in stored_trainings().values()}
 
 
 def evaluated_methods(models: Mapping[str, str], trainings: Mapping[str, str]) -> dict[str, str]:

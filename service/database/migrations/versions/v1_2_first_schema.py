@@ -1,6 +1,6 @@
 """The first schema. A new database gets it whole, from the tables; see `service.database.schema`."""
 
-revision = "1.1"
+revision = "1.2"
 down_revision = None
 branch_labels = None
 depends_on = None

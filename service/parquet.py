@@ -1,0 +1,148 @@
+"""Parquet files whose damage never goes unnoticed: digests of all values in the footer, and page checksums.
+
+Page checksums do not cover page headers and the footer, so a flipped bit there could change a value. The
+digest of each column of each row group is compared with what was read.
+"""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+from service.errors import InputError, first_line
+
+DIGESTS = b"tagrpo.digests"
+ZSTD_LEVEL = 3
+
+
+class DamagedFileError(InputError):
+    """A parquet file that is empty, cut short, altered, or of another form than expected."""
+
+
+def write_parquet(
+    path: Path, parts: Iterable[Any], about: Mapping[bytes, str], *, dictionary: Sequence[str]
+) -> None:
+    """Write pyarrow tables of one schema, one row group each; `parts` yields at least one.
+
+    Args:
+        about: stored in the footer.
+        dictionary: columns whose values repeat.
+    """
+    import pyarrow.parquet as pq
+
+    digests: dict[str, list[str]] = {}
+    writer = None
+    try:
+        for part in parts:
+            writer = writer or pq.ParquetWriter(
+                path,
+                part.schema,
+                compression="zstd",
+                compression_level=ZSTD_LEVEL,
+                use_dictionary=list(dictionary),
+                write_statistics=False,
+                write_page_checksum=True,
+            )
+            writer.write_table(part, row_group_size=max(1, len(part)))
+            for name in part.column_names:
+                digests.setdefault(name, []).append(_digest(part.column(name)))
+        assert writer is not None
+        writer.add_key_value_metadata({**about, DIGESTS: json.dumps(digests, separators=(",", ":"))})
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+def read_parquet(
+    path: Path, schema: Mapping[str, Any], about: Mapping[bytes, str], groups: Sequence[int] | None = None
+) -> Any:
+    """Return columns as a pyarrow table, after a look at every value; its metadata is the footer's.
+
+    Args:
+        schema: types by the name of each column that is read.
+        about: what the footer must say.
+        groups: row groups to read; None for all.
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedFileError: it is damaged, or not what the arguments say.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            there = file.metadata.metadata or {}
+            for key, text in about.items():
+                if there.get(key) != text.encode():
+                    found = there.get(key, b"nothing").decode(errors="replace")
+                    raise DamagedFileError(
+                        f"{path}: {key.decode()} is {found!r} in this file, not {text!r}. Record it again "
+                        "or remove it."
+                    )
+            digests: dict[str, list[str]] = json.loads(there[DIGESTS])
+            number = len(digests[next(iter(schema))])
+            if number != file.metadata.num_row_groups:
+                raise DamagedFileError(f"{path}: has {file.metadata.num_row_groups} of {number} row groups.")
+            parts = []
+            for group in range(number) if groups is None else groups:
+                part = file.read_row_group(group, columns=list(schema))
+                part.validate(full=True)
+                for name, kind in schema.items():
+                    column = part.column(name)
+                    if column.type != kind or _digest(column) != digests[name][group]:
+                        raise DamagedFileError(
+                            f"{path}: is damaged (column {name!r} holds other values than were written). "
+                            "Copy it again or remove it."
+                        )
+                parts.append(part.select(list(schema)))
+            return pa.concat_tables(parts).replace_schema_metadata(there)
+    except (FileNotFoundError, DamagedFileError):
+        raise
+    except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
+        raise DamagedFileError(
+            f"{path}: is damaged or still being copied ({first_line(error)}). Copy it again or remove it."
+        ) from error
+
+
+def footer_hash(path: Path) -> str:
+    """Return the hash of a parquet file's footer, which differs whenever a value differs (see `DIGESTS`).
+
+    Raises:
+        FileNotFoundError: there is no such file.
+        DamagedFileError: it has no footer.
+    """
+    with path.open("rb") as file:
+        end = max(0, file.seek(0, 2) - 8)
+        file.seek(end)
+        tail = file.read(8)
+        start = end - int.from_bytes(tail[:4], "little")
+        if len(tail) < 8 or tail[4:] != b"PAR1" or start < 4:
+            raise DamagedFileError(
+                f"{path}: is empty, cut short or still being copied. Copy it again or remove it."
+            )
+        file.seek(start)
+        return blake2b(file.read(end - start), digest_size=16).hexdigest()
+
+
+def _digest(column: Any) -> str:
+    """Return a hash of a column's values and of which of them are null."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    digest = blake2b(digest_size=8)
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    digest.update(array.is_null().cast(pa.uint8()).to_numpy().tobytes())
+    if pa.types.is_string(array.type):
+        filled = array.fill_null("")
+        _, offsets, data = filled.buffers()
+        ends = np.frombuffer(offsets, np.int32)[filled.offset : filled.offset + len(filled) + 1]
+        digest.update(np.diff(ends).tobytes())
+        if len(ends) and data is not None:
+            digest.update(memoryview(data)[ends[0] : ends[-1]])
+    else:
+        filled = pc.cast(array, pa.uint8()) if pa.types.is_boolean(array.type) else array
+        digest.update(filled.fill_null(0).to_numpy().tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,313 @@
+"""Records that were killed, flipped, half copied, pruned or listed late: nothing is silently wrong."""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from rescues import RECIPE
+from rollout_shards import make_record, make_step, write_run
+
+from service.errors import InputError, TagrpoError
+from service.parquet import DamagedFileError
+from trainer_adapter.record import RolloutRecord, RolloutWriter, files
+from trainer_adapter.record.diagnosing import training_source
+from trainer_adapter.record.groups import GroupFilters
+from trainer_adapter.record.reading import Record, RolloutFilters, read_rollouts
+from trainer_adapter.record.rescues import page_rescues, rescue_totals
+from trainer_adapter.record.rollout import token_ratios_text
+
+ROOT = Path(__file__).resolve().parents[2]
+QUESTION = f"q_{1:024x}"
+KINDS = ("step-00000002", "texts-00000002", "counts")
+Query = Callable[[Record], object]
+QUERIES: dict[str, Query] = {
+    "steps": lambda record: record.counts().page_steps(),
+    "groups": lambda record: record.counts().page_groups(GroupFilters(kind="mixed"), limit=99),
+    "history": lambda record: record.counts().question_history(QUESTION),
+    "drawn": lambda record: record.counts().drawn_by_step(),
+    "group": lambda record: record.joint_group(2, QUESTION),
+    "rollout": lambda record: [record.rollout(f"2:{row}") for row in (0, 150)],
+    "list": lambda record: record.rollouts(RolloutFilters(step=2), limit=999),
+    "search": lambda record: record.rollouts(RolloutFilters(text="boxed"), limit=999),
+    "totals": lambda record: rescue_totals(record.counts(), record.run.spec),
+    "rescues": lambda record: page_rescues(record.counts(), record.run.spec),
+    "diagnosis": lambda record: [
+        (source.checkpoints, list(source.texts(source.checkpoints[0].label, [QUESTION])))
+        for source in [training_source(record, "ta", [(1, 3)])]
+    ],
+    "everything": lambda record: list(read_rollouts(record.folder)),
+}
+
+
+def step_with_tokens(step: int) -> list[RolloutRecord]:
+    ratios = token_ratios_text((3, 0), np.array([-0.5, 0.25]))
+    return [replace(record, token_ratios=ratios) for record in make_step(step, questions=20)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record of three steps with two row groups of texts each."""
+    place = tmp_path_factory.mktemp("damage") / "ta"
+    with RolloutWriter(place, "ta", spec={"recipe": RECIPE}) as writer:
+        for step in (1, 2, 3):
+            writer.write(step, step_with_tokens(step))
+    return place
+
+
+def answers(place: Path) -> dict[str, object]:
+    """Return what each query answers, each by a reader of its own; an error is an answer too."""
+    found: dict[str, object] = {}
+    for name, ask in QUERIES.items():
+        try:
+            record = Record(place)
+            found[name] = ask(record), record.problems()
+        except TagrpoError as error:
+            found[name] = error
+    return found
+
+
+def flip(path: Path, bit: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("part", ["anywhere", "footer"])
+def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, part: str) -> None:
+    """Each query gives the same answer as before, or names the file: as an error, or next to the answer."""
+    whole = answers(folder)
+    assert not [found for found in whole.values() if isinstance(found, TagrpoError)]
+    chance = random.Random(f"{kind} {part}")
+    size = (folder / f"{kind}.parquet").stat().st_size
+    footer = int.from_bytes((folder / f"{kind}.parquet").read_bytes()[-8:-4], "little") + 8
+    noticed = 0
+    for number in range(20):
+        place = shutil.copytree(folder, tmp_path / str(number))
+        path = place / f"{kind}.parquet"
+        first = 0 if part == "anywhere" else size - footer
+        flip(path, 8 * chance.randrange(first, size) + chance.randrange(8))
+        for name, found in answers(place).items():
+            if isinstance(found, TagrpoError):
+                assert path.name in str(found), (number, name, found)
+                noticed += 1
+                continue
+            answer, problems = found  # type: ignore[misc]
+            named = [*problems, *getattr(answer, "problems", ()), getattr(answer, "problem", None) or ""]
+            if any(path.name in problem for problem in named):
+                noticed += 1
+                continue
+            assert answer == whole[name][0], (number, name)  # type: ignore[index]
+    assert noticed >= 20
+
+
+def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path) -> None:
+    for kind in KINDS:
+        content = (folder / f"{kind}.parquet").read_bytes()
+        for length in (0, 3, 100, len(content) // 2, len(content) - 1):
+            place = shutil.copytree(folder, tmp_path / f"{kind}-{length}")
+            (place / f"{kind}.parquet").write_bytes(content[:length])
+            record = Record(place)
+            assert [step.step for step in record.counts().page_steps()] == [1, 2, 3]
+            named = [*record.problems(), *record.rollouts(RolloutFilters(text="boxed"), limit=999).problems]
+            assert any(f"{kind}.parquet" in problem for problem in named), (kind, length)
+            assert record.rollout("1:0").response.startswith("Step 1")
+            (place / f"{kind}.parquet").write_bytes(content)  # the copy ends
+            assert Record(place).problems() == ()
+
+
+def test_a_missing_file_of_texts_is_named_and_headers_answer(folder: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(folder, tmp_path / "ta")
+    (place / "texts-00000002.parquet").unlink()
+    record = Record(place)
+    assert record.problems() == (
+        f"{place}/texts-00000002.parquet: is missing. Copy it again or put it back.",
+    )
+    group = record.joint_group(2, QUESTION)
+    assert "texts-00000002.parquet: is missing" in str(group.problem)
+    assert len(group.columns[0].rollouts) == 4
+    with pytest.raises(DamagedFileError, match=r"texts-00000002\.parquet: is missing"):
+        record.rollout("2:0")
+
+
+def test_a_kill_between_the_files_of_a_step_mixes_nothing(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A step is trained again, and the training is killed after each of its files in turn."""
+    others = [replace(record, response="other", correct=False) for record in step_with_tokens(2)]
+    wrong = sum(record.correct is False for record in others)
+    for killed_after in (1, 2):
+        place, replaced = shutil.copytree(folder, tmp_path / str(killed_after)), [0]
+
+        def replace_some(path: Path, write: Callable[[Path], object], replaced: list[int] = replaced) -> None:
+            replaced[0] += 1
+            if replaced[0] > killed_after:  # noqa: B023
+                raise KeyboardInterrupt
+            write(path)
+
+        writer = RolloutWriter(place, "ta", background=False)
+        with monkeypatch.context() as patch:
+            patch.setattr("trainer_adapter.record.writing._replace", replace_some)
+            with pytest.raises(KeyboardInterrupt):
+                writer.write(2, others)
+        record = Record(place)
+        second = record.counts().page_steps(GroupFilters(step=2))[0]
+        if killed_after == 1:  # new texts, old headers
+            assert second.wrong < wrong
+            with pytest.raises(DamagedFileError, match=r"texts-00000002\.parquet: .* not of the same time"):
+                record.rollout("2:0")
+        else:  # new headers, old counts
+            assert second.wrong == wrong
+            assert record.rollout("2:0").response == "other"
+        with RolloutWriter(place, "ta") as writer:  # resumed
+            writer.write(2, others)
+        assert record.counts().page_steps(GroupFilters(step=2))[0].wrong == wrong
+        assert record.rollout("2:0").response == "other"
+        assert Record(place).problems() == ()
+
+
+def test_lost_counts_are_counted_again_from_the_steps(folder: Path, tmp_path: Path) -> None:
+    whole = Record(folder).counts().page_groups(limit=99)
+    place = shutil.copytree(folder, tmp_path / "ta")
+    (place / "counts.parquet").unlink()
+    assert Record(place).counts().page_groups(limit=99) == whole
+    (place / "counts.parquet").write_bytes(b"PAR1")
+    with RolloutWriter(place, "ta") as writer:
+        writer.write(4, step_with_tokens(4))
+    assert writer.failures == []
+    record = Record(place)
+    assert record.problems() == ()
+    assert record.counts().page_groups(limit=60) == whole
+    assert [step.step for step in record.counts().page_steps()] == [1, 2, 3, 4]
+
+
+def test_a_step_pruned_during_a_query_is_left_out(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The listing of the folder is older than the files, as a network file system may give it."""
+    place = shutil.copytree(folder, tmp_path / "ta")
+    record = Record(place)
+    assert record.steps() == [1, 2, 3]
+    state = record._state_now()
+    monkeypatch.setattr(Record, "_state_now", lambda self: state)
+    (place / "step-00000002.parquet").unlink()
+    assert record.steps() == [1, 2, 3]
+    page = record.rollouts(limit=999)
+    assert {header.step for header in page.rollouts} == {1, 3}
+    assert page.problems == ()
+    [texts] = training_source(record, "ta", [(1, 3)]).texts("ta, steps 1-3", [QUESTION])
+    assert len(texts.prompts[0]) == 8
+    with pytest.raises(TagrpoError, match="Step 2 was pruned"):
+        record.joint_group(2, QUESTION)
+
+
+def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Path) -> None:
+    """Any order in which the renames of a step become visible gives answers or a named file, then all."""
+    names = [f"{kind}.parquet" for kind in ("step-00000003", "texts-00000003", "counts")]
+    without = shutil.copytree(folder, tmp_path / "without")
+    for name in names[:2]:
+        (without / name).unlink()
+    counts = files.read_counts(folder, "ta")
+    early = counts.filter(np.array(counts["step"].to_pylist()) < 3)
+    assert len(early) < len(counts)
+    for first, second in ((0, 1), (1, 0), (2, 0), (2, 1)):
+        place = shutil.copytree(without, tmp_path / f"{first}{second}")
+        (place / "counts.parquet").unlink()
+        record = Record(place)
+        assert [step.step for step in record.counts().page_steps()] == [1, 2]
+        for name in (names[first], names[second], *names):
+            shutil.copy(folder / name, place / name)
+            seen = [step.step for step in record.counts().page_steps()]
+            assert seen in ([1, 2], [1, 2, 3])
+            if all((place / name).exists() for name in names[:2]):
+                assert record.rollout("3:0").response.startswith("Step 3")
+                continue
+            with pytest.raises(TagrpoError, match=r"00000003\.parquet: is missing"):
+                record.rollout("3:0")
+        assert record.counts().page_steps() == Record(folder).counts().page_steps()
+        assert record.rollout("3:0").response.startswith("Step 3")
+        assert record.problems() == ()
+
+
+_TRAINING = """
+import sys
+sys.path[:0] = [{root!r}, {support!r}]
+from pathlib import Path
+from dataclasses import replace
+from rollout_shards import make_step
+from trainer_adapter.record import RolloutWriter
+first, attempt = int(sys.argv[2]), sys.argv[3]
+with RolloutWriter(Path(sys.argv[1]), "ta") as writer:
+    for step in range(first, 31):
+        made = make_step(step, questions=40)
+        writer.write(step, [replace(record, response=attempt + record.response) for record in made])
+        print(step, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_four_trainings_at_once_of_which_three_are_killed_and_resumed(tmp_path: Path) -> None:
+    code = _TRAINING.format(root=str(ROOT), support=str(ROOT / "tests" / "support"))
+
+    def start(number: int, first: int, attempt: str) -> subprocess.Popen[str]:
+        words = [sys.executable, "-c", code, str(tmp_path / str(number)), str(first), attempt]
+        return subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+
+    started = [start(number, 1, "a") for number in range(4)]
+    for number, process in enumerate(started[:3]):
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) == 8 + 5 * number:
+                break
+        process.send_signal(signal.SIGKILL)
+        process.wait(30)
+        process.stdout.close()
+        record = Record(tmp_path / str(number))
+        steps = record.steps()
+        assert steps == list(range(1, len(steps) + 1))
+        for header in record.rollouts(RolloutFilters(text="a"), limit=50).rollouts:
+            assert record.rollout(header.id).response.startswith(f"aStep {header.step}:")
+    resumed = [start(number, 6, "b") for number in range(3)]  # from the checkpoint of step 5
+    for process in [*resumed, started[3]]:
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+    for number in range(4):
+        record = Record(tmp_path / str(number))
+        assert record.problems() == ()
+        assert [step.responses for step in record.counts().page_steps()] == [320] * 30
+        assert files.read_counts(record.folder, "ta").num_rows == 30 * 80
+        for one in read_rollouts(record.folder):
+            attempt = "b" if number < 3 and one.step > 5 else "a"
+            assert one.response.startswith(f"{attempt}Step {one.step}:")
+        assert not list(record.folder.glob(".*"))
+
+
+def test_files_of_another_run_are_refused(folder: Path, tmp_path: Path) -> None:
+    place = shutil.copytree(folder, tmp_path / "ta")
+    write_run(tmp_path / "other", (2,), run="other")
+    for kind in KINDS[:2]:
+        shutil.copy(tmp_path / "other" / f"{kind}.parquet", place / f"{kind}.parquet")
+    (problem,) = Record(place).problems()
+    assert "step-00000002.parquet: tagrpo.run is 'other' in this file, not 'ta'" in problem
+    with pytest.raises(InputError, match="not 'ta'"):
+        Record(place).rollout("2:0")
+
+
+def test_a_folder_that_cannot_be_listed_is_named(tmp_path: Path) -> None:
+    place = write_run(tmp_path / "ta")
+    record = Record(place)
+    shutil.rmtree(place)
+    with pytest.raises(InputError, match=r"ta: this folder of rollouts cannot be read"):
+        record.counts()
+    with RolloutWriter(place, "ta") as writer:
+        writer.write(1, [make_record(1)])
+    assert len(record.counts().page_groups()) == 1
+    assert os.listdir(place)

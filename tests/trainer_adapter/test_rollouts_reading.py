@@ -1,0 +1,314 @@
+"""The record of a training, read where it is: groups, lists, searches, series, diagnosis, pruning."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rollout_shards import add_training, make_record, make_step, write_run
+
+from service.database import Database
+from service.errors import InputError, NotFoundError
+from service.runs.store import open_run
+from trainer_adapter.record import RolloutWriter, reading
+from trainer_adapter.record.diagnosing import training_source, windows_source
+from trainer_adapter.record.groups import GroupFilters
+from trainer_adapter.record.pruning import prune, steps_to_prune
+from trainer_adapter.record.reading import Record, RolloutFilters, RolloutHeader
+from trainer_adapter.record.runs import choose_train_run, list_train_runs, open_record
+from trainer_adapter.record.series import metric_names, metric_series, trained_checkpoint
+
+GRADES = {
+    "mixed": (True, False, None, True),
+    "all right": (True, True, True, True),
+    "all wrong": (False, False, False, False),
+    "unclear": (False, False, None, False),
+}
+QUESTION = f"q_{1:024x}"
+
+
+@pytest.fixture
+def record(tmp_path: Path) -> Record:
+    return Record(write_run(tmp_path / "ta", (1, 2, 3)))
+
+
+@pytest.fixture
+def kinds(tmp_path: Path) -> Record:
+    """Return two steps with a question of each kind, four responses each."""
+    with RolloutWriter(tmp_path / "kinds", "kinds", background=False) as writer:
+        for step in (1, 2):
+            reasons = {None: "timeout", True: "exact", False: "different"}
+            records = [
+                make_record(
+                    step, question, session, correct=grade, reward=float(grade is True), reason=reasons[grade]
+                )
+                for question, grades in enumerate(GRADES.values())
+                for session, grade in enumerate(grades)
+            ]
+            writer.write(step, records)
+    return Record(tmp_path / "kinds")
+
+
+def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
+    counts = kinds.counts()
+    every = counts.page_groups()
+    keys = [(group.step, group.question_id) for group in every]
+    assert [(one.step, one.kind) for one in every] == [(step, kind) for step in (1, 2) for kind in GRADES]
+    mixed = every[0]
+    assert (mixed.correct, mixed.wrong, mixed.unknown, mixed.timeouts) == (2, 1, 1, 1)
+    assert (mixed.responses, mixed.reward, mixed.reward_least, mixed.reward_most) == (4, 0.5, 0.0, 1.0)
+    for kind in GRADES:
+        assert [one.step for one in counts.page_groups(GroupFilters(kind=kind))] == [1, 2]
+    assert {one.kind for one in counts.page_groups(GroupFilters(unknown=True))} == {"mixed", "unclear"}
+    assert len(counts.page_groups(GroupFilters(timeouts=True, step=2))) == 2
+    assert counts.page_groups(GroupFilters(truncated=True)) == []
+    for place, key in enumerate(keys):
+        assert counts.page_groups(after=key, limit=3) == every[place + 1 : place + 4]
+        assert counts.page_groups(before=key, limit=3) == every[max(0, place - 3) : place]
+    assert counts.page_groups(after=(1, "q_~")) == every[4:]
+    with pytest.raises(InputError, match="not a kind of group"):
+        GroupFilters(kind="good")
+
+
+def test_steps_add_up_the_groups_that_filters_leave(kinds: Record) -> None:
+    counts = kinds.counts()
+    first, second = counts.page_steps()
+    assert (first.step, first.questions, first.responses, second.step) == (1, 4, 16, 2)
+    assert (first.mixed, first.all_right, first.all_wrong, first.unclear) == (1, 1, 1, 1)
+    assert (first.correct, first.wrong, first.unknown, first.reward) == (6, 8, 2, 6 / 16)
+    assert first.zero_gradient == 0.5
+    every = [GroupFilters(kind=kind) for kind in GRADES]
+    for filters in (
+        *every,
+        GroupFilters(step=2),
+        GroupFilters(unknown=True, step=1),
+        GroupFilters(truncated=True),
+    ):
+        found, groups = counts.page_steps(filters), counts.page_groups(filters)
+        assert sum(step.questions for step in found) == len(groups)
+        assert sum(step.responses for step in found) == sum(group.responses for group in groups)
+        assert {step.step for step in found} == {group.step for group in groups}
+
+
+def test_a_joint_group_has_a_column_for_each_prompt(record: Record) -> None:
+    found = record.joint_group(2, QUESTION)
+    original, neighbor = found.columns
+    assert (original.variant, original.neighbor_id, original.prompt) == (0, None, "What is 1 + 1? (0)")
+    assert (neighbor.variant, neighbor.strategy, found.has_tokens, found.problem) == (
+        1,
+        "wording",
+        False,
+        None,
+    )
+    assert [one.session for one in neighbor.rollouts] == [4, 5, 6, 7]
+    assert record.rollout(original.rollouts[1].id).response.startswith("Step 2")
+    assert original.rollouts[1].mean_log_ratio == pytest.approx((-21.0 - -21.0) / 11)
+    assert replace(original.rollouts[0], tokens=0).mean_log_ratio is None
+    assert replace(original.rollouts[0], old_log_prob=None).mean_log_ratio is None
+    history = record.counts().question_history(QUESTION)
+    assert [one.step for one in history] == [1, 2, 3]
+    assert record.counts().question_history("q_none") == []
+    with pytest.raises(NotFoundError, match="step 4 has no responses"):
+        record.joint_group(4, QUESTION)
+
+
+def test_a_question_that_is_drawn_twice_in_a_step_is_one_group(tmp_path: Path) -> None:
+    with RolloutWriter(tmp_path, "ta", background=False) as writer:
+        twice = [make_record(1, 0, session, group=group) for group in (4, 2) for session in range(4)]
+        writer.write(1, twice)
+    [column] = Record(tmp_path).joint_group(1, f"q_{0:024x}").columns
+    assert [(one.session, one.group) for one in column.rollouts] == [
+        (session, group) for session in range(4) for group in (2, 4)
+    ]
+
+
+def test_every_header_and_text_is_found_again(record: Record) -> None:
+    page = record.rollouts(limit=100)
+    every = [one for step in (1, 2, 3) for one in make_step(step)]
+    for header, written in zip(page.rollouts, every, strict=True):
+        whole = record.rollout(header.id)
+        for name in vars(header).keys() - {"id"}:
+            assert getattr(header, name) == getattr(written, name)
+        assert (whole.prompt, whole.response) == (written.prompt, written.response)
+    assert (page.after, page.problems) == (None, ())
+    with pytest.raises(NotFoundError, match="no rollout 1:16: step 1 has 16"):
+        record.rollout("1:16")
+    with pytest.raises(InputError, match="'x' is not the id of a rollout"):
+        record.rollout("x")
+
+
+def test_lists_go_on_by_place_and_filters_hold(record: Record) -> None:
+    every = record.rollouts(limit=100).rollouts
+    paged, after = list[RolloutHeader](), None
+    while True:
+        page = record.rollouts(after=after, limit=5)
+        paged += page.rollouts
+        if (after := page.after) is None:
+            break
+    assert tuple(paged) == every
+
+    def found(**filters: object) -> list[RolloutHeader]:
+        return list(record.rollouts(RolloutFilters(**filters), limit=100).rollouts)  # type: ignore[arg-type]
+
+    assert [one.step for one in found(step=2)] == [2] * 16
+    assert {one.step for one in found(step=2, last_step=3)} == {2, 3}
+    assert {one.step for one in found(last_step=1)} == {1}
+    assert len(found(question_id=QUESTION)) == 24
+    assert len(found(question_id=QUESTION[:-1])) == 48
+    assert found(question_id="%") == []
+    assert {one.variant for one in found(variant=1)} == {1}
+    assert {one.reward for one in found(grade="correct")} == {1.0}
+    assert len(found(least_reward=0.5)) + len(found(most_reward=0.5)) == 48
+    assert {one.session for one in found(truncated=True)} == {7}
+    with pytest.raises(InputError, match="not a grade"):
+        found(grade="right")
+
+
+def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = record.rollout("2:3").response
+    found = record.rollouts(RolloutFilters(text=text.upper()), limit=50)
+    assert "2:3" in [one.id for one in found.rollouts]
+    assert {one.step for one in found.rollouts} == {2}
+    monkeypatch.setattr(reading, "TEXTS_READ", 20)
+    monkeypatch.setattr(reading, "TEXTS_TOGETHER", 10)
+    none = RolloutFilters(text="nowhere to be read")
+    page = record.rollouts(none)
+    assert (page.rollouts, page.after) == ((), "2:9")  # 10, 6 and 10 texts were read
+    page = record.rollouts(none, after=page.after)
+    assert page.after == "3:15"
+    assert record.rollouts(none, after=page.after).after is None
+    monkeypatch.setattr(reading, "HEADERS_READ", 16)
+    page = record.rollouts(RolloutFilters(grade="wrong", truncated=True, most_reward=0), limit=5)
+    assert (len(page.rollouts), page.after) == (2, "1:15")
+
+
+def test_series_hold_the_chosen_metrics_of_several_runs(record: Record, kinds: Record) -> None:
+    records = {"a": record, "b": kinds}
+    assert metric_names(records) == {"a": ["actor/lr", "tagrpo/reward/mean"], "b": []}
+    first, second = metric_series(records, ["tagrpo/reward/mean", "none/such"])
+    assert (first.run_id, first.steps) == ("a", (1, 2, 3))
+    assert first.values == {"tagrpo/reward/mean": (0.1, 0.2, 0.3), "none/such": (None, None, None)}
+    assert second.steps == ()
+
+
+def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:
+    tokens = 2 * sum(range(10, 18))
+    assert record.counts().drawn_by_step()[:2] == [(1, 16, tokens), (2, 32, 2 * tokens)]
+    names = ["ta", "grpo"]
+    path = "/data/runs/ta/checkpoints/global_step_120/actor/huggingface"
+    assert trained_checkpoint(path, names) == ("ta", 120)
+    assert trained_checkpoint("grpo/old/ta/global_step_7", names) == ("ta", 7)
+    assert trained_checkpoint("/models/other/global_step_7", names) is None
+    assert trained_checkpoint("Qwen/Qwen2.5-Math-1.5B", names) is None
+
+
+def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
+    for windows, names in ((2, ["steps 1-2", "step 3"]), (9, ["step 1", "step 2", "step 3"])):
+        found = windows_source(record, "ta", windows).checkpoints
+        assert [checkpoint.label for checkpoint in found] == [f"ta, {name}" for name in names]
+    source = training_source(record, "ta", [(2, 3), (1, 1)])
+    pair, _ = source.checkpoints
+    assert pair.label == "ta, steps 2-3"
+    assert len(pair.groups) == 4  # two questions at two steps
+    group = next(group for group in pair.groups if group.group_id == f"q_{0:024x}")
+    original, neighbor = group.prompts
+    # Every third response is correct: sessions 0 and 3 of the original, 6 of the neighbor.
+    assert (original.correct, original.wrong, original.unknown) == (2, 2, 0)
+    assert (neighbor.correct, neighbor.wrong) == (1, 3)
+    assert (original.tokens, original.token_samples) == (10 + 11 + 12 + 13, 4)
+    assert (original.source_id, original.strategy) == (f"q_{0:024x}", None)
+    assert (neighbor.source_id, neighbor.strategy) == (f"c_{0:023x}1", "wording")
+    [texts] = source.texts("ta, steps 2-3", [QUESTION])
+    assert {variant: len(texts) for variant, texts in texts.prompts.items()} == {0: 8, 1: 8}
+    assert [texts.prompts[0][place][:7] for place in (0, -1)] == ["Step 2:", "Step 3:"]
+    with pytest.raises(InputError, match="no rollouts at the steps 7 to 9"):
+        training_source(record, "ta", [(7, 9)])
+
+
+def test_pruning_keeps_every_kth_step_the_last_and_all_counts(tmp_path: Path) -> None:
+    record = Record(write_run(tmp_path, range(1, 12)))
+    prunable = steps_to_prune(record, keep_every=4, keep_last=2)
+    assert [each.step for each in prunable] == [1, 2, 3, 5, 6, 7, 9]
+    assert {len(each.files) for each in prunable} == {2}
+    assert {each.rollouts for each in prunable} == {16}
+    prune(prunable)
+    for kind in ("step", "texts"):
+        assert sorted(int(path.stem[-8:]) for path in tmp_path.glob(f"{kind}-*")) == [4, 8, 10, 11]
+    assert len(record.counts().page_steps()) == 11
+    assert record.problems() == ()
+    assert steps_to_prune(record, keep_every=4, keep_last=2) == []
+    assert {one.step for one in record.rollouts(limit=99).rollouts} == {4, 8, 10, 11}
+    with pytest.raises(NotFoundError, match="Step 3 was pruned"):
+        record.joint_group(3, QUESTION)
+    assert Record(tmp_path).counts().page_steps() == record.counts().page_steps()
+
+
+def test_a_record_shows_what_is_written_meanwhile(tmp_path: Path) -> None:
+    folder = write_run(tmp_path, (1,))
+    record = Record(folder)
+    stamps = {record.stamp()}
+    assert [step.step for step in record.counts().page_steps()] == [1]
+    with RolloutWriter(folder, "ta") as writer:
+        writer.write(2, make_step(2))
+        writer.flush()
+        stamps.add(record.stamp())
+        assert [step.step for step in record.counts().page_steps()] == [1, 2]
+        writer.write(1, [make_record(1, 9, response="again")])
+        writer.flush()
+        assert [step.responses for step in record.counts().page_steps()] == [1, 16]
+        assert record.rollout("1:0").response == "again"
+        writer.write_metrics(2, {"a": 1.0})
+        stamps.add(record.stamp())
+    assert len(stamps) == 3
+    assert record.metrics()[2] == {"a": 1.0}
+
+
+def test_the_database_has_a_row_with_the_folder(db: Database, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "rollouts")
+    assert add_training(db, folder).name == add_training(db, folder).name == "ta"
+    with RolloutWriter(tmp_path / "m", "only-metrics") as writer:
+        writer.write_metrics(1, {"a": 1})
+    add_training(db, tmp_path / "m", "metrics")
+    with db.read() as session:
+        first, second = sorted(list_train_runs(session), key=lambda one: -one.numbers.rollouts)
+        assert (first.run.name, first.run.spec, first.problem) == ("ta", {"recipe": "ta_grpo"}, None)
+        assert tuple(vars(first.numbers).values()) == (2, 1, 2, 32)
+        assert tuple(vars(second.numbers).values()) == (1, 1, 1, 0)
+        with pytest.raises(InputError, match=r"name one: metrics, ta"):
+            choose_train_run(session, None)
+    moved = folder.rename(tmp_path / "moved")
+    with db.read() as session:
+        run = choose_train_run(session, "ta")
+        with pytest.raises(
+            InputError, match=r"rollouts: run 'ta' had .* `tagrpo rollouts add FOLDER --name ta`"
+        ):
+            open_record(session, run)
+        assert "not there" in str([one.problem for one in list_train_runs(session)])
+    add_training(db, moved)
+    with db.read() as session:
+        assert open_record(session, run).folder == moved
+
+
+def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "rollouts")
+    with db.read() as session, pytest.raises(InputError, match="no training run yet"):
+        choose_train_run(session, None)
+    with db.write() as session:
+        open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})
+    with pytest.raises(InputError, match="not a training run"):
+        add_training(db, folder)
+    with db.read() as session, pytest.raises(InputError, match="not a training run"):
+        choose_train_run(session, "ta")
+    add_training(db, folder, "first")
+    with RolloutWriter(tmp_path / "other", "x", spec={"recipe": "grpo"}) as writer:
+        writer.write(1, make_step(1))
+    with pytest.raises(InputError, match="other settings: recipe"):
+        add_training(db, tmp_path / "other", "first")
+    (folder / "run.json").unlink()
+    with pytest.raises(InputError, match="does not say which run"):
+        add_training(db, folder)
+    add_training(db, folder, "first")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(InputError, match="holds no rollouts"):
+        add_training(db, tmp_path / "empty")
+    with db.read() as session:
+        assert [one.run.name for one in list_train_runs(session)] == ["first"]

@@ -1,0 +1,250 @@
+"""Joint groups of a training, counted: by step and kind, page by page, one over the training."""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from service.errors import InputError
+from trainer_adapter.record.files import SUMS
+
+MIXED, ALL_RIGHT, ALL_WRONG, UNCLEAR = "mixed", "all right", "all wrong", "unclear"
+KINDS = (MIXED, ALL_RIGHT, ALL_WRONG, UNCLEAR)
+"""Of a joint group by correctness: right and wrong ones, right only, wrong only, or one of both with unknown.
+
+If the reward is correctness, only mixed groups have a gradient. In unclear ones it depends on what unknown
+grades count as, and the rewards of a group say whether they differ.
+"""
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class StepGroups:
+    """A step in numbers: its questions by kind of their joint group (see `KINDS`), its responses."""
+
+    step: int
+    questions: int
+    mixed: int
+    all_right: int
+    all_wrong: int
+    unclear: int
+    responses: int
+    correct: int
+    wrong: int
+    unknown: int
+    truncated: int
+    timeouts: int
+    tokens: int
+    reward: float  # mean of a response
+
+    @property
+    def zero_gradient(self) -> float:
+        """Share of joint groups with right or wrong responses only; unclear ones are not among them."""
+        return (self.all_right + self.all_wrong) / self.questions
+
+
+@dataclass(frozen=True)
+class RolloutGroup:
+    """The responses to a question and its neighbors at a step. The key of a page is (step, question_id).
+
+    `prompts` counts the original and its neighbors; `original_...` are of the original's prompt alone.
+    """
+
+    step: int
+    question_id: str
+    kind: str
+    responses: int
+    prompts: int
+    correct: int
+    wrong: int
+    unknown: int
+    original_correct: int
+    original_wrong: int
+    original_unknown: int
+    truncated: int
+    timeouts: int  # grades unknown because the grader ran out of time
+    tokens: int
+    reward_sum: float
+    reward_least: float
+    reward_most: float
+
+    @property
+    def reward(self) -> float:
+        """Mean of a response."""
+        return self.reward_sum / self.responses
+
+
+@dataclass(frozen=True)
+class GroupFilters:
+    """Which groups to return; None and False do not restrict.
+
+    Attributes:
+        step: one step.
+        kind: mixed, all right, all wrong or unclear.
+        unknown: with responses of unknown grade.
+        timeouts: with grades that are unknown because the grader ran out of time.
+        truncated: with responses cut at the maximum length.
+
+    Raises:
+        InputError: no such kind.
+    """
+
+    step: int | None = None
+    kind: str | None = None
+    unknown: bool = False
+    timeouts: bool = False
+    truncated: bool = False
+
+    def __post_init__(self) -> None:
+        if self.kind is not None and self.kind not in KINDS:
+            raise InputError(f"{self.kind!r} is not a kind of group. Choose from {', '.join(KINDS)}.")
+
+
+class Counts:
+    """The counts of a training in memory, by prompt and by joint group; rows are in order of their keys.
+
+    Attributes:
+        prompts: columns of `counts.parquet` as arrays. Ids and strategies are numbers: places in `texts`, -1
+            for null.
+        groups: the same by joint group, with `prompts`, `original_...` and `kind` (a place in `KINDS`).
+        texts: the ids of questions, the ids of neighbors and the strategies, by column.
+    """
+
+    def __init__(self, table: Any) -> None:
+        self.texts: dict[str, list[str]] = {}
+        self.prompts: dict[str, Array] = {}
+        for name in ("step", "question_id", "variant", "neighbor_id", "strategy", *SUMS):
+            self.prompts[name] = self._column(name, table.column(name))
+        for name in ("reward_least", "reward_most"):
+            self.prompts[name] = table.column(name).to_numpy()
+        step, question = self.prompts["step"], self.prompts["question_id"]
+        is_first = np.ones(len(step), bool)
+        is_first[1:] = (step[1:] != step[:-1]) | (question[1:] != question[:-1])
+        self.group_of = np.cumsum(is_first) - 1
+        self.groups = self._by_group(np.flatnonzero(is_first))
+
+    def _column(self, name: str, column: Any) -> Array:
+        if name not in ("question_id", "neighbor_id", "strategy"):
+            values: Array = column.to_numpy()
+            return values.astype(np.int32) if name in ("step", "variant") else values
+        coded = column.combine_chunks().dictionary_encode()
+        self.texts[name] = coded.dictionary.to_pylist()
+        numbers: Array = coded.indices.fill_null(-1).to_numpy()
+        return numbers
+
+    def _by_group(self, starts: Array) -> dict[str, Array]:
+        prompts, original = self.prompts, self.prompts["variant"] == 0
+        if not len(starts):
+            return {**prompts, **dict.fromkeys(("prompts", "kind", *_OF_ORIGINAL), original.astype(np.int64))}
+        sums = {name: prompts[name] for name in SUMS} | {
+            f"original_{name}": prompts[name] * original for name in ("correct", "wrong", "unknown")
+        }
+        groups = {name: np.add.reduceat(values, starts) for name, values in sums.items()}
+        groups |= {name: prompts[name][starts] for name in ("step", "question_id")}
+        groups["prompts"] = np.diff(starts, append=len(original))
+        groups["reward_least"] = np.minimum.reduceat(prompts["reward_least"], starts)
+        groups["reward_most"] = np.maximum.reduceat(prompts["reward_most"], starts)
+        right, wrong = groups["correct"] > 0, groups["wrong"] > 0
+        cases = [right & wrong, groups["unknown"] > 0, right]
+        groups["kind"] = np.select(cases, [0, 3, 1], 2)
+        return groups
+
+    def question(self, question_id: str) -> int | None:
+        """Return the number of a question; None if no response to it was recorded."""
+        ids = self.texts["question_id"]
+        return ids.index(question_id) if question_id in ids else None
+
+    def text(self, column: str, prompt: int) -> str | None:
+        """Return the text of a prompt's neighbor id or strategy, by the prompt's place."""
+        number = int(self.prompts[column][prompt])
+        return None if number < 0 else self.texts[column][number]
+
+    def page_steps(self, filters: GroupFilters = GroupFilters()) -> list[StepGroups]:
+        """Return the steps with rollouts in order, counted over the groups that match the filters.
+
+        Steps without such a group are left out.
+        """
+        kept = {name: self.groups[name][self._matching(filters)] for name in (*_OF_STEP, "step", "kind")}
+        steps, place = np.unique(kept["step"], return_inverse=True)
+
+        def summed(values: Array | None = None) -> list[float]:
+            sums: list[float] = np.bincount(place, values, len(steps)).tolist()
+            return sums
+
+        kinds = [summed((kept["kind"] == number).astype(float)) for number in range(len(KINDS))]
+        sums = [summed(kept[name]) for name in _OF_STEP]
+        return [
+            StepGroups(step, *map(int, numbers), reward=total / numbers[5])
+            for step, total, *numbers in zip(steps.tolist(), sums.pop(), summed(), *kinds, *sums, strict=True)
+        ]
+
+    def page_groups(
+        self,
+        filters: GroupFilters = GroupFilters(),
+        *,
+        after: tuple[int, str] | None = None,
+        before: tuple[int, str] | None = None,
+        limit: int = 25,
+    ) -> list[RolloutGroup]:
+        """Return up to `limit` groups by step and question: after the key `after`, or the last ones before
+        the key `before`.
+        """
+        places = np.flatnonzero(self._matching(filters))
+        if before is not None:
+            chosen = places[places < self._place(before, bisect_left)][-limit:]
+        else:
+            chosen = places[places >= (0 if after is None else self._place(after, bisect_right))][:limit]
+        return [self._group(place) for place in chosen.tolist()]
+
+    def question_history(self, question_id: str) -> list[RolloutGroup]:
+        """Return a question's groups over the training."""
+        number = self.question(question_id)
+        if number is None:
+            return []
+        places = np.flatnonzero(self.groups["question_id"] == number)
+        return [self._group(place) for place in places.tolist()]
+
+    def drawn_by_step(self) -> list[tuple[int, int, int]]:
+        """Return each recorded step with the responses and tokens that were drawn until its end.
+
+        Steps without a record count nothing.
+        """
+        steps = self.page_steps()
+        responses, tokens = (
+            np.cumsum([getattr(step, name) for step in steps]) for name in ("responses", "tokens")
+        )
+        return [(step.step, int(r), int(t)) for step, r, t in zip(steps, responses, tokens, strict=True)]
+
+    def _place(self, key: tuple[int, str], bisect: Any) -> int:
+        """Return the first place of a group after the key (`bisect_right`), or from it on (`bisect_left`)."""
+        step, question_id = key
+        low, high = (int(np.searchsorted(self.groups["step"], step, side)) for side in ("left", "right"))
+        ids = self.texts["question_id"]
+        return low + int(
+            bisect([ids[number] for number in self.groups["question_id"][low:high]], question_id)
+        )
+
+    def _group(self, place: int) -> RolloutGroup:
+        values = {field.name: self.groups[field.name][place].item() for field in fields(RolloutGroup)}
+        values["question_id"] = self.texts["question_id"][values["question_id"]]
+        values["kind"] = KINDS[values["kind"]]
+        return RolloutGroup(**values)
+
+    def _matching(self, filters: GroupFilters) -> Array:
+        groups = self.groups
+        matching: Array = np.ones(len(groups["step"]), bool)
+        if filters.step is not None:
+            matching &= groups["step"] == filters.step
+        if filters.kind is not None:
+            matching &= groups["kind"] == KINDS.index(filters.kind)
+        for name in ("unknown", "timeouts", "truncated"):
+            if getattr(filters, name):
+                matching &= groups[name] > 0
+        return matching
+
+
+_OF_ORIGINAL = ("original_correct", "original_wrong", "original_unknown")
+_OF_STEP = ("responses", "correct", "wrong", "unknown", "truncated", "timeouts", "tokens", "reward_sum")

@@ -1,0 +1,154 @@
+"""Training runs in the database: one row each, with the folder of its record."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from service.errors import InputError
+from service.runs.store import Run, check_name, find_run, list_runs, open_run
+from trainer_adapter.record.reading import Record, record_in
+from trainer_adapter.record.tables import TRAIN, TrainFolderRow
+
+
+@dataclass(frozen=True)
+class TrainNumbers:
+    """Steps of a training with rollouts or metrics, the first and last of them, and all rollouts."""
+
+    steps: int
+    first_step: int | None
+    last_step: int | None
+    rollouts: int
+
+
+NO_NUMBERS = TrainNumbers(0, None, None, 0)
+
+
+@dataclass(frozen=True)
+class TrainRun:
+    """A training run; `problem` says why its record cannot be read, which leaves no numbers."""
+
+    run: Run
+    numbers: TrainNumbers
+    problem: str | None = None
+
+    @property
+    def recipe(self) -> str | None:
+        recipe = self.run.spec.get("recipe")
+        return str(recipe.get("name")) if isinstance(recipe, dict) else recipe
+
+    @property
+    def model(self) -> str | None:
+        model = self.run.spec.get("model")
+        return None if model is None else str(model)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the machine-readable form; the spec is in `runs show`."""
+        return {"recipe": self.recipe, "model": self.model, **asdict(self.numbers)}
+
+
+def register(session: Session, folder: Path, name: str | None = None) -> Run:
+    """Store where a training has its record; also the new place of a folder that was moved.
+
+    Args:
+        name: of the run in the database; by default as training called it.
+
+    Raises:
+        InputError: the folder holds no record or does not say its run, or a run of this name is not a
+            training run or has other settings.
+    """
+    about = Record(folder).run
+    if (run_name := name or about.name) is None:
+        raise InputError(f"{folder}: does not say which run it belongs to. Name it with --name.")
+    there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)
+    if there is not None and there.kind != TRAIN:
+        raise InputError(f"run {run_name!r} is not a training run. Name this one with --name.")
+    if there is None or about.name is not None:
+        there, _ = open_run(
+            session, name=run_name, kind=TRAIN, spec=about.spec, question_ids=(), versions=about.versions
+        )
+    keep_folder(session, there.id, folder)
+    return there
+
+
+def keep_folder(session: Session, run_id: str, folder: Path) -> None:
+    """Store the folder of a training's record."""
+    session.merge(TrainFolderRow(run_id=run_id, folder=str(folder.resolve())))
+
+
+def stored_folder(session: Session, run: Run) -> Path | None:
+    """Return the folder of a training's record; None if the database does not say it."""
+    row = session.get(TrainFolderRow, run.id)
+    return None if row is None else Path(row.folder)
+
+
+def open_folder(run: Run, folder: Path | None) -> Record:
+    """Return the record of a training in its stored folder.
+
+    Raises:
+        InputError: no folder is stored, it is not there, or it holds no record.
+    """
+    if folder is None:
+        raise InputError(
+            f"the database does not say where run {run.name!r} has its rollouts. Add their folder: "
+            f"`tagrpo rollouts add FOLDER --name {run.name}`."
+        )
+    if not folder.is_dir():
+        raise InputError(
+            f"{folder}: run {run.name!r} had its rollouts in this folder, which is not there. If it was "
+            f"moved, add its new place: `tagrpo rollouts add FOLDER --name {run.name}`."
+        )
+    return record_in(folder)
+
+
+def open_record(session: Session, run: Run) -> Record:
+    """Return the record of a training.
+
+    Raises:
+        InputError: as `open_folder`.
+    """
+    return open_folder(run, stored_folder(session, run))
+
+
+def read_numbers(record: Record) -> TrainNumbers:
+    """Return the numbers of a training."""
+    counted = record.counts().page_steps()
+    steps = sorted({step.step for step in counted} | record.metrics().keys())
+    first, last = (steps[0], steps[-1]) if steps else (None, None)
+    return TrainNumbers(len(steps), first, last, sum(step.responses for step in counted))
+
+
+def read_train_run(session: Session, run: Run) -> TrainRun:
+    """Return a training run with its numbers, or with the problem of its record."""
+    try:
+        return TrainRun(run, read_numbers(open_record(session, run)))
+    except InputError as error:
+        return TrainRun(run, NO_NUMBERS, str(error))
+
+
+def list_train_runs(session: Session) -> list[TrainRun]:
+    """Return all training runs with their numbers, oldest first."""
+    return [read_train_run(session, run) for run in list_runs(session) if run.kind == TRAIN]
+
+
+def choose_train_run(session: Session, reference: str | None) -> Run:
+    """Return the training run named, or the only one there is.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: it is not a training run; or none is named and there are several, or none at all.
+    """
+    if reference is not None:
+        run = find_run(session, reference)
+        if run.kind != TRAIN:
+            raise InputError(f"run {run.name!r} is not a training run. `tagrpo runs list` shows those.")
+        return run
+    runs = [run for run in list_runs(session) if run.kind == TRAIN]
+    if len(runs) != 1:
+        raise InputError(
+            f"there are several training runs, name one: {', '.join(sorted(run.name for run in runs))}."
+            if runs
+            else "there is no training run yet. Train one, or add its folder: `tagrpo rollouts add FOLDER`."
+        )
+    return runs[0]

@@ -1,0 +1,114 @@
+"""Records of trainings for the pages; answers are kept until their files change."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
+
+import pyarrow
+from sqlalchemy.orm import Session
+
+from service.errors import InputError, NotFoundError
+from service.runs.store import Run, list_runs
+from trainer_adapter.record.reading import Record
+from trainer_adapter.record.runs import (
+    NO_NUMBERS,
+    TrainNumbers,
+    TrainRun,
+    open_folder,
+    read_numbers,
+    stored_folder,
+)
+from trainer_adapter.record.tables import TRAIN
+from ui.pages.state.database import cached
+from ui.pages.state.results import Results
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_results = Results()
+pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # Arrow's own keeps some 40 MB of what was freed
+
+
+@cached
+def stored_trainings(session: Session) -> dict[str, tuple[Run, Path | None]]:
+    """Return all training runs with the folders of their records by id, oldest first."""
+    runs = [run for run in list_runs(session) if run.kind == TRAIN]
+    return {run.id: (run, stored_folder(session, run)) for run in runs}
+
+
+def open_run(run_id: str) -> Record:
+    """Return the record of a training.
+
+    Raises:
+        InputError: its folder is not known, not there, or holds no record.
+    """
+    return open_folder(*stored_trainings()[run_id])
+
+
+def run_id_of(name: str) -> str:
+    """Return the id of the training run with this name.
+
+    Raises:
+        NotFoundError: there is none.
+    """
+    for run, _ in stored_trainings().values():
+        if run.name == name:
+            return run.id
+    raise NotFoundError(f"there is no training run {name!r}.")
+
+
+def recorded(function: Callable[Concatenate[Record, P], R]) -> Callable[Concatenate[str, P], R]:
+    """Keep answers about a training as long as its files stay as they are.
+
+    `function(record, *arguments)` becomes `function(run_id, *arguments)`. Arguments must be hashable,
+    results picklable; callers get a copy.
+    """
+
+    @wraps(function)
+    def kept(run_id: str, /, *arguments: P.args, **named: P.kwargs) -> R:
+        record = open_run(run_id)
+        key = _key(function, {run_id: record}, arguments, named)
+        return _results.get(key, lambda: function(record, *arguments, **named))
+
+    return kept
+
+
+def recorded_together(
+    function: Callable[Concatenate[Mapping[str, Record], P], R],
+) -> Callable[Concatenate[Sequence[str], P], R]:
+    """Do what `recorded` does for a function of several records by the ids of their runs."""
+
+    @wraps(function)
+    def kept(run_ids: Sequence[str], /, *arguments: P.args, **named: P.kwargs) -> R:
+        records = {run_id: open_run(run_id) for run_id in run_ids}
+        key = _key(function, records, arguments, named)
+        return _results.get(key, lambda: function(records, *arguments, **named))
+
+    return kept
+
+
+def _key(
+    function: Callable[..., object],
+    records: Mapping[str, Record],
+    arguments: Sequence[object],
+    named: Mapping[str, object],
+) -> tuple[object, ...]:
+    stamps = tuple((run_id, str(record.folder), record.stamp()) for run_id, record in records.items())
+    return function.__module__, function.__qualname__, stamps, arguments, tuple(sorted(named.items()))
+
+
+@recorded
+def _numbers(record: Record) -> TrainNumbers:
+    return read_numbers(record)
+
+
+def list_trainings() -> list[TrainRun]:
+    """Return all training runs with their numbers, oldest first."""
+    listed = []
+    for run, _ in stored_trainings().values():
+        try:
+            listed.append(TrainRun(run, _numbers(run.id)))
+        except InputError as error:
+            listed.append(TrainRun(run, NO_NUMBERS, str(error)))
+    return listed
