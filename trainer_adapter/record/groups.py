@@ -26,6 +26,7 @@ class StepGroups:
     """A step in numbers: its questions by kind of their joint group (see `KINDS`), its responses."""
 
     step: int
+    reward: float  # mean of a response
     questions: int
     mixed: int
     all_right: int
@@ -38,7 +39,6 @@ class StepGroups:
     truncated: int
     timeouts: int
     tokens: int
-    reward: float  # mean of a response
 
     @property
     def zero_gradient(self) -> float:
@@ -177,7 +177,7 @@ class Counts:
         kinds = [summed((kept["kind"] == number).astype(float)) for number in range(len(KINDS))]
         sums = [summed(kept[name]) for name in _OF_STEP]
         return [
-            StepGroups(step, *map(int, numbers), reward=total / numbers[5])
+            StepGroups(step, total / numbers[5], *map(int, numbers))
             for step, total, *numbers in zip(steps.tolist(), sums.pop(), summed(), *kinds, *sums, strict=True)
         ]
 
