@@ -1,9 +1,10 @@
-"""The pages hold: every command in them exists, is run and ends as the page says; every link leads on.
+"""The docs are true: their commands and options exist and run, and their links work.
 
-What stands in fenced blocks of README.md and docs/ is run in order, page by page, in an empty folder. A fence
+The fenced blocks of README.md and docs/ run in order, page by page, in an empty folder. A fence
 
 - ```bash no-run (or console) is only checked: its commands need a network, a key or a GPU;
-- ```toml prices.toml (a second word with a dot) is a file that the page has the reader write.
+- ```text output holds lines that the block above prints, apart from numbers; `...` marks omitted lines;
+- ```toml prices.toml (a second word with a dot) is a file that the reader writes.
 
 A command ends with exit code 0 unless its comment says `exit code 3`. Models are asked at the test server.
 """
@@ -15,7 +16,7 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from tiny_model import save_tiny_model
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from world_runs import world_server
 
 from evaluator.benchmarks import BENCHMARKS
@@ -38,14 +39,25 @@ from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 SHELLS = ("bash", "console", "sh")
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 
+COMMANDS_PAGE = "docs/reference/commands.md"
+OTHER_TOOLS = {  # options of other programs that pages name
+    *("--api-key", "--reasoning-parser"),  # vllm serve
+    *("--requeue", "--signal"),  # sbatch
+    *("--build-arg", "--cap-add", "--security-opt"),  # podman, docker
+    "--log_samples",  # lm-evaluation-harness
+    "--no-push",  # prime
+}
+
 _FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
+_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
+_NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
 
 
@@ -121,6 +133,56 @@ def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[
             yield " ".join((*names, name))
 
 
+def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
+    """Return the command or group that `words` name, and the words after its name."""
+    command, rest = all_commands(), list(words)
+    while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+def options(command: TyperCommand) -> set[str]:
+    """Return the options of a command, or of all commands of a group."""
+    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+    if isinstance(command, TyperGroup):
+        own |= set().union(*(options(each) for each in command.commands.values()))
+    return own
+
+
+def options_of_scripts(page: str) -> set[str]:
+    """Return the options of the scripts in benchmarks/, if the page names one of them."""
+    if not re.search(r"\bbenchmarks[./]\w", (ROOT / page).read_text(encoding="utf-8")):
+        return set()
+    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").rglob("*.py"))
+    return {option for source in sources for option in re.findall(r'"(--[a-z][\w-]*)"', source)}
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_inline_commands_and_options_exist(page: str) -> None:
+    """An option in backticks belongs to a command or a script that the page names."""
+    prose = _FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    spans = [span.split() for span in _SPAN.findall(prose) if span.strip()]
+    known = OTHER_TOOLS | options_of_scripts(page) | {"--help", "--version", "--quiet", "--verbose"}
+    for words in [*(found.words for found in commands(page)), *spans]:
+        command, rest = find_command(words[words[0] == "tagrpo" :])
+        if command is not all_commands():
+            known |= options(command)
+    for words in spans:
+        shown = f"{page}: `{' '.join(words)}`"
+        command, rest = find_command(words[words[0] == "tagrpo" :])
+        if isinstance(command, TyperGroup) and (words[0] == "tagrpo" or command is not all_commands()):
+            assert not (rest and re.fullmatch(r"[a-z][a-z-]*", rest[0])), f"{shown}: no such command"
+        if words[0] == "tagrpo" or command is not all_commands():
+            # `resume` takes the options of the command that it continues.
+            allowed = options(all_commands() if command.name == "resume" else command)
+        elif words[0].startswith("--"):
+            allowed = known
+        else:
+            continue
+        named = {word.partition("=")[0].rstrip(".,") for word in rest if re.match("--[a-z][^.]*(=|$)", word)}
+        assert named <= allowed, f"{shown}: no command or script on this page has {sorted(named - allowed)}"
+
+
 @pytest.mark.parametrize("page", NAMES)
 def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
     for found in commands(page):
@@ -130,7 +192,7 @@ def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
             pytest.fail(f"{page}: tagrpo {shlex.join(found.words)}: {error!r}")
 
 
-def test_every_command_stands_on_a_page() -> None:
+def test_every_command_is_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
     assert shown == set(public_commands(all_commands()))
 
@@ -207,7 +269,12 @@ def test_links_lead_somewhere(page: str) -> None:
 def test_every_page_is_listed() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     listed = {link for link in _LINK.findall(index) if link.endswith(".md")}
-    assert listed == {page.name for page in PAGES[1:]} - {"index.md"}
+    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} - {"index.md"}
+
+
+def test_the_page_of_commands_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands_page"]()
+    assert (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8") == written, "run `python docs/commands.py`"
 
 
 @pytest.mark.parametrize("page", NAMES[1:])
@@ -309,6 +376,11 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     return adapted
 
 
+def without_numbers(line: str) -> str:
+    """Return a printed line without what may differ between machines: ids, numbers, widths of columns."""
+    return " ".join(_NUMBER.sub("0", re.sub(r"\b(\w+_)?[0-9a-f]{8,}\b", "0", line)).split())
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
 def test_the_commands_of_a_page_run(
@@ -321,11 +393,15 @@ def test_the_commands_of_a_page_run(
     # Without a network the Hub's client tries for most of a minute before it gives up.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     prepare(page, tmp_path)
+    printed: set[str] = set()
     for block in blocks(page):
+        if block.words == ("output",):
+            assert set(map(without_numbers, block.text.splitlines())) - {"", "..."} <= printed
         if any("." in word for word in block.words):
             (tmp_path / block.words[0]).write_text(block.text, encoding="utf-8")
         if block.language not in SHELLS or "no-run" in block.words:
             continue
+        printed = set()
         for line in lines(block):
             if line.startswith("export "):
                 name, _, value = line.removeprefix("export ").partition("=")
@@ -336,6 +412,7 @@ def test_the_commands_of_a_page_run(
             if found is not None:
                 done = run_here(*at_the_servers(found.words, servers), typed="a\n\n" * 50)
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
+                printed |= set(map(without_numbers, done.out.splitlines()))
     for module in tmp_path.glob("*.py"):  # another test may have one of this name
         sys.modules.pop(module.stem, None)
 
