@@ -1,4 +1,4 @@
-"""Write the page of commands, docs/reference/commands.md, from the help of `tagrpo`: python docs/commands.py."""
+"""Write docs/reference/commands.md from the help of `tagrpo`: python docs/commands.py."""
 
 import re
 import sys

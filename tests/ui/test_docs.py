@@ -149,20 +149,24 @@ def options(command: TyperCommand) -> set[str]:
     return own
 
 
-def options_of_scripts(page: str) -> set[str]:
-    """Return the options of the scripts in benchmarks/, if the page names one of them."""
-    if not re.search(r"\bbenchmarks[./]\w", (ROOT / page).read_text(encoding="utf-8")):
-        return set()
-    sources = (file.read_text(encoding="utf-8") for file in (ROOT / "benchmarks").rglob("*.py"))
-    return {option for source in sources for option in re.findall(r'"(--[a-z][\w-]*)"', source)}
+def options_of_scripts(source: str, *, depth: int = 2) -> set[str]:
+    """Return the options of the modules of benchmarks/ that `source` names, and of what these import."""
+    found: set[str] = set()
+    source = re.sub(r"from (benchmarks[\w.]*) import (\w+)", r"\1 \1.\2", source)
+    for name in set(re.findall(r"\bbenchmarks[./]\w[\w./]*\w", source)):
+        script = ROOT / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
+        if depth and script.is_file():
+            code = script.read_text(encoding="utf-8")
+            found |= {*re.findall(r'"(--[a-z][\w-]*)"', code), *options_of_scripts(code, depth=depth - 1)}
+    return found
 
 
 @pytest.mark.parametrize("page", NAMES)
 def test_inline_commands_and_options_exist(page: str) -> None:
     """An option in backticks belongs to a command or a script that the page names."""
-    prose = _FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    spans = [span.split() for span in _SPAN.findall(prose) if span.strip()]
-    known = OTHER_TOOLS | options_of_scripts(page) | {"--help", "--version", "--quiet", "--verbose"}
+    content = (ROOT / page).read_text(encoding="utf-8")
+    spans = [span.split() for span in _SPAN.findall(_FENCE.sub("", content)) if span.strip()]
+    known = OTHER_TOOLS | options_of_scripts(content) | {"--help", "--version", "--quiet", "--verbose"}
     for words in [*(found.words for found in commands(page)), *spans]:
         command, rest = find_command(words[words[0] == "tagrpo" :])
         if command is not all_commands():
