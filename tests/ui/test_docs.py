@@ -270,10 +270,22 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(target), f"{page}: {link}"
 
 
-def test_every_page_is_listed() -> None:
+def test_index_and_site_list_every_page_in_one_order() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = {link for link in _LINK.findall(index) if link.endswith(".md")}
-    assert listed == {page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:]} - {"index.md"}
+    listed = [link for link in _LINK.findall(index) if link.endswith(".md")]
+    site = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert ["index.md", *listed] == site
+    assert sorted(site) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:])
+
+
+def test_every_picture_is_on_a_page() -> None:
+    shown = {
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+    }
+    pictures = [path for suffix in ("svg", "webp", "png") for path in (ROOT / "docs").rglob(f"*.{suffix}")]
+    assert [path for path in pictures if path.resolve() not in shown] == []
 
 
 def test_the_page_of_commands_is_current() -> None:
