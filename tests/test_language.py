@@ -1,4 +1,4 @@
-"""README and docs are free of the worst patterns of unclear English."""
+"""README, changelog and docs are free of the worst patterns of unclear English."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ import pytest
 from language import find_faults, find_page_faults
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
