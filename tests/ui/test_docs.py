@@ -16,13 +16,13 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import world
 from command_line import run_here
+from doc_pages import FENCE, LINK, NAMES, PAGES, ROOT, SHELLS, blocks, command, commands, lines
 from eval_runs import add_methods
 from pictures import picture
 from rescues import write_rescues
@@ -30,7 +30,7 @@ from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from tiny_model import save_tiny_model
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 from world_runs import world_server
 
 from evaluator.benchmarks import BENCHMARKS
@@ -38,77 +38,12 @@ from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-SHELLS = ("bash", "console", "sh")
+COMMANDS_PAGE = "docs/reference/commands.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 
-COMMANDS_PAGE = "docs/reference/commands.md"
-OTHER_TOOLS = {  # options of other programs that pages name
-    *("--api-key", "--reasoning-parser"),  # vllm serve
-    *("--requeue", "--signal"),  # sbatch
-    *("--build-arg", "--cap-add", "--security-opt"),  # podman, docker
-    "--log_samples",  # lm-evaluation-harness
-    "--no-push",  # prime
-}
-
-_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
-_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the words behind it, and what stands inside."""
-
-    language: str
-    words: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True)
-class Command:
-    """A `tagrpo` command of a page, without the leading word, and how it is to end."""
-
-    words: tuple[str, ...]
-    exit_code: int
-    runs: bool
-
-
-def blocks(page: str) -> list[Block]:
-    found = []
-    for info, inside in _FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
-        language, *words = info.split() or [""]
-        found.append(Block(language, tuple(words), inside))
-    return found
-
-
-def lines(block: Block) -> list[str]:
-    """Return the lines of a shell block, continued ones joined, prompts taken off."""
-    joined = block.text.replace("\\\n", " ").splitlines()
-    return [line.removeprefix("$ ").strip() for line in joined]
-
-
-def command(line: str, *, runs: bool) -> Command | None:
-    words = shlex.split(line, comments=True)
-    if not words or words[0] != "tagrpo":
-        return None
-    comment = line.partition(" # ")[2]
-    return Command(tuple(words[1:]), 3 if "exit code 3" in comment else 0, runs)
-
-
-def commands(page: str) -> list[Command]:
-    return [
-        found
-        for block in blocks(page)
-        if block.language in SHELLS
-        for line in lines(block)
-        if (found := command(line, runs="no-run" not in block.words)) is not None
-    ]
 
 
 def resolve(words: tuple[str, ...]) -> str:
@@ -131,60 +66,6 @@ def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[
             yield from public_commands(found, (*names, name))
         else:
             yield " ".join((*names, name))
-
-
-def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
-    """Return the command or group that `words` name, and the words after its name."""
-    command, rest = all_commands(), list(words)
-    while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
-        command = command.commands[rest.pop(0)]
-    return command, rest
-
-
-def options(command: TyperCommand) -> set[str]:
-    """Return the options of a command, or of all commands of a group."""
-    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
-    if isinstance(command, TyperGroup):
-        own |= set().union(*(options(each) for each in command.commands.values()))
-    return own
-
-
-def options_of_scripts(source: str, *, depth: int = 2) -> set[str]:
-    """Return the options of the modules of benchmarks/ that `source` names, and of what these import."""
-    found: set[str] = set()
-    source = re.sub(r"from (benchmarks[\w.]*) import (\w+)", r"\1 \1.\2", source)
-    for name in set(re.findall(r"\bbenchmarks[./]\w[\w./]*\w", source)):
-        script = ROOT / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
-        if depth and script.is_file():
-            code = script.read_text(encoding="utf-8")
-            found |= {*re.findall(r'"(--[a-z][\w-]*)"', code), *options_of_scripts(code, depth=depth - 1)}
-    return found
-
-
-@pytest.mark.parametrize("page", NAMES)
-def test_inline_commands_and_options_exist(page: str) -> None:
-    """An option in backticks belongs to a command or a script that the page names."""
-    content = (ROOT / page).read_text(encoding="utf-8")
-    spans = [span.split() for span in _SPAN.findall(_FENCE.sub("", content)) if span.strip()]
-    known = OTHER_TOOLS | options_of_scripts(content) | {"--help", "--version", "--quiet", "--verbose"}
-    for words in [*(found.words for found in commands(page)), *spans]:
-        command, rest = find_command(words[words[0] == "tagrpo" :])
-        if command is not all_commands():
-            known |= options(command)
-    for words in spans:
-        shown = f"{page}: `{' '.join(words)}`"
-        command, rest = find_command(words[words[0] == "tagrpo" :])
-        if isinstance(command, TyperGroup) and (words[0] == "tagrpo" or command is not all_commands()):
-            assert not (rest and re.fullmatch(r"[a-z][a-z-]*", rest[0])), f"{shown}: no such command"
-        if words[0] == "tagrpo" or command is not all_commands():
-            # `resume` takes the options of the command that it continues.
-            allowed = options(all_commands() if command.name == "resume" else command)
-        elif words[0].startswith("--"):
-            allowed = known
-        else:
-            continue
-        named = {word.partition("=")[0].rstrip(".,") for word in rest if re.match("--[a-z][^.]*(=|$)", word)}
-        assert named <= allowed, f"{shown}: no command or script on this page has {sorted(named - allowed)}"
 
 
 @pytest.mark.parametrize("page", NAMES)
@@ -253,15 +134,15 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors GitHub gives to the headings of a page."""
-    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#+ (.*)$", prose, re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", NAMES)
 def test_links_lead_somewhere(page: str) -> None:
-    prose = _FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    for link in _LINK.findall(prose):
+    prose = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for link in LINK.findall(prose):
         if link.startswith("https://"):
             continue
         file, _, anchor = link.partition("#")
@@ -272,7 +153,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_index_and_site_list_every_page_in_one_order() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = [link for link in _LINK.findall(index) if link.endswith(".md")]
+    listed = [link for link in LINK.findall(index) if link.endswith(".md")]
     site = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
     assert ["index.md", *listed] == site
     assert sorted(site) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:])
@@ -282,7 +163,7 @@ def test_every_picture_is_on_a_page() -> None:
     shown = {
         (page.parent / link).resolve()
         for page in PAGES
-        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+        for link in LINK.findall(page.read_text(encoding="utf-8"))
     }
     pictures = [path for suffix in ("svg", "webp", "png") for path in (ROOT / "docs").rglob(f"*.{suffix}")]
     assert [path for path in pictures if path.resolve() not in shown] == []
