@@ -38,7 +38,7 @@ from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
 SHELLS = ("bash", "console", "sh")
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
