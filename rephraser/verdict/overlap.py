@@ -24,7 +24,7 @@ class OverlapRule:
     """Thresholds of the OVERLAP rule and the sample sizes they were measured for.
 
     The defaults meet three error rates at once where a candidate's success is a shift of its question's and
-    where it has nothing to do with it; see docs/verdicts.md and `plain`.
+    where it has nothing to do with it; see docs/studies/verdicts.md and `plain`.
 
     Attributes:
         accept_overlap: accept from this many shared answers on.

@@ -103,7 +103,9 @@ class VerdictRule:
 class NewVerdictRule(VerdictRule):
     """The rule of a run that begins."""
 
-    rule: Annotated[RuleName, Option(help="Rule of the verdict; docs/verdicts.md compares them.")] = "overlap"
+    rule: Annotated[RuleName, Option(help="Rule of the verdict; docs/studies/verdicts.md compares them.")] = (
+        "overlap"
+    )
 
 
 def _given(**options: Any) -> dict[str, Any]:
