@@ -303,7 +303,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
     if words[:2] == ("sandbox", "questions"):
-        adapted += ["--heldout", "20"]
+        adapted += ["--heldout", "24"]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
