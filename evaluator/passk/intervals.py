@@ -3,7 +3,7 @@
 - "new problems": how would the model do on problems like these? The M problems are a sample.
 - "same problems, new samples": what are the chances on exactly these problems? Only the n samples vary.
 
-docs/intervals.md says when which is meant, and benchmarks/studies/passk_coverage.py how often they cover.
+docs/reference/intervals.md says which one to use; benchmarks/studies/passk_coverage.py prints their coverage.
 """
 
 from collections.abc import Sequence

@@ -110,7 +110,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
             # What a person says of a response needs one: test_cli_eval_stored.py says it.
-            follows |= page == "docs/grading.md" and words[0] == "eval"
+            follows |= page == "docs/reference/grading.md" and words[0] == "eval"
             # Judging a mended candidate needs the run's solver: test_reviews_mending.py has one.
             follows |= (page, words[0]) == ("docs/reviews.md", "resume")
             # With a model's export; test_cli_train.py runs the script that it writes.
@@ -211,7 +211,7 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "pictures" / "blue.jpg").write_bytes(picture("blue", (12, 8), "JPEG"))
     if page == "docs/questions.md":
         run_here("questions", "import", "openr1.jsonl")
-    if page == "docs/compare-with-the-paper.md":
+    if page == "docs/studies/paper.md":
         with Database.open(Path("tagrpo.db")) as database:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
     if page == "docs/evaluate.md":
@@ -266,6 +266,8 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
+    if words[:2] == ("sandbox", "questions"):
+        adapted += ["--heldout", "24"]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
