@@ -62,7 +62,7 @@ def test_more_questions_are_trained_on_at_the_rate_of_their_world_in_a_part_of_t
 def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
     assert not set(STAGES["confirm"].seeds) & set(TUNING)
     assert len(STAGES["confirm"].seeds) == 8
-    assert "**3 points**" in (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+    assert "**3 points**" in (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
 
 
 def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
@@ -156,7 +156,7 @@ def test_the_curves_start_from_the_policy_and_show_recipes_of_several_seeds() ->
 
 
 def test_the_page_has_the_tables_of_the_csv() -> None:
-    page = (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)
     assert rows
     assert "\n".join(tables.rates_table(rows)) in page

@@ -41,6 +41,7 @@ from ui.cli.app import commands as all_commands
 COMMANDS_PAGE = "docs/reference/commands.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
+PAGES_ABOUT_TRAINING = ("docs/train.md", "docs/tutorials/train.md")
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
@@ -104,7 +105,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
             trains |= words[:2] in (("rollouts", "watch"), ("rollouts", "curves"), ("sandbox", "pretrain"))
             trains |= words[0] == "demo"
-            trains |= (page, words[0]) == ("docs/train.md", "resume")
+            trains |= page in PAGES_ABOUT_TRAINING and words[0] in ("resume", "rollouts")
             # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.
             serves = words[0] == "ui" or words[:2] == ("grade", "serve")
             # The README shows what follows on such a command; the pages it leads to run it.
@@ -117,8 +118,8 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             follows |= page == "docs/train.md" and "--script" in words
             # A log of inspect_ai: test_exchange_inspect.py imports some.
             follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
-            # What TRL has trained: test_trl.py runs the script of the page.
-            follows |= page == "docs/trl.md" and words[0] == "eval"
+            # A trained model: test_trl.py runs the script of the page, test_cli_train.py trains.
+            follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
             # On a cluster of Ray: test_grading_cluster.py starts one.
             follows |= words[:2] == ("eval", "grade") and "--ray-address" in words
             # To trackers that log elsewhere: test_exchange_trackers.py logs offline.
@@ -216,9 +217,12 @@ def prepare(page: str, folder: Path) -> None:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
     if page == "docs/evaluate.md":
         save_tiny_model(folder / "checkpoints" / "step_200")
-    if page == "docs/metrics.md":
-        write_run(folder / "runs" / "ta" / "rollouts", run="ta")
-        write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
+    if page == "docs/reference/metrics.md":
+        for rollouts in (
+            write_run(folder / "runs" / "ta" / "rollouts", run="ta"),
+            write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1),
+        ):
+            run_here("rollouts", "import", str(rollouts))
     if (
         page == "docs/train.md"
     ):  # it begins with the finished run math-gpt4 too, over questions that are asked
