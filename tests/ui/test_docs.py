@@ -270,7 +270,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
-    if words[:2] == ("sandbox", "questions"):
+    if words[:2] == ("sandbox", "questions") and "--train" not in words:
         adapted += ["--heldout", "24"]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
