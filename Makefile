@@ -111,7 +111,7 @@ VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \
   $(filter-out tests/trainer_adapter/%,$(wildcard tests/*/test_*vllm*.py))
 
 # Two steps of training and an evaluation on this machine's GPU, in the environment of GPU_PYTHON (constraints-gpu.txt);
-# MODEL names a small Qwen 3 in place of a random one. Writes docs/gpu/; exit code 1 where anything fails.
+# MODEL names a small Qwen 3 in place of a random one. Writes gpu-check.md; exits with 1 if anything fails.
 gpu-check:
 	$(GPU_PYTHON) -m benchmarks.gpu_check $(if $(MODEL),--model $(MODEL))
 

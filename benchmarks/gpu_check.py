@@ -1,9 +1,8 @@
 """Whether training and evaluation work on this machine's GPU: `make gpu-check`, 15 minutes at most.
 
 Trains two steps of `grpo`, `ta_grpo` and `ta_rescue` with a small random Qwen 3 (`--model` names a real one),
-draws an evaluation with what was trained, and writes what came of it with all versions into `docs/gpu/`.
-Without a GPU the same goes the CPU's way, and the page says so. Whatever fails is named there too, with exit
-code 1.
+evaluates the result, and writes figures, versions and logs to `gpu-check.md` in the current folder. Without a
+GPU it trains on the CPU, and the page says so. It exits with 1 and names the problem if anything fails.
 
     python -m benchmarks.gpu_check
     python -m benchmarks.gpu_check --model Qwen/Qwen3-0.6B
@@ -25,8 +24,6 @@ from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-
-from benchmarks.harness import ROOT
 
 LIMIT_S = 900.0
 REWARD = Path(__file__).with_name("gpu_reward.py")
@@ -316,7 +313,7 @@ def main(words: Sequence[str] | None = None) -> int:
         "--model", help="small Qwen 3: a folder, or a name on the Hub; by default a random one"
     )
     parser.add_argument("--cpu", action="store_true", help="go the CPU's way although a GPU is here")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gpu", help="folder of the page")
+    parser.add_argument("--out", type=Path, default=Path("gpu-check.md"), help="page to write")
     parser.add_argument("--minutes", type=float, default=LIMIT_S / 60, help="that all may take")
     given = parser.parse_args(words)
     lacking = [name for name in ("torch", "verl") if importlib.util.find_spec(name) is None]
@@ -327,15 +324,13 @@ def main(words: Sequence[str] | None = None) -> int:
     if name is None:
         print("gpu-check: NO GPU IS USED; this goes the CPU's way and says nothing of a GPU", file=sys.stderr)
     outcomes = check(given.model, cpu=name is None, limit_s=60 * given.minutes)
-    given.out.mkdir(parents=True, exist_ok=True)
-    slug = re.sub(r"[^a-z0-9]+", "-", (name or "cpu").lower()).strip("-")
-    target = given.out / f"{slug}.md"
-    target.write_text(page(outcomes, name or "CPU", given.model, cpu=name is None), encoding="utf-8")
+    given.out.parent.mkdir(parents=True, exist_ok=True)
+    given.out.write_text(page(outcomes, name or "CPU", given.model, cpu=name is None), encoding="utf-8")
     failed = [each for each in outcomes if each.problem is not None]
     for each in failed:
         print(f"gpu-check: {each.what}: {each.problem}", file=sys.stderr)
         print("\n".join(each.log.splitlines()[-20:]), file=sys.stderr)
-    print(f"gpu-check: {'FAILED' if failed else 'done'}, {target}")
+    print(f"gpu-check: {'FAILED' if failed else 'done'}, {given.out}")
     return 1 if failed else 0
 
 

@@ -1,7 +1,6 @@
-"""What mkdocs is told of the fenced blocks of these pages.
+"""A hook of mkdocs: rewrite the first lines of fenced blocks, which mkdocs does not read otherwise.
 
-The words behind a language are for tests/ui/test_docs.py: `no-run`, or the file that the reader writes.
-mkdocs takes no line with them for the start of a block.
+The word after a language is for tests/ui/test_docs.py: `no-run`, `output`, or the name of a file.
 """
 
 import re
@@ -11,7 +10,7 @@ _FENCE = re.compile(r"^```(\w+) (\S+)$", re.M)
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Return the page with file names as titles of their blocks, and without `no-run`."""
+    """Return the page with file names as titles of their blocks, and without the other words."""
     return _FENCE.sub(
-        lambda fence: f"```{fence[1]}" + ("" if fence[2] == "no-run" else f' title="{fence[2]}"'), markdown
+        lambda fence: f"```{fence[1]}" + (f' title="{fence[2]}"' if "." in fence[2] else ""), markdown
     )

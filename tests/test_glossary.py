@@ -10,7 +10,7 @@ from service.database.schema import TABLES
 ROOT = Path(__file__).resolve().parents[1]
 ROWS = [
     [cell.strip() for cell in line.strip("|").split("|")]
-    for line in (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8").splitlines()
+    for line in (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8").splitlines()
     if line.startswith("| ")
 ][1:]
 

@@ -159,7 +159,7 @@ def _make_step(
 
 
 def _metrics(step: int, chance: random.Random) -> dict[str, float]:
-    """Return the metrics of a step: those of docs/metrics.md with four prompts, and the engine's own."""
+    """Return a step's metrics: those of docs/reference/metrics.md with four prompts, and the engine's own."""
     parts = ("mean", "original", "neighbors", "variant_1", "variant_2", "variant_3")
     names = [f"tagrpo/{name}/{part}" for name in METRICS_BY_PART for part in parts]
     names += [

@@ -1,7 +1,7 @@
-"""The sandbox's study: recipes trained by real verl in small worlds, several seeds, held-out pass@k.
+"""The sandbox's study: recipes trained by verl on the CPU in small worlds, several seeds, held-out pass@k.
 
-What is compared, at which rates, with which seeds and by which rule stands in `docs/sandbox-study.md` and in
-`sandbox_study_plan.py`. A training is evaluated after each of its `points` (steps), as its learning rate is
+`docs/studies/recipes.md` and `sandbox_study_plan.py` say what is compared, at which rates and by which
+rule. A training is evaluated after each of its `points` (steps), as its learning rate is
 constant. All is done by ordinary `tagrpo` commands, which are kept beside the result; what is finished is not
 done again, what was interrupted goes on from its last checkpoint. The neighbors are true ones (other
 phrasings of the problem), so nothing is verified here.

@@ -1,6 +1,6 @@
 """What the study of recipes compares, for verl and for the plain loop, at which rates, with which seeds.
 
-`docs/sandbox-study.md` says the same in words; it was written before the runs.
+`docs/studies/recipes.md` says the same in words; it was written before the runs.
 """
 
 from __future__ import annotations

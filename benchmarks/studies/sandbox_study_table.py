@@ -1,4 +1,4 @@
-"""The tables of `docs/sandbox-study.md` and its picture, from the study's CSV or the plain loop's.
+"""The tables of `docs/studies/recipes.md` and its picture, from the study's CSV or the plain loop's.
 
 Intervals are for new seeds and new questions of the same kind together: the variance of either recipe's mean
 over seeds and that of their difference over questions (seeds averaged first) are added, with Satterthwaite's

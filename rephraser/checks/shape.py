@@ -70,7 +70,7 @@ def estimate_tokens(text: str) -> int:
 def check_length(original: Question, candidate: Question) -> list[Finding]:
     """Finding text_missing: of a longer original less than two fifths of the words are left.
 
-    Among the real rephrasings measured (docs/structural-checks.md) none that keeps its problem comes near.
+    Among the real rephrasings measured (docs/reference/checks.md) none that keeps its problem comes near.
     """
     before, after = len(_WORDS.findall(original.reading)), len(_WORDS.findall(candidate.reading))
     if before >= 15 and after < 0.4 * before:

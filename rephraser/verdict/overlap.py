@@ -24,7 +24,7 @@ class OverlapRule:
     """Thresholds of the OVERLAP rule and the sample sizes for which they were measured.
 
     The defaults meet three error rates at once, both if a candidate's success is a shift of its question's
-    and if it is unrelated to it; see docs/verdicts.md and `plain`.
+    and if it is unrelated to it; see docs/studies/verdicts.md and `plain`.
 
     Attributes:
         accept_overlap: accept from this many shared answers.

@@ -15,7 +15,7 @@ PLAN_VERSION = 4
 
 RECIPES_SHOWN = ("grpo", "ta_grpo", "ta_rescue")
 LEARNING_RATES = {"grpo": 2e-4, "ta_rescue": 1e-4}
-"""Of the recipes that were tuned in world A (`docs/sandbox-study.md`); others train at `LEARNING_RATE`."""
+"""Of the recipes that were tuned in world A (`docs/studies/recipes.md`); others train at `LEARNING_RATE`."""
 LEARNING_RATE = 3e-4
 NEIGHBORS = 3
 KS = (1, 2, 4, 8, 16, 32)

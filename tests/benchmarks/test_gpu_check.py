@@ -95,9 +95,9 @@ def test_nothing_comes_after_what_failed_and_the_exit_code_says_so(
     monkeypatch.setattr(gpu_check, "_run", run)
     monkeypatch.setattr(gpu_check, "write_data", lambda folder, tokenizer: None)
     monkeypatch.setattr(gpu_check.importlib.util, "find_spec", lambda name: object())
-    code = gpu_check.main(["--cpu", "--model", "m", "--out", str(tmp_path)])
+    code = gpu_check.main(["--cpu", "--model", "m", "--out", str(tmp_path / "gpu-check.md")])
     assert (code, asked) == (1, ["train grpo"])
-    assert "**failed** at *train grpo*" in (tmp_path / "cpu.md").read_text(encoding="utf-8")
+    assert "**failed** at *train grpo*" in (tmp_path / "gpu-check.md").read_text(encoding="utf-8")
     printed = capsys.readouterr()
     assert "FAILED" in printed.out
     assert "NO GPU IS USED" in printed.err

@@ -62,7 +62,7 @@ def test_more_questions_are_trained_on_at_the_rate_of_their_world_in_a_part_of_t
 def test_no_seed_of_the_confirmation_was_tuned_on() -> None:
     assert not set(STAGES["confirm"].seeds) & set(TUNING)
     assert len(STAGES["confirm"].seeds) == 8
-    assert "**3 points**" in (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+    assert "**3 points**" in (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
 
 
 def test_every_checkpoint_that_is_evaluated_is_saved_and_kept(
@@ -155,18 +155,11 @@ def test_the_curves_start_from_the_policy_and_show_recipes_of_several_seeds() ->
     assert (last["pass"], last["high"]) == pytest.approx((0.25, 0.25 + 0.125 * 2**0.5 * 2 / 3))
 
 
-def test_the_page_has_the_tables_of_the_csv() -> None:
-    page = (ROOT / "docs" / "sandbox-study.md").read_text(encoding="utf-8")
+def test_the_page_has_the_table_of_the_csv() -> None:
+    page = (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)
     assert rows
-    assert "\n".join(tables.rates_table(rows)) in page
-    assert "\n".join(tables.rates_table(plain)) in page
     assert "\n".join(tables.table(rows)) in page
-    again = study.read_summary(tables.DATA.with_name("sandbox-study-again.csv"))
-    assert "\n".join(tables.table(again)) in page
-    for world, compared in (("A", ["ta_rescue"]), ("C", tables.COMPARED), ("A640", tables.COMPARED)):
-        ours = {point: row for point, row in plain.items() if point.world == world}
-        assert "\n".join(tables.table(ours, compared)) in page
     for each in (*rows.values(), *plain.values()):
         for k in study.KS:
             share = float(tables.values([each], k).mean())

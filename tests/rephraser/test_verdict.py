@@ -275,7 +275,9 @@ def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None
 
 
 def test_the_example_in_the_docs_holds() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "verdicts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "verdicts.md").read_text(
+        encoding="utf-8"
+    )
     examples = page.split("```python\n")[1:]
     assert examples
     for example in examples:

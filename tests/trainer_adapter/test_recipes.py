@@ -8,7 +8,7 @@ import pytest
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "methods-and-code.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "methods.md"
 
 
 def test_every_recipe_says_what_it_is() -> None:

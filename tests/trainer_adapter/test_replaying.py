@@ -61,7 +61,7 @@ def test_the_groups_of_one_step_are_all_it_ever_needs() -> None:
 
 
 def test_a_token_weighs_what_the_page_derives() -> None:
-    """By hand in docs/methods-and-code.md: .3 / .2, .3 / .6, and .9 / .3 cut at 2."""
+    """By hand in docs/reference/methods.md: .3 / .2, .3 / .6, and .9 / .3 cut at 2."""
     old, drawn = torch.tensor([0.3, 0.3, 0.9]).log(), torch.tensor([0.2, 0.6, 0.3]).log()
     torch.testing.assert_close(replay_weights(old, drawn, 2.0), torch.tensor([1.5, 0.5, 2.0]))
     assert (replay_weights(old, old, 2.0) == 1).all()

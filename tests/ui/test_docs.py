@@ -1,9 +1,10 @@
-"""The pages hold: every command in them exists, is run and ends as the page says; every link leads on.
+"""The docs are true: their commands and options exist and run, and their links work.
 
-What stands in fenced blocks of README.md and docs/ is run in order, page by page, in an empty folder. A fence
+The fenced blocks of README.md and docs/ run in order, page by page, in an empty folder. A fence
 
 - ```bash no-run (or console) is only checked: its commands need a network, a key or a GPU;
-- ```toml prices.toml (a second word with a dot) is a file that the page has the reader write.
+- ```text output holds lines that the block above prints, apart from numbers; `...` marks omitted lines;
+- ```toml prices.toml (a second word with a dot) is a file that the reader writes.
 
 A command ends with exit code 0 unless its comment says `exit code 3`. Models are asked at the test server.
 """
@@ -16,12 +17,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import world
 from command_line import run_here
+from doc_pages import FENCE, LINK, NAMES, PAGES, ROOT, SHELLS, blocks, command, commands, lines
 from eval_runs import add_methods
 from pictures import picture
 from rescues import write_rescues
@@ -37,66 +38,13 @@ from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
-ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
-SHELLS = ("bash", "console", "sh")
+COMMANDS_PAGE = "docs/reference/commands.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
+PAGES_ABOUT_TRAINING = ("docs/train.md", "docs/tutorials/train.md")
 
-_FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
-_LINK = re.compile(r"\]\(([^)\s]+)\)")
+_NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
-
-
-@dataclass(frozen=True)
-class Block:
-    """A fenced block: its language, the words behind it, and what stands inside."""
-
-    language: str
-    words: tuple[str, ...]
-    text: str
-
-
-@dataclass(frozen=True)
-class Command:
-    """A `tagrpo` command of a page, without the leading word, and how it is to end."""
-
-    words: tuple[str, ...]
-    exit_code: int
-    runs: bool
-
-
-def blocks(page: str) -> list[Block]:
-    found = []
-    for info, inside in _FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
-        language, *words = info.split() or [""]
-        found.append(Block(language, tuple(words), inside))
-    return found
-
-
-def lines(block: Block) -> list[str]:
-    """Return the lines of a shell block, continued ones joined, prompts taken off."""
-    joined = block.text.replace("\\\n", " ").splitlines()
-    return [line.removeprefix("$ ").strip() for line in joined]
-
-
-def command(line: str, *, runs: bool) -> Command | None:
-    words = shlex.split(line, comments=True)
-    if not words or words[0] != "tagrpo":
-        return None
-    comment = line.partition(" # ")[2]
-    return Command(tuple(words[1:]), 3 if "exit code 3" in comment else 0, runs)
-
-
-def commands(page: str) -> list[Command]:
-    return [
-        found
-        for block in blocks(page)
-        if block.language in SHELLS
-        for line in lines(block)
-        if (found := command(line, runs="no-run" not in block.words)) is not None
-    ]
 
 
 def resolve(words: tuple[str, ...]) -> str:
@@ -130,7 +78,7 @@ def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
             pytest.fail(f"{page}: tagrpo {shlex.join(found.words)}: {error!r}")
 
 
-def test_every_command_stands_on_a_page() -> None:
+def test_every_command_is_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
     assert shown == set(public_commands(all_commands()))
 
@@ -157,21 +105,21 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
             trains |= words[:2] in (("rollouts", "watch"), ("rollouts", "curves"), ("sandbox", "pretrain"))
             trains |= words[0] == "demo"
-            trains |= (page, words[0]) == ("docs/train.md", "resume")
+            trains |= page in PAGES_ABOUT_TRAINING and words[0] in ("resume", "rollouts")
             # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.
             serves = words[0] == "ui" or words[:2] == ("grade", "serve")
             # The README shows what follows on such a command; the pages it leads to run it.
             follows = page == "README.md" and words[:2] in run
             # What a person says of a response needs one: test_cli_eval_stored.py says it.
-            follows |= page == "docs/grading.md" and words[0] == "eval"
+            follows |= page == "docs/reference/grading.md" and words[0] == "eval"
             # Judging a mended candidate needs the run's solver: test_reviews_mending.py has one.
             follows |= (page, words[0]) == ("docs/reviews.md", "resume")
             # With a model's export; test_cli_train.py runs the script that it writes.
             follows |= page == "docs/train.md" and "--script" in words
             # A log of inspect_ai: test_exchange_inspect.py imports some.
             follows |= words[:2] == ("eval", "import") and any(word.endswith(".eval") for word in words)
-            # What TRL has trained: test_trl.py runs the script of the page.
-            follows |= page == "docs/trl.md" and words[0] == "eval"
+            # A trained model: test_trl.py runs the script of the page, test_cli_train.py trains.
+            follows |= page in ("docs/trl.md", "docs/tutorials/train.md") and words[0] == "eval"
             # On a cluster of Ray: test_grading_cluster.py starts one.
             follows |= words[:2] == ("eval", "grade") and "--ray-address" in words
             # To trackers that log elsewhere: test_exchange_trackers.py logs offline.
@@ -187,15 +135,15 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
 
 def anchors(page: Path) -> set[str]:
     """Return the anchors GitHub gives to the headings of a page."""
-    prose = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    prose = FENCE.sub("", page.read_text(encoding="utf-8"))
     titles = re.findall(r"^#+ (.*)$", prose, re.M)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 @pytest.mark.parametrize("page", NAMES)
 def test_links_lead_somewhere(page: str) -> None:
-    prose = _FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    for link in _LINK.findall(prose):
+    prose = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
+    for link in LINK.findall(prose):
         if link.startswith("https://"):
             continue
         file, _, anchor = link.partition("#")
@@ -204,10 +152,27 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(target), f"{page}: {link}"
 
 
-def test_every_page_is_listed() -> None:
+def test_index_and_site_list_every_page_in_one_order() -> None:
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
-    listed = {link for link in _LINK.findall(index) if link.endswith(".md")}
-    assert listed == {page.name for page in PAGES[1:]} - {"index.md"}
+    listed = [link for link in LINK.findall(index) if link.endswith(".md")]
+    site = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
+    assert ["index.md", *listed] == site
+    assert sorted(site) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:])
+
+
+def test_every_picture_is_on_a_page() -> None:
+    shown = {
+        (page.parent / link).resolve()
+        for page in PAGES
+        for link in LINK.findall(page.read_text(encoding="utf-8"))
+    }
+    pictures = [path for suffix in ("svg", "webp", "png") for path in (ROOT / "docs").rglob(f"*.{suffix}")]
+    assert [path for path in pictures if path.resolve() not in shown] == []
+
+
+def test_the_page_of_commands_is_current() -> None:
+    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands_page"]()
+    assert (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8") == written, "run `python docs/commands.py`"
 
 
 @pytest.mark.parametrize("page", NAMES[1:])
@@ -247,14 +212,17 @@ def prepare(page: str, folder: Path) -> None:
         (folder / "pictures" / "blue.jpg").write_bytes(picture("blue", (12, 8), "JPEG"))
     if page == "docs/questions.md":
         run_here("questions", "import", "openr1.jsonl")
-    if page == "docs/compare-with-the-paper.md":
+    if page == "docs/studies/paper.md":
         with Database.open(Path("tagrpo.db")) as database:
             add_methods(database, "base", "grpo", "grpo-matched", "ta-grpo", "ta-grpo-seed1")
     if page == "docs/evaluate.md":
         save_tiny_model(folder / "checkpoints" / "step_200")
-    if page == "docs/metrics.md":
-        write_run(folder / "runs" / "ta" / "rollouts", run="ta")
-        write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
+    if page == "docs/reference/metrics.md":
+        for rollouts in (
+            write_run(folder / "runs" / "ta" / "rollouts", run="ta"),
+            write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1),
+        ):
+            run_here("rollouts", "import", str(rollouts))
     if (
         page == "docs/train.md"
     ):  # it begins with the finished run math-gpt4 too, over questions that are asked
@@ -302,11 +270,18 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
+    if words[:2] == ("sandbox", "questions") and "--train" not in words:
+        adapted += ["--heldout", "24"]
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
         adapted += ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"]
     return adapted
+
+
+def without_numbers(line: str) -> str:
+    """Return a printed line without what may differ between machines: ids, numbers, widths of columns."""
+    return " ".join(_NUMBER.sub("0", re.sub(r"\b(\w+_)?[0-9a-f]{8,}\b", "0", line)).split())
 
 
 @pytest.mark.slow
@@ -321,11 +296,15 @@ def test_the_commands_of_a_page_run(
     # Without a network the Hub's client tries for most of a minute before it gives up.
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     prepare(page, tmp_path)
+    printed: set[str] = set()
     for block in blocks(page):
+        if block.words == ("output",):
+            assert set(map(without_numbers, block.text.splitlines())) - {"", "..."} <= printed
         if any("." in word for word in block.words):
             (tmp_path / block.words[0]).write_text(block.text, encoding="utf-8")
         if block.language not in SHELLS or "no-run" in block.words:
             continue
+        printed = set()
         for line in lines(block):
             if line.startswith("export "):
                 name, _, value = line.removeprefix("export ").partition("=")
@@ -336,6 +315,7 @@ def test_the_commands_of_a_page_run(
             if found is not None:
                 done = run_here(*at_the_servers(found.words, servers), typed="a\n\n" * 50)
                 assert done.code == found.exit_code, f"{page}: {line}\n{done.out}\n{done.err}"
+                printed |= set(map(without_numbers, done.out.splitlines()))
     for module in tmp_path.glob("*.py"):  # another test may have one of this name
         sys.modules.pop(module.stem, None)
 

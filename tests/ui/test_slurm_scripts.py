@@ -1,6 +1,6 @@
 """Scripts of docs/slurm, with stand-ins for srun and scontrol: signals of a job, its requeue, its servers.
 
-They were run by a real Slurm too: docs/slurm.md.
+They were run by a real Slurm too: docs/clusters.md.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What a training step says about itself: pure functions of its batch. docs/metrics.md explains each name.
+"""Metrics of a training step, from its batch alone; docs/reference/metrics.md explains each name.
 
 Suffixes: B responses, T tokens, N valid tokens.
 """

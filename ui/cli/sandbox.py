@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 NewFolder = Annotated[Path, Argument(help="Folder to write. It must be empty.")]
-World = Annotated[str, Option("--world", help="World, A to E; docs/sandbox-world.md describes them.")]
+World = Annotated[str, Option("--world", help="World, A to E; docs/studies/sandbox-world.md describes them.")]
 
 
 def questions(

@@ -1,0 +1,54 @@
+"""Write docs/reference/commands.md from the help of `tagrpo`: python docs/commands.py."""
+
+import re
+import sys
+from collections.abc import Iterator
+from inspect import cleandoc
+from pathlib import Path
+
+from typer.core import TyperCommand, TyperGroup
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+PAGE = ROOT / "docs" / "reference" / "commands.md"
+INTRODUCTION = """\
+# Commands
+
+Find the command for a task on this page; `tagrpo COMMAND --help` shows its options and their defaults.
+
+Every command that reports has `--json`. The [exit codes](../concepts.md#exit-codes) are the same everywhere.
+`python docs/commands.py` generates this page from the help.
+"""
+
+
+def commands_page() -> str:
+    """Return the page: a table for each group, with a row for each command."""
+    from ui.cli.app import commands
+
+    root = commands()
+    groups = {name: group for name, group in root.commands.items() if isinstance(group, TyperGroup)}
+    alone = {name: command for name, command in root.commands.items() if name not in groups}
+    parts = [INTRODUCTION, *_table("tagrpo", "", alone)]
+    for name, group in groups.items():
+        parts += _table(f"tagrpo {name}", f"{_paragraphs(group)[0]}\n\n", group.commands)
+    return "\n".join(parts)
+
+
+def _table(name: str, help: str, commands: dict[str, TyperCommand]) -> Iterator[str]:
+    yield f"## {name}\n\n{help}| command | what it does | example |\n|---|---|---|"
+    for word, command in commands.items():
+        paragraphs = _paragraphs(command)
+        examples = [text for text in paragraphs if text.startswith("Example: ")]
+        example = examples[0].removeprefix("Example: ").replace("|", "\\|")
+        yield f"| `{name} {word}` | {paragraphs[0]} | `{example}` |"
+    yield ""
+
+
+def _paragraphs(command: TyperCommand) -> list[str]:
+    """Return the paragraphs of a help text, each in one line and without rich's markup."""
+    text = re.sub(r"\[/?bold\]", "", cleandoc(command.help or ""))
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+
+
+if __name__ == "__main__":
+    PAGE.write_text(commands_page(), encoding="utf-8")
