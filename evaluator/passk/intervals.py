@@ -3,7 +3,8 @@
 - "new problems": the score on other problems like these. The M problems are a sample.
 - "same problems, new samples": the score on exactly these problems. Only the n samples vary.
 
-docs/reference/intervals.md explains which to use, and benchmarks/studies/passk_coverage.py measures their coverage.
+docs/reference/intervals.md explains which to use; benchmarks/studies/passk_coverage.py measures their
+coverage.
 """
 
 from collections.abc import Sequence

@@ -52,13 +52,9 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--accept", "9.5"], "--accept 9.5: the overlap rule counts answers; give a whole number"),
-        (["--accept", "nan"], "--accept nan: the overlap rule counts answers; give a whole number"),
         (["--accept", "40"], "accept_overlap 40 can never be reached"),
         (["--looks", "12;16"], "--looks 12;16: give numbers separated by commas, as in 12,16"),
         (["--looks", "16,12"], "increasing"),
-        (["--rule", "bayes", "--flagged-more", "3"], "--flagged-more requires --rule overlap"),
-        (["--rule", "bayes", "--accept", "9"], "accept 9.0"),
         (["--premises", "openai/test-model"], "name a solver"),
         (["--premises-api-base", "http://127.0.0.1:9/v1"], "this run asks none"),
     ],

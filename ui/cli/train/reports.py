@@ -226,7 +226,7 @@ def print_trained(trained: "Trained") -> None:
     for alarm in RunFolder(trained.folder).alarms():
         output.say(f"alarm       {alarm}")
     if attempt.step is not None:
-        output.say(f"rollouts    tagrpo rollouts import {shlex.quote(str(trained.folder / 'rollouts'))}")
+        output.say(f"rollouts    tagrpo rollouts add {shlex.quote(str(trained.folder / 'rollouts'))}")
 
 
 def trained_record(trained: "Trained") -> dict[str, Any]:

@@ -114,8 +114,8 @@ def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, d
         return chosen, logged
     layout.empty_state(
         "These runs have no metrics.",
-        "Training writes them into metrics.jsonl beside the rollouts; import the run's folder:",
-        commands=(settings.command("rollouts import FOLDER"),),
+        "Training writes them into metrics.jsonl beside the rollouts. Add the run's folder:",
+        commands=(settings.command("rollouts add FOLDER"),),
     )
     return chosen, {}
 
