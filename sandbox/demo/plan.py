@@ -5,20 +5,28 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
-PLAN_VERSION = 4
+PLAN_VERSION = 5
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
 RECIPES_SHOWN = ("grpo", "ta_grpo", "ta_rescue")
-LEARNING_RATES = {"grpo": 2e-4, "ta_rescue": 1e-4}
+LEARNING_RATES = {"grpo": 2e-4, "ta_grpo": 1e-4, "ta_rescue": 1e-4}
 """Of the recipes that were tuned in world A (`docs/studies/recipes.md`); others train at `LEARNING_RATE`."""
 LEARNING_RATE = 3e-4
-NEIGHBORS = 3
+NEIGHBORS, G = 3, 2
+"""Neighbors per question, and responses per text of a joint group: 8 per question, as in GRPO."""
+CHANGES: dict[str, dict[str, Any]] = {"ta_grpo": {"responses": G}}
+"""The demo's changes of recipes."""
 KS = (1, 2, 4, 8, 16, 32)
+
+
+def demo_recipe(name: str) -> Recipe:
+    """Return a recipe as the demo trains it."""
+    return compose(RECIPES[name], CHANGES.get(name, {}))
 
 
 @dataclass(frozen=True)
@@ -116,7 +124,7 @@ class DemoPlan:
 
     def drawn_a_step(self, recipe: str) -> int:
         """Return the responses that a recipe draws in a step, where it drops no group."""
-        return self.size.questions_a_step * RECIPES[recipe].rollouts
+        return self.size.questions_a_step * demo_recipe(recipe).rollouts
 
     def model(self, training: "Training") -> Path:
         """Return the trained model, which verl writes beside its own checkpoint for transformers to read."""

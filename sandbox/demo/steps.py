@@ -9,6 +9,7 @@ from pathlib import Path
 from sandbox.demo.plan import (
     BASE,
     CANDIDATES,
+    CHANGES,
     HELDOUT,
     KS,
     LEARNING_RATE,
@@ -17,10 +18,11 @@ from sandbox.demo.plan import (
     PILOT,
     QUESTIONS,
     DemoPlan,
+    G,
     Training,
     comparisons,
+    demo_recipe,
 )
-from trainer_adapter.methods.recipes import RECIPES
 
 PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
@@ -230,10 +232,9 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
     yield Step(
         CHAPTERS[2],
         "Forecast",
-        "How many questions will give no gradient, because all of their responses get one reward? Of 8 "
-        "responses, of 32 to the question alone (GRPO at equal responses), of 8 to each of 4 phrasings "
-        "(TA-GRPO's joint group).",
-        ("diagnose", "forecast", run, "--g", "8", "--n", str(NEIGHBORS), *db),
+        "How many questions will give no gradient because all their responses get the same reward: with 2 "
+        "responses, with 8 to the question alone (GRPO), with 2 to each of 4 texts (TA-GRPO's joint group).",
+        ("diagnose", "forecast", run, "--g", str(G), "--n", str(NEIGHBORS), *db),
     )
     yield Step(
         CHAPTERS[2],
@@ -247,7 +248,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
         CHAPTERS[2],
         "The plan of a training",
         "What TA-GRPO draws, beside GRPO at equal epochs and at equal responses. Memory is estimated for one "
-        "GPU; the demo trains without any.",
+        "GPU; the demo trains without one.",
         (
             *("train", "plan", "ta_grpo", "--model", str(plan.policy), "--data", str(plan.folder / "verl")),
             *("--pilot", run, *_overrides(plan, Training("ta_grpo", 1)), *db),
@@ -259,7 +260,7 @@ def _pilot(plan: DemoPlan) -> Iterator[Step]:
 def _training(plan: DemoPlan) -> Iterator[Step]:
     size, db = plan.size, _db(plan)
     for training in plan.trainings():
-        recipe = RECIPES[training.recipe]
+        recipe = demo_recipe(training.recipe)
         folder = plan.run_folder(training)
         steps = plan.steps(training.recipe)
         drawn = steps * plan.drawn_a_step(training.recipe)
@@ -286,6 +287,7 @@ def _overrides(plan: DemoPlan, training: Training) -> tuple[str, ...]:
     rate = LEARNING_RATES.get(training.recipe, LEARNING_RATE)
     actor = "actor_rollout_ref.actor"
     return (
+        *(f"{axis}={value}" for axis, value in CHANGES.get(training.recipe, {}).items()),
         "loss.kl_coef=0",
         f"data.train_batch_size={size.questions_a_step}",
         f"{actor}.ppo_mini_batch_size={size.mini_batch}",
@@ -358,7 +360,7 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
                 "report",
                 *(f"{name}.{QUESTIONS}-1" for name in (PILOT, *(t.name for t in first_seed))),
             ),
-            *("--g", "8", "--n", str(NEIGHBORS), "--limit", "5", *db),
+            *("--g", str(G), "--n", str(NEIGHBORS), "--limit", "5", *db),
         ),
     )
 

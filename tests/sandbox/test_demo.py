@@ -53,7 +53,8 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
     assert [step.arguments[2] for step in trained] == 2 * ["grpo_matched", "ta_grpo", "ta_grpo_star"]
     for place, step in enumerate(trained):
         seed = 1 + place // 3
-        assert f"trainer.total_training_steps={FULL.responses // (16 * 32)}" in step.arguments
+        of_step = 16 * (8 if step.arguments[2] == "ta_grpo" else 32)
+        assert f"trainer.total_training_steps={FULL.responses // of_step}" in step.arguments
         assert {f"tagrpo_run.seed={seed}", f"data.seed={seed}"} <= set(step.arguments)
         assert step.training == Training(step.arguments[2], seed)
     assert len(steps_of(LARGE, "eval", "run")) == 1 + 7 + 3  # pilot; held-out; neighbors of the first seed
@@ -61,13 +62,12 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
 
 def test_the_epochs_hold_all_steps() -> None:
     for size, epochs in ((DemoSize(train=64, responses=768), 2), (DemoSize(train=256, responses=2048), 1)):
-        [grpo, ta_grpo, _] = steps_of(replace(PLAN, size=size), "train", "run")
-        assert f"trainer.total_epochs={epochs}" in grpo.arguments
-        assert "trainer.total_epochs=1" in ta_grpo.arguments
+        for training in steps_of(replace(PLAN, size=size), "train", "run"):
+            assert f"trainer.total_epochs={epochs}" in training.arguments
 
 
 def test_a_step_of_fewer_responses_is_taken_more_often() -> None:
-    assert [PLAN.steps(recipe) for recipe in ("grpo", "ta_grpo", "ta_rescue")] == [60, 15, 60]
+    assert [PLAN.steps(recipe) for recipe in ("grpo", "ta_grpo", "ta_rescue")] == [60, 60, 60]
     assert {PLAN.steps(recipe) * PLAN.drawn_a_step(recipe) for recipe in PLAN.recipes} == {FULL.responses}
     assert replace(PLAN, size=DemoSize(responses=1)).steps("ta_grpo") == 1
 
@@ -75,7 +75,7 @@ def test_a_step_of_fewer_responses_is_taken_more_often() -> None:
 def test_recipes_train_at_the_rates_that_the_study_chose() -> None:
     words = [word for step in steps_of(PLAN, "train", "run") for word in step.arguments]
     rates = [word for word in words if "optim.lr=" in word]
-    assert [rate.split("=")[1] for rate in rates] == ["0.0002", "0.0003", "0.0001"]
+    assert [rate.split("=")[1] for rate in rates] == ["0.0002", "0.0001", "0.0001"]
 
 
 def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:

@@ -14,13 +14,13 @@ from ui.demo_report.findings import Trained
 from ui.demo_report.first_steps import blocks, compare_first_steps
 
 SHARE = "tagrpo/zero/group/share"
-PLAN = DemoPlan(Path("demo"), recipes=("grpo_matched", "ta_grpo", "ta_grpo_star", "grpo_ds"), seeds=2)
+PLAN = DemoPlan(Path("demo"), recipes=("grpo", "ta_grpo", "ta_grpo_star", "grpo_ds"), seeds=2)
 FORESEEN = tuple(
     ForecastRow(GroupShape(name, n, g), share, share / 2, share * 1.5, 192)
     for name, n, g, share in (
-        (ORIGINAL_GROUP, 0, 8, 0.4),
-        (JOINT_GROUP, 3, 8, 0.04),
-        (MATCHED_GROUP, 0, 32, 0.1),
+        (ORIGINAL_GROUP, 0, 2, 0.4),
+        (JOINT_GROUP, 3, 2, 0.04),
+        (MATCHED_GROUP, 0, 8, 0.1),
     )
 )
 
@@ -34,7 +34,7 @@ def found(shares):
 def test_only_groups_that_were_foreseen_are_compared():
     rows = compare_first_steps(PLAN, found([0.25, 0.5, 0.25, 0.0, 0.25, 1.0, 1.0]))
     assert [(row.run, row.foreseen.shape.name) for row in rows] == [
-        ("grpo_matched-s1", MATCHED_GROUP),
+        ("grpo-s1", MATCHED_GROUP),
         ("ta_grpo-s1", JOINT_GROUP),
     ]
     assert {(row.equal, row.groups) for row in rows} == {(20, 80)}  # five steps of 16 groups
@@ -49,7 +49,7 @@ def test_it_missed_where_the_intervals_have_nothing_in_common():
     assert not replace(first, low=0.14).missed
     said = [block.text for block in blocks([replace(first, low=0.14), second]) if isinstance(block, Text)]
     assert len(said) == 2
-    assert "The forecast missed for joint, (N+1)*G = 32." in said[1]
+    assert "The forecast missed for joint, (N+1)*G = 8." in said[1]
     assert len(blocks([replace(first, low=0.14)])) == 2
 
 

@@ -26,13 +26,13 @@ from sandbox.demo.plan import (
     PILOT,
     QUESTIONS,
     DemoPlan,
+    G,
     comparisons,
 )
 from sandbox.scoring import Score, read_truth, score_run
 from service.database import Database
 from trainer_adapter.record.runs import choose_train_run, open_record
 
-G = 8
 _OF_PILOT: tuple[Part, ...] = ("forecast", "difficulty")
 _OF_MODELS: tuple[Part, ...] = ("zero_gradient", "diversity", "cost")
 

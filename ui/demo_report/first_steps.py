@@ -7,9 +7,8 @@ from evaluator.passk.exact_interval import exact_interval
 from evaluator.reports.documents.document import Block, Table, Text, joined, percent, span
 from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
-from sandbox.demo.plan import NEIGHBORS, DemoPlan
-from trainer_adapter.methods.recipes import RECIPES
-from ui.demo_report.findings import Findings, G
+from sandbox.demo.plan import NEIGHBORS, DemoPlan, G, demo_recipe
+from ui.demo_report.findings import Findings
 
 STEPS = 5
 """Few, since the policy changes; enough for some dozens of groups."""
@@ -83,7 +82,7 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
 
 def _group(recipe: str) -> str | None:
     """Return the group that a recipe normalises over, if it has a forecast; otherwise None."""
-    of = RECIPES[recipe]
+    of = demo_recipe(recipe)
     if of.drops_dead_groups:
         return None  # its training groups were drawn until they were mixed
     if of.neighbors == 0:

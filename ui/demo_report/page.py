@@ -29,14 +29,14 @@ from evaluator.reports.records import curve_rows
 from evaluator.signal.cost import CostRow
 from evaluator.signal.diversity import densities
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
-from sandbox.demo.plan import BASE, KS, DemoPlan
+from sandbox.demo.plan import BASE, KS, DemoPlan, G
 from sandbox.demo.steps import Step, speed_settings
 from trainer_adapter.methods.recipes import RECIPES
 from ui.charts.densities import density_chart
 from ui.charts.difficulty import difficulty_chart
 from ui.charts.eval_curves import curve_chart
 from ui.demo_report import first_steps, neighbors
-from ui.demo_report.findings import Findings, G
+from ui.demo_report.findings import Findings
 from ui.demo_report.pictures import share_chart, training_chart
 
 LINES_SHOWN = 8
