@@ -99,18 +99,17 @@ def final_state(db: Path) -> dict[str, Sequence[Any]]:
             "SELECT p.question_id, p.ordinal, p.strategy, p.model, c.text FROM proposals p "
             "JOIN candidates c ON c.id = p.candidate_id ORDER BY 1, 2"
         ),
-        "answers": (
-            "SELECT solver_id, subject_id, ordinal, extracted, finish_reason FROM answers ORDER BY 1, 2, 3"
-        ),
         "verdicts": (
-            "SELECT candidate_id, status, posterior, reason, final, evidence FROM verdicts "
-            "ORDER BY candidate_id, id"
+            "SELECT candidate_id, status, reason, final, evidence FROM verdicts ORDER BY candidate_id, id"
         ),
-        "cells": (
-            "SELECT scope, kind, subject_id, round, ordinal, attempt, state, outcome FROM cells "
-            "ORDER BY 1, 2, 3, 4, 5, 6"
+        "asks": (
+            "SELECT scope, kind, about, place, state, outcome FROM asks WHERE state = 'answered' "
+            "ORDER BY 1, 2, 3, 4"
         ),
-        "bodies": "SELECT count(*), count(DISTINCT cell_id) FROM cell_bodies",
+        "bodies": (
+            "SELECT count(*) FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered' "
+            "AND reply IS NOT NULL"
+        ),
     }
     return {name: rows(db, query) for name, query in queries.items()}
 
@@ -127,9 +126,9 @@ def run_undisturbed(folder: Path, questions: int) -> Calm:
     return final_state(db), seen["paid"]
 
 
-def filled_cells(db: Path) -> int:
-    """Return how many cells have their answer."""
-    ((count,),) = rows(db, "SELECT count(*) FROM cells WHERE state = 'filled'")
+def answered(db: Path) -> int:
+    """Return how many requests have their answer."""
+    ((count,),) = rows(db, "SELECT count(*) FROM asks WHERE state = 'answered'")
     return int(count)
 
 
@@ -142,5 +141,5 @@ def check_loss(
     """Paid and lost at each kill: at most what was in flight at proposer, solver and model of premises."""
     assert state == undisturbed
     assert max(lost) <= 3 * CONCURRENCY
-    assert seen["paid"] <= len(undisturbed["cells"]) + sum(lost)
-    assert seen["paid_distinct"] == len(undisturbed["cells"])
+    assert seen["paid"] <= len(undisturbed["asks"]) + sum(lost)
+    assert seen["paid_distinct"] == len(undisturbed["asks"])
