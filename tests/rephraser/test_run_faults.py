@@ -14,8 +14,8 @@ from world_runs import (
     CONCURRENCY,
     PREMISES,
     Calm,
+    answered_asks,
     check_loss,
-    filled_cells,
     final_state,
     import_world,
     propose_arguments,
@@ -27,34 +27,36 @@ from world_runs import (
 )
 
 from rephraser.tables import candidate_id
+from service.asks.ask import Models, RetryPolicy
 from service.database import Database
-from service.models.remote import RetryPolicy, client
 from service.runs.store import find_run
 
 QUESTIONS = 8
 KILLED = """
 import os, signal, sys
-from service.runs import filling
+from service.asks import store
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-store_answers, fill_cell = filling.CellsToAsk.store, filling.fill_cell
+end, write_again = store.end, store.Database.write_again
 
 def die_at(reached):
     if reached == place and left <= 0:
         os.kill(os.getpid(), signal.SIGKILL)
 
-def store(*arguments):
+def end_or_die(session, ended):
     global left
     left -= 1
     die_at("before the commit")
-    store_answers(*arguments)
-    die_at("after the commit")
-
-def fill(*arguments, **named):
-    fill_cell(*arguments, **named)
+    done = end(session, ended)
     die_at("in the commit")
+    return done
 
-filling.CellsToAsk.store, filling.fill_cell = store, fill
+def write_or_die(*arguments):
+    done = write_again(*arguments)
+    die_at("after the commit")
+    return done
+
+store.end, store.Database.write_again = end_or_die, write_or_die
 from ui.cli.app import main
 main()
 """
@@ -68,8 +70,8 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
 @pytest.mark.slow
 def test_an_undisturbed_run_accepts_good_and_never_broken_candidates(calm: Calm) -> None:
     state, paid = calm
-    assert len(state["cells"]) == paid  # one request a cell
-    verdicts = {candidate: status for candidate, status, _, _, final, _ in state["verdicts"] if final}
+    assert len(state["asks"]) == paid
+    verdicts = {candidate: status for candidate, status, _, final, _ in state["verdicts"] if final}
     texts = {candidate_id(row[0], row[4]): row[4] for row in state["proposals"]}
     accepted = [texts[candidate] for candidate, status in verdicts.items() if status == "accepted"]
     assert len(accepted) >= 2 * QUESTIONS
@@ -89,7 +91,7 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
         for place, store in (("before the commit", 2), ("in the commit", 4), ("after the commit", 4)):
             code, _, errors = Forked(place, store, *arguments, code=KILLED).end()
             assert code == -signal.SIGKILL, errors
-            lost.append(stats(url)["paid"] - filled_cells(db) - sum(lost))
+            lost.append(stats(url)["paid"] - answered_asks(db) - sum(lost))
         done = run_here(*arguments)
         assert done.code == 0, done.err
         seen = stats(url)
@@ -118,7 +120,9 @@ def test_two_processes_share_a_run_without_asking_anything_twice(calm: Calm, tmp
 def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(client, "RetryPolicy", lambda: RetryPolicy(base_s=0.02, time_outs=6))
+    quick = RetryPolicy(base_s=0.02, time_outs=6)
+    init = Models.__init__
+    monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retries": quick}))
     undisturbed, _ = calm
     db = tmp_path / "faults.db"
     import_world(db, QUESTIONS)
@@ -178,8 +182,8 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
         arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17", *batch)
         capped = run_here(*arguments)
         assert (capped.code, "of --max-usd 0.17 are spent" in capped.err) == (3, True), capped.err
-        unread = "SELECT count(*) FROM cells WHERE state = 'filled' AND outcome IS NULL AND kind = 'propose'"
-        unanswered = "SELECT count(*) FROM cells WHERE state <> 'filled' AND kind = 'answer'"
+        unread = "SELECT count(*) FROM asks WHERE outcome IS NULL AND kind = 'propose' AND state = 'answered'"
+        unanswered = "SELECT count(*) FROM asks WHERE state <> 'answered' AND kind = 'answer'"
         standing = dict(rows(db, "SELECT status, count(*) FROM standings GROUP BY status"))
         assert rows(db, unread) == rows(db, unanswered) == [(0,)]
         assert standing.get("accepted", 0) > 0, standing
@@ -243,7 +247,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     assert final_state(db) == undisturbed
     assert seen["paid"] == paid
     # The proposer goes by batch jobs; a vLLM server has none and is asked directly.
-    assert seen["batch_lines"] == sum(cell[1] != "answer" for cell in undisturbed["cells"])
+    assert seen["batch_lines"] == sum(ask[1] != "answer" for ask in undisturbed["asks"])
     (line,) = [line for line in ledger(db) if line["kind"] == "propose"]
     full = (line["prompt_tokens"] * 10 + line["completion_tokens"] * 30) / 1e6
     assert line["usd"] == pytest.approx(full / 2)
@@ -301,7 +305,7 @@ def test_a_run_that_finds_all_answers_judges_them(tmp_path: Path) -> None:
                 "JOIN runs r ON r.id = v.run_id WHERE v.final ORDER BY 1, 2"
             )
         ).all()
-        proposing = session.scalar(text("SELECT count(*) FROM cells WHERE kind = 'propose'"))
+        proposing = session.scalar(text("SELECT count(*) FROM asks WHERE kind = 'propose'"))
     by_run = {name: [tuple(row[1:]) for row in final if row[0] == name] for name in ("run", "second")}
     assert by_run["second"] == by_run["run"]
     assert len(by_run["run"]) >= 9

@@ -100,15 +100,16 @@ def final_state(db: Path | str) -> dict[str, Sequence[Any]]:
             "JOIN candidates c ON c.id = p.candidate_id ORDER BY 1, 2"
         ),
         "verdicts": (
-            "SELECT candidate_id, status, posterior, reason, final, evidence FROM verdicts "
-            "ORDER BY candidate_id, id"
+            "SELECT candidate_id, status, reason, final, evidence FROM verdicts ORDER BY candidate_id, id"
         ),
         "asks": (
-            "SELECT scope, kind, about, place, state, outcome FROM asks "
-            "WHERE state IN ('answered', 'final') ORDER BY 1, 2, 3, 4"
+            "SELECT scope, kind, about, place, state, outcome FROM asks WHERE state = 'answered' "
+            "ORDER BY 1, 2, 3, 4"
         ),
-        "tasks": "SELECT item, state, error FROM tasks ORDER BY 1",
-        "bodies": "SELECT count(*) FROM ask_bodies WHERE reply IS NOT NULL",
+        "bodies": (
+            "SELECT count(*) FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered' "
+            "AND reply IS NOT NULL"
+        ),
     }
     state: dict[str, Sequence[Any]] = {name: rows(db, query) for name, query in queries.items()}
     # SQLite gives a text for JSON and a number for truth.
@@ -132,7 +133,7 @@ def run_undisturbed(folder: Path, questions: int) -> Calm:
 
 
 def answered_asks(db: Path | str) -> int:
-    """Return how many requests have their answer in the database."""
+    """Return how many requests have their answer."""
     ((count,),) = rows(db, "SELECT count(*) FROM asks WHERE state = 'answered'")
     return int(count)
 

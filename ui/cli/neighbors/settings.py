@@ -338,8 +338,8 @@ class SpecParts:
         proposer = self.proposer.model_settings(self.engine, self.requests)
         opened = None if proposer is None else await open_model(models, proposer)
         solvers = [await open_model(models, each) for each in self.solvers.model_settings(self.requests)]
-        if self.premises is not None:
-            await models.open(premise_settings(self.premises, self.requests))
+        if (premises := premise_settings(self.premises, self.requests)) is not None:
+            await models.open(premises)
         return OpenedModels(opened, tuple(solvers))
 
     def make(self, models: OpenedModels | None, *, source: str | None, **settings: Any) -> "RunSpec":
@@ -397,8 +397,16 @@ async def open_model(models: "OpenModels", settings: "ModelSettings") -> OpenedM
     return OpenedModel(endpoint, engine)
 
 
-def premise_settings(model: str, requests: RunRequests) -> "ModelSettings":
-    """Return how the model is asked that is asked about premises."""
+def premise_settings(model: str | None, requests: RunRequests) -> "ModelSettings | None":
+    """Return how the model for premises is asked.
+
+    Raises:
+        InputError: an address, but no model.
+    """
+    if model is None:
+        if requests.premises_api_base:
+            raise InputError("--premises-api-base is the server of --premises, and this run asks none.")
+        return None
     return model_settings("remote", model, requests, {}, base_url=requests.premises_api_base)
 
 
@@ -449,8 +457,8 @@ async def open_stored(
     options = _engine_options(requests) | (_stored_options(engines[0]) if engines else {})
     for solver, settings in zip(spec.solvers, solver_settings(solvers, options, requests), strict=True):
         _check_same(solver.model, solver.engine, await open_model(models, settings))
-    if spec.premises is not None:
-        await models.open(premise_settings(spec.premises.model, requests))
+    if (premises := premise_settings(spec.premises and spec.premises.model, requests)) is not None:
+        await models.open(premises)
 
 
 def _stored_kind(engine: Mapping[str, Any] | None) -> SamplerName:
