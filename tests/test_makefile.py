@@ -28,7 +28,12 @@ esac
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    for path in (ROOT / "Makefile", ROOT / "pyproject.toml", *ROOT.glob("constraints*.txt")):
+    for path in (
+        ROOT / "Makefile",
+        ROOT / "pyproject.toml",
+        *ROOT.glob("constraints*.txt"),
+        *ROOT.glob("requirements*.txt"),
+    ):
         shutil.copy(path, tmp_path)
     for name, text in (("speaking", SPEAKING), ("initdb", SPEAKING), ("python3", PYTHON)):
         (tmp_path / name).write_text(text)
@@ -84,3 +89,22 @@ def test_what_takes_minutes_says_how_many_before_it_begins(folder: Path) -> None
     assert re.search(r"MLflow and verifiers, \d+ minutes", before(lines, "pytest -n 0 -m inspect or mlflow"))
     assert re.search(r"PostgreSQL, \d+ minutes", before(lines, "pytest .*--db postgresql"))
     assert re.search(r"Chromium, \d+ minutes", before(lines, "pytest .* tests/e2e tests/ui/browser"))
+
+
+def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder: Path) -> None:
+    marked = [
+        str(path.relative_to(ROOT))
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        if re.search(r"^pytestmark = .*mark\.vllm", path.read_text(encoding="utf-8"), re.M)
+    ]
+    assert len(marked) >= 4
+    for name in marked:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).touch()
+    lines = lines_of(folder, "test", "VLLM=1", "VLLM_PYTHON=python3")
+    assert re.search(r"real vLLM, \d+ minutes on 2 cores", before(lines, "pytest "))
+    (command,) = (line for line in lines if line.startswith("RAN pytest"))
+    files = command.partition(" -m vllm ")[2].split()
+    assert sorted(files) == marked
+    trainings = [name.startswith("tests/trainer_adapter/") for name in files]
+    assert trainings == sorted(trainings, reverse=True)

@@ -1,6 +1,7 @@
-"""The real `vllm serve`, in vLLM's build for CPUs: equal texts for equal seeds, and its end with tagrpo."""
+"""The real `vllm serve`, in vLLM's build for CPUs: equal texts for equal seeds, images, its end."""
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +9,20 @@ from typing import Any
 
 import psutil
 import pytest
+from pictures import picture
 from tiny_model import save_tiny_model
-from vllm_runs import use_cpu_build
+from tiny_vision import save_tiny_vision_model
+from vllm_runs import survivors, use_cpu_build
 
 from service.asks.request import Choice, Message, Request, read_reply
+from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
 from service.engines.vllm import VllmEndpoint, VllmSettings
+from service.questions.images import read_image
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(600)]
 
+TORCHVISION = (Path(__file__).parents[1] / "support" / "torchvision_cpu", Path(sys.prefix) / "torchvision")
+"""Folders with torchvision for the server; next to this torch it would end every import of transformers."""
 SAMPLING = {"max_tokens": 30, "temperature": 0.9, "top_p": 0.95, "top_k": 0, "min_p": 0.0, "stop": ()}
 KILLED = """
 import asyncio, sys
@@ -43,15 +50,9 @@ def question(number: int, *, n: int = 4, seed: int = 7, **sampling: Any) -> Requ
     return Request("m", messages, sampling={**SAMPLING, **sampling}, seed=seed, n=n)
 
 
-async def ask(endpoint: VllmEndpoint, request: Request) -> tuple[Choice, ...]:
+async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -> tuple[Choice, ...]:
     async with endpoint.slot(asyncio.Event()) as server:
         return read_reply((await endpoint.send(request, server)).body)[0]
-
-
-def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes that do not end within 30 s; only their parent removes zombies."""
-    _, alive = psutil.wait_procs(processes, timeout=30)
-    return [each for each in alive if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
 
 
 async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
@@ -98,3 +99,32 @@ def test_sigkill_of_tagrpo_ends_every_vllm_process(model: Path, tmp_path: Path) 
     command.kill()
     command.wait()
     assert survivors(started) == []
+
+
+async def test_vllm_sees_the_images_that_transformers_sees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_cpu_build()
+    folder = save_tiny_vision_model(tmp_path / "model")
+    red, green, blue = (read_image(picture(color, (40, 40))) for color in ("red", "green", "blue"))
+    wide = read_image(picture("red", (90, 60)))
+    parts = [("Which ", image, " is it?") for image in (red, green, blue)]
+    parts += [("Is ", wide, " like ", green, "?"), ("Which is it?",)]
+    requests = [
+        Request(
+            "m", (Message("user", "", each),), sampling={**SAMPLING, "max_tokens": 12, "temperature": 0.0}
+        )
+        for each in parts
+    ]
+    local = TransformersEndpoint(TransformersSettings(checkpoint=str(folder), device="cpu", dtype="float32"))
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([*map(str, TORCHVISION), os.environ["PYTHONPATH"]]))
+    served = VllmEndpoint(VllmSettings(checkpoint=str(folder), dtype="float32"), tmp_path / "vllm.log")
+    drawn = []
+    for endpoint in (local, served):
+        await endpoint.open()
+        try:
+            drawn.append(await asyncio.gather(*(ask(endpoint, request) for request in requests)))
+        finally:
+            await endpoint.close()
+    assert drawn[0] == drawn[1]
+    assert len({choice.text for (choice,) in drawn[1]}) == len(requests)

