@@ -38,7 +38,7 @@ from typing import Any
 
 from benchmarks.gpu_check import REWARD, gpu_name
 from benchmarks.harness import DATA, ROOT
-from benchmarks.studies.real_model_pack import collect_packages, pack, unpack
+from benchmarks.studies.real_model_pack import collect_packages, pack, read_manifest, unpack
 
 RESPONSES = 8
 POOL, GSM8K = 256, 500
@@ -568,7 +568,7 @@ def lock_of(place: Path) -> int:
 
 
 def prepare(given: argparse.Namespace) -> None:
-    """Pack everything that travels."""
+    """Pack everything that travels; weights and packages that were packed before may be left out."""
     folder = given.travel / "staging"
     shutil.rmtree(folder, ignore_errors=True)
     job = folder / "job"
@@ -583,10 +583,12 @@ def prepare(given: argparse.Namespace) -> None:
         stage_sandbox(job, model)
     else:
         stage_questions(job, given.data, given.rewrites)
+    if given.checkpoint:
         model.mkdir()
         (model / given.checkpoint.name).symlink_to(given.checkpoint.resolve())
     pack(given.travel, "job", job, compress=True)
-    pack(given.travel, "model", model, compress=False)
+    if model.exists():
+        pack(given.travel, "model", model, compress=False)
     if given.wheels:
         collect_packages(given.wheels, folder / "site")
         pack(given.travel, "site", folder / "site", compress=True)
@@ -718,8 +720,11 @@ def main(words: Sequence[str] | None = None) -> int:
     reporting.add_argument("rows", type=Path)
     reporting.set_defaults(work=report)
     given = parser.parse_args(words)
-    if given.work is prepare and not given.tiny and not (given.checkpoint and given.rewrites):
-        parser.error("prepare takes --checkpoint and --rewrites, or --tiny")
+    if given.work is prepare and not given.tiny:
+        if given.rewrites is None:
+            parser.error("prepare takes --rewrites, or --tiny")
+        if given.checkpoint is None and "model" not in read_manifest(given.travel):
+            parser.error("no weights are packed yet: name them with --checkpoint")
     return int(given.work(given) or 0)
 
 

@@ -1,15 +1,15 @@
 """The tables of the study of a real model, from its rows.
 
-Intervals are for new seeds and new problems of the same kind together: the variance of the mean over seeds and
-that of the mean over problems are added, with Satterthwaite's degrees of freedom. With one seed they are for
-new problems alone.
+Intervals are for new seeds and new problems of the same kind together: the variance of the mean over seeds
+and that of the mean over problems are added, with Satterthwaite's degrees of freedom. With one seed they are
+for new problems alone.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ from evaluator.passk.curves import values_over_k
 KS = (1, 4, 8)
 BOTH = "all"
 CONTROL = "grpo_random"
-GRADINGS = {"lenient": "correct", "strict": "boxed"}
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
@@ -60,7 +59,7 @@ def _trainings(rows: Sequence[Row]) -> Iterator[str]:
     for row in rows:
         runs[row["recipe"], row["seed"]].append(row)
     if runs:
-        yield "| recipe | seed | rate | steps | responses | rewarded, first and last quarter | minutes of steps |"
+        yield "| recipe | seed | rate | steps | responses | rewarded: first, last quarter | minutes |"
         yield "|---|---|---|---|---|---|---|"
     for (recipe, seed), steps in sorted(runs.items(), key=lambda run: (run[0][1], run[0][0])):
         quarter = max(1, len(steps) // 4)
@@ -70,38 +69,36 @@ def _trainings(rows: Sequence[Row]) -> Iterator[str]:
         )
         end = steps[-1]
         yield (
-            f"| {recipe} | {seed} | {end['rate']:g} | {end['step']} | {end['responses']:,} | {first:.0%}, {last:.0%} "
-            f"| {end['seconds'] / 60:.1f} |"
+            f"| {recipe} | {seed} | {end['rate']:g} | {end['step']} | {end['responses']:,} "
+            f"| {first:.0%}, {last:.0%} | {end['seconds'] / 60:.1f} |"
         )
     if runs:
         yield ""
 
 
 def _scores(rows: Sequence[Row]) -> Iterator[str]:
-    """Yield a table per benchmark, and one over all problems: scores, and differences to base and baseline."""
-    benchmarks = sorted({row["benchmark"] for row in rows})
-    base_step = {0: [row for row in rows if row["recipe"] == BASE]}
-    for benchmark in [BOTH, *benchmarks]:
+    """Yield a table per benchmark and one over all problems."""
+    heads = [*(f"pass@{k}" for k in KS), "pass@1 strict"]
+    heads += [f"pass@1 to {BASE}", "strict", f"pass@1 to {BASELINE}", "strict", f"pass@8 to {BASELINE}"]
+    heads += [f"pass@1 to {CONTROL}", "truncated"]
+    for benchmark in [BOTH, *sorted({row["benchmark"] for row in rows})]:
         chosen = [row for row in rows if benchmark in (BOTH, row["benchmark"])]
         yield f"## {benchmark}: {len({_problem(row) for row in chosen}):,} problems"
         yield ""
-        heads = [f"pass@{k}" for k in KS] + ["pass@1 strict"]
-        heads += [f"{head} to {other}" for other in (BASE, BASELINE) for head in ("pass@1", "pass@1 strict")]
-        heads += [f"pass@8 to {BASELINE}", f"pass@1 to {CONTROL}", "truncated"]
         yield f"| recipe | responses | seeds | {' | '.join(heads)} |"
         yield f"|{'---|' * (len(heads) + 3)}"
         points = _points(chosen)
-        for recipe, point in sorted(points, key=lambda key: (key[1], [BASE, *RECIPES].index(key[0]))):
-            yield _line(chosen, points, recipe, point, base_step)
+        for recipe, given in sorted(points, key=lambda key: (key[1], [BASE, *RECIPES].index(key[0]))):
+            cells = [recipe, f"{given:,}", *_cells(points, recipe, given)]
+            yield f"| {' | '.join(cells)} |"
         yield ""
 
 
 Point = tuple[str, int]
-"""A recipe and the responses that its training was given; those of dynamic sampling are rounded up."""
+"""A recipe and the responses of its pair; dynamic sampling drew up to a few steps' responses less."""
 
 
 def _points(rows: Sequence[Row]) -> dict[Point, list[Row]]:
-    """Group rows by recipe and by the responses of the other recipe of their pair."""
     given: dict[int, int] = defaultdict(int)
     for row in rows:
         given[row["seed"]] = max(given[row["seed"]], row["responses"])
@@ -111,25 +108,25 @@ def _points(rows: Sequence[Row]) -> dict[Point, list[Row]]:
     return points
 
 
-def _line(
-    rows: Sequence[Row], points: dict[Point, list[Row]], recipe: str, point: int, base: dict[int, list[Row]]
-) -> str:
-    mine = points[recipe, point]
-    seeds = sorted({row["seed"] for row in mine})
-    cells = [f"{_values(mine, 'correct', k)[1].mean():.3f}" for k in KS]
-    cells.append(f"{_values(mine, 'boxed', 1)[1].mean():.3f}")
-    before = [row for row in rows if row["recipe"] == BASE]
-    theirs = [row for row in points.get((BASELINE, point), []) if row["seed"] in seeds]
-    control = points.get((CONTROL, point), [])
-    for others, k in ((before, 1), (theirs, 1), (theirs, 8)):
-        for name in GRADINGS.values() if k == 1 else ("correct",):
-            alike = recipe in (BASE, BASELINE) and others is not before or recipe == BASE or not others
-            cells.append("" if alike else _points_text(paired(mine, others, name, k)))
-    gain = (
-        "" if recipe in (BASE, CONTROL) or not control or not before else _points_text(apart(mine, control))
-    )
-    truncated = sum(row["truncated"] for row in mine) / sum(row["drawn"] for row in mine)
-    return f"| {recipe} | {point:,} | {len(seeds)} | {' | '.join([*cells, gain])} | {truncated:.1%} |"
+def _cells(points: Mapping[Point, list[Row]], recipe: str, given: int) -> Iterator[str]:
+    """Yield a recipe's number of seeds, its scores, and the differences that are known."""
+    mine = points[recipe, given]
+    seeds = {row["seed"] for row in mine}
+    before = [] if recipe == BASE else points.get((BASE, 0), [])
+    theirs = [row for row in points.get((BASELINE, given), []) if row["seed"] in seeds]
+    theirs = [] if recipe == BASELINE else theirs
+    control = [] if recipe in (BASE, CONTROL) else points.get((CONTROL, given), [])
+    yield str(len(seeds))
+    for k in KS:
+        yield f"{_values(mine, 'correct', k)[1].mean():.3f}"
+    yield f"{_values(mine, 'boxed', 1)[1].mean():.3f}"
+    for others, grading, k in (
+        *((before, "correct", 1), (before, "boxed", 1)),
+        *((theirs, "correct", 1), (theirs, "boxed", 1), (theirs, "correct", 8)),
+    ):
+        yield _in_points(paired(mine, others, grading, k)) if others else ""
+    yield _in_points(apart(mine, control)) if control else ""
+    yield f"{sum(row['truncated'] for row in mine) / sum(row['drawn'] for row in mine):.1%}"
 
 
 def _problem(row: Row) -> tuple[str, str]:
@@ -192,6 +189,6 @@ def interval(differences_SM: Any, confidence: float = 0.95) -> tuple[float, floa
     return mean, mean - half, mean + half
 
 
-def _points_text(found: tuple[float, float, float]) -> str:
+def _in_points(found: tuple[float, float, float]) -> str:
     mean, low, high = (100 * value for value in found)
     return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
