@@ -120,8 +120,8 @@ REAL = Size(
     training=(
         *("--gpus", "1"),
         f"data.max_response_length={_LONGEST}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=32768",
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=32768",
+        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",  # logits of 151,936 words: 5 GB
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=8192",
         "actor_rollout_ref.rollout.gpu_memory_utilization=0.2",
         "actor_rollout_ref.rollout.agent.num_workers=1",
         "reward.num_workers=1",
