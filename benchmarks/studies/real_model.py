@@ -20,6 +20,7 @@ rewarded. `responses` is what the training drew until then.
 from __future__ import annotations
 
 import argparse
+import compileall
 import ctypes
 import fcntl
 import json
@@ -276,8 +277,11 @@ class Study:
             for rate in self.size.rates
         }
         self.run(runs)
-        for name, rate in zip(runs, self.size.rates, strict=True):
-            self.add(self.training_rows(name, BASELINE, rate, PILOT_SEED))
+        named = zip(runs, self.size.rates, strict=True)
+        self.add(
+            [row for name, rate in named for row in self.training_rows(name, BASELINE, rate, PILOT_SEED)]
+        )
+        for name in runs:
             shutil.rmtree(self.place / name / "checkpoints", ignore_errors=True)
 
     def pair(self, seed: int, recipes: tuple[str, str]) -> None:
@@ -675,6 +679,7 @@ def run(given: argparse.Namespace) -> int:
     unpack(given.travel, given.place)
     site = (given.place / "site").resolve()
     if site.exists() and str(site) not in os.environ.get("PYTHONPATH", ""):
+        compileall.compile_dir(site, quiet=2, workers=0)  # else many processes compile the same at once
         os.environ["PYTHONPATH"] = os.pathsep.join((str(site), str(ROOT)))
         words = [*sys.argv[1:], "--seconds", f"{deadline - time.monotonic():.0f}"]
         os.execv(sys.executable, [sys.executable, "-m", __spec__.name, *words])

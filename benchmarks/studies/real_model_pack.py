@@ -56,35 +56,45 @@ def read_manifest(travel: Path) -> dict[str, list[str]]:
 
 
 def unpack(travel: Path, place: Path) -> None:
-    """Unpack each folder of the manifest as `place/NAME`, unless it exists.
+    """Unpack every folder of the manifest; see `unpack_folder`.
 
     Raises:
-        ValueError: pieces that are missing or damaged; the message names them.
+        ValueError: no manifest.
     """
     manifest = read_manifest(travel)
     if not manifest:
         raise ValueError(f"{travel}: has no {MANIFEST}. Carry it along with the pieces.")
+    for name in manifest:
+        unpack_folder(travel, place, name)
+
+
+def unpack_folder(travel: Path, place: Path, name: str) -> None:
+    """Unpack a folder as `place/NAME`, unless it exists.
+
+    Raises:
+        ValueError: pieces that are missing or damaged; the message names them.
+    """
+    if (place / name).exists():
+        return
     place.mkdir(parents=True, exist_ok=True)
-    for name, hashes in manifest.items():
-        if (place / name).exists():
-            continue
-        pieces = [travel / f"{name}.{number:03d}" for number in range(len(hashes))]
-        bad = [
-            piece.name
-            for piece, expected in zip(pieces, hashes, strict=True)
-            if not piece.exists() or hashlib.sha256(piece.read_bytes()).hexdigest() != expected
-        ]
-        if bad:
-            raise ValueError(f"{travel}: missing or damaged: {', '.join(bad)}. Carry these pieces again.")
-        whole, partial = place / f"{name}.whole", place / f"{name}.partial"
-        with whole.open("wb") as file:
-            for piece in pieces:
-                file.write(piece.read_bytes())
-        shutil.rmtree(partial, ignore_errors=True)
-        with tarfile.open(whole) as archive:
-            archive.extractall(partial, filter="data")
-        whole.unlink()
-        partial.rename(place / name)
+    hashes = read_manifest(travel)[name]
+    pieces = {travel / f"{name}.{number:03d}": expected for number, expected in enumerate(hashes)}
+    bad = [
+        piece.name
+        for piece, expected in pieces.items()
+        if not piece.exists() or hashlib.sha256(piece.read_bytes()).hexdigest() != expected
+    ]
+    if bad:
+        raise ValueError(f"{travel}: missing or damaged: {', '.join(bad)}. Carry these pieces again.")
+    whole, partial = place / f"{name}.whole", place / f"{name}.partial"
+    with whole.open("wb") as file:
+        for piece in pieces:
+            file.write(piece.read_bytes())
+    shutil.rmtree(partial, ignore_errors=True)
+    with tarfile.open(whole) as archive:
+        archive.extractall(partial, filter="data")
+    whole.unlink()
+    partial.rename(place / name)
 
 
 def collect_packages(wheels: Path, site: Path) -> None:
