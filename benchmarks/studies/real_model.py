@@ -509,7 +509,6 @@ def read_counts(database: Path, run: str) -> list[Row]:
             "boxed": boxed.correct,
             "drawn": each.samples,
             "truncated": each.truncated,
-            "tokens": each.tokens,
         }
         for each, boxed in zip(lenient, strict, strict=True)
     ]
