@@ -291,12 +291,14 @@ class Study:
         started = time.monotonic()
         commands = {name: self.training(name, recipe, rate, seed) for recipe, name in names.items()}
         enough = self.size.points[-1] * self.size.questions * RESPONSES
+        longer = {name for recipe, name in names.items() if RECIPES[recipe].saves > 1}
 
         def watch(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+            late = time.monotonic() > self.deadline - self.size.evaluation_s
             for name, process in processes.items():
                 prune(self.place / name / "checkpoints")
-                late = time.monotonic() > self.deadline - self.size.evaluation_s
-                if process.poll() is None and (late or sum(self.drawn(name).values()) >= enough):
+                done = name in longer and sum(self.drawn(name).values()) >= enough
+                if process.poll() is None and (late or done):
                     process.terminate()
 
         if not all(self.checkpoint(name, self.size.points[-1]) for name in names.values()):
@@ -367,12 +369,15 @@ class Study:
 
     def checkpoint(self, name: str, point: int) -> tuple[int, Path] | None:
         """Return the last saved step with at most a point's responses, if the training drew as many."""
-        enough = point * self.size.questions * RESPONSES
+        from trainer_adapter.runs.run_folder import RunFolder
+
+        run = RunFolder(self.place / name)
+        enough, saved_until = point * self.size.questions * RESPONSES, run.checkpoint() or 0
         total, saved = 0, None
         for step, drawn in sorted(self.drawn(name).items()):
             total += drawn
-            model = self.place / name / "checkpoints" / f"global_step_{step}" / "actor" / "huggingface"
-            if total <= enough and (model / "config.json").exists():
+            model = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+            if total <= enough and step <= saved_until and model.exists():
                 saved = step, model
         return saved if total >= enough else None
 
@@ -480,7 +485,7 @@ class Study:
             time.sleep(0.5)
         if late:
             raise OutOfTime(f"stopped {', '.join(commands)}")
-        allowed = {0} | ({3} if attention else set()) | ({130, 143} if stopped else set())
+        allowed = {0} | ({3} if attention else set()) | ({-signal.SIGTERM, 143} if stopped else set())
         for name, process in processes.items():
             if process.returncode not in allowed:
                 texts = ((logs / f"{name}{end}").read_text("utf-8", "replace") for end in (".out", ".log"))

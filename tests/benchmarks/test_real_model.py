@@ -114,9 +114,9 @@ def test_a_point_is_the_last_checkpoint_within_its_responses(
         )
     )
     for number in range(1, len(drawn) + 1):
-        model = run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface"
-        model.mkdir(parents=True)
-        (model / "config.json").touch()
+        (run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface").mkdir(parents=True)
+    tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
+    tracker.write_text(str(len(drawn)))
     study = real_model.Study(real_model.REAL, tmp_path, tmp_path / "out", 0.0)
     found = study.checkpoint("run", point)
     assert (found and found[0]) == step

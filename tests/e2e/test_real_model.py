@@ -41,7 +41,7 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     finish("prepare", travel, "--tiny")
     run = ("run", travel, place, "--out", out, "--seconds", LIMIT_S, "--pairs", 1)
     process = start(*run)
-    trained = place / "grpo-10" / "checkpoints" / "global_step_1" / "actor" / "huggingface" / "config.json"
+    trained = place / "grpo-10" / "checkpoints" / "latest_checkpointed_iteration.txt"
     ends = time.monotonic() + LIMIT_S
     while not trained.exists():
         assert process.poll() is None, process.communicate()[0]
@@ -62,7 +62,7 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
         (recipe, 10, 2, 64) for recipe in ("grpo", "ta_rescue")
     }
     assert len({(row["recipe"], row["benchmark"], row["problem"]) for row in tested}) == len(tested) == 48
-    assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] == 0 for row in tested)
+    assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] for row in tested)
     assert sum(row["correct"] for row in tested) > 0
     starts = (place / "grpo-10" / "attempts.jsonl").read_text().splitlines()
     assert len(starts) == 2
