@@ -69,6 +69,7 @@ class Compared:
 
 
 BASE, BASELINE = "base", "grpo"
+ABOUT = ("recipe", "rate", "seed", "step", "responses", "seconds")
 RECIPES = {
     BASELINE: Compared("grpo"),
     "ta_rescue": Compared("ta_rescue"),
@@ -121,14 +122,14 @@ REAL = Size(
     training=(
         *("--gpus", "1"),
         f"data.max_response_length={_LONGEST}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",  # logits of 151,936 words: 5 GB
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=8192",
-        "actor_rollout_ref.rollout.gpu_memory_utilization=0.2",
+        f"{ACTOR}.ppo_max_token_len_per_gpu=4096",  # logits of 151,936 words: 2.5 GB
+        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=4096",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=0.12",
         "actor_rollout_ref.rollout.agent.num_workers=1",
         "reward.num_workers=1",
     ),
     sampling=(
-        *("--sampler", "vllm", "--gpu-memory-utilization", "0.3", "--max-model-len", "2048"),
+        *("--sampler", "vllm", "--gpu-memory-utilization", "0.15", "--max-model-len", "2048"),
         *("--max-tokens", str(_LONGEST), "--max-concurrency", "128"),
     ),
     solver=(
@@ -137,8 +138,8 @@ REAL = Size(
         *("--max-concurrency", "128", "--samples-per-request", "8"),
     ),
     export=("--max-prompt-tokens", "512"),
-    needs={"set": 150, "base": 150, "pilot": 330, "pair": 420},
-    evaluation_s=170,
+    needs={"set": 200, "pilot": 330, "pair": 480},
+    evaluation_s=220,
 )
 _TINY_TOKENS = "40"
 TINY = Size(
@@ -163,7 +164,7 @@ TINY = Size(
         *("--solver-top-p", "1", "--solver-max-tokens", _TINY_TOKENS, "--solver-batch-size", "256"),
     ),
     export=("--instruction", "", "--max-prompt-tokens", "64"),
-    needs={"set": 10, "base": 10, "pilot": 60, "pair": 60},
+    needs={"set": 10, "pilot": 60, "pair": 60},
     evaluation_s=30,
 )
 
@@ -197,18 +198,15 @@ class Study:
         self.benchmarks = sorted((self.job / "benchmarks").glob("*.jsonl"))
         out.mkdir(parents=True, exist_ok=True)
         self.path = out / "rows.jsonl"
-        if not self.path.exists():
-            earlier = self.job / "rows.jsonl"
-            self.path.write_bytes(earlier.read_bytes() if earlier.exists() else b"")
-        self.rows = read_rows(self.path)
+        earlier = self.path if self.path.exists() else self.job / "rows.jsonl"
+        self.rows: list[Row] = []
+        self.add(read_jsonl(earlier) if earlier.exists() else [])
         self.device = gpu_name() or "CPU"
 
     def carry_out(self, most: int | None = None) -> None:
         """Go through the stages until the deadline, or until `most` pairs are done."""
         self.stage("set", self.make_set, done=self.set.exists())
-        self.stage("base", self.evaluate_base, done=bool(self.found(BASE)))
-        rates = {row["rate"] for row in self.found(BASELINE, PILOT_SEED, TRAINING)}
-        self.stage("pilot", self.pilot, done=rates == set(self.size.rates))
+        self.stage("pilot", self.pilot, done=bool(self.found(BASE)))
         for place, (seed, recipes) in enumerate(pairs()):
             if place == most:
                 return
@@ -237,13 +235,11 @@ class Study:
         ]
 
     def add(self, rows: Sequence[Row]) -> None:
-        """Store rows at one stroke: a kill leaves all of them or, but for a torn line, none."""
-        text = "".join(json.dumps(row) + "\n" for row in rows)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+        """Store the rows of a stage at one stroke: a kill leaves all of them or none."""
         self.rows += rows
+        partial = self.path.with_suffix(".partial")
+        write_jsonl(partial, self.rows)
+        partial.replace(self.path)
 
     # The stages
 
@@ -264,23 +260,19 @@ class Study:
         self.run({"set": ("sets", "export", "pool", *to, *self.size.export, *db)}, attention=True)
         shutil.make_archive(str(self.out / "set"), "tar", self.set)
 
-    def evaluate_base(self) -> None:
-        """Evaluate the model before any training, on the training questions too."""
-        about = {"recipe": BASE, "rate": 0.0, "seed": 0, "step": 0, "responses": 0, "seconds": 0.0}
-        files = [*self.benchmarks, self.job / "pool.jsonl"]
-        self.evaluate([(BASE, self.policy, about)], files)
-
     def pilot(self) -> None:
-        """Train the baseline at each rate for some steps, all at the same time."""
-        runs = {
-            f"pilot-{rate:g}": self.training(f"pilot-{rate:g}", BASELINE, rate, PILOT_SEED, pilot=True)
-            for rate in self.size.rates
+        """Evaluate the model before any training, while the baseline trains a little at each rate."""
+        runs = {f"pilot-{rate:g}": rate for rate in self.size.rates}
+        commands = {
+            name: self.training(name, BASELINE, rate, PILOT_SEED, pilot=True) for name, rate in runs.items()
         }
-        self.run(runs)
-        named = zip(runs, self.size.rates, strict=True)
-        self.add(
-            [row for name, rate in named for row in self.training_rows(name, BASELINE, rate, PILOT_SEED)]
-        )
+        files = [*self.benchmarks, self.job / "pool.jsonl"]
+        self.run({**commands, BASE: self.evaluation(BASE, self.policy, files)})
+        about = {"recipe": BASE, "rate": 0.0, "seed": 0, "step": 0, "responses": 0, "seconds": 0.0}
+        rows = [
+            row for name, rate in runs.items() for row in self.training_rows(name, BASELINE, rate, PILOT_SEED)
+        ]
+        self.add([*rows, *self.graded(BASE, about, files)])
         for name in runs:
             shutil.rmtree(self.place / name / "checkpoints", ignore_errors=True)
 
@@ -288,7 +280,6 @@ class Study:
         """Train two recipes at the same time and evaluate the last point that both reached."""
         rate = best_rate(self.found(BASELINE, PILOT_SEED, TRAINING))
         names = {recipe: f"{recipe}-{seed}" for recipe in recipes}
-        started = time.monotonic()
         commands = {name: self.training(name, recipe, rate, seed) for recipe, name in names.items()}
         enough = self.size.points[-1] * self.size.questions * RESPONSES
         longer = {name for recipe, name in names.items() if RECIPES[recipe].saves > 1}
@@ -303,14 +294,13 @@ class Study:
 
         if not all(self.checkpoint(name, self.size.points[-1]) for name in names.values()):
             self.run(commands, watch=watch, stopped=True)
-        minutes = (time.monotonic() - started) / 60
         for point in reversed(self.size.points):
             found = {recipe: self.checkpoint(name, point) for recipe, name in names.items()}
             if all(found.values()):
                 self.evaluate_pair(seed, rate, names, {r: f for r, f in found.items() if f is not None})
                 break
         else:
-            raise StudyError(f"seed {seed}: no checkpoint of both recipes after {minutes:.1f} minutes")
+            raise OutOfTime(f"seed {seed}: both recipes had not reached step {self.size.points[0]}")
         for name in names.values():
             shutil.rmtree(self.place / name / "checkpoints", ignore_errors=True)
 
@@ -318,17 +308,18 @@ class Study:
         self, seed: int, rate: float, names: Mapping[str, str], found: Mapping[str, tuple[int, Path]]
     ) -> None:
         """Evaluate a checkpoint of each recipe of a pair, and store all rows of the pair."""
-        jobs, training = [], []
+        commands, rows, abouts = {}, [], {}
         for recipe, (step, model) in found.items():
-            steps = [
-                row for row in self.training_rows(names[recipe], recipe, rate, seed) if row["step"] <= step
-            ]
-            training += steps
-            about = {
-                key: steps[-1][key] for key in ("recipe", "rate", "seed", "step", "responses", "seconds")
-            }
-            jobs.append((names[recipe], model, about))
-        self.evaluate(jobs, self.benchmarks, and_add=training)
+            name = f"{names[recipe]}-{step}"
+            done = self.training_rows(names[recipe], recipe, rate, seed)
+            steps = [row for row in done if row["step"] <= step]
+            rows += steps
+            abouts[name] = {key: steps[-1][key] for key in ABOUT}
+            commands[f"eval-{name}"] = self.evaluation(name, model, self.benchmarks)
+        self.run(commands)
+        for name, about in abouts.items():
+            rows += self.graded(name, about, self.benchmarks)
+        self.add(rows)
 
     # Trainings
 
@@ -408,37 +399,24 @@ class Study:
 
     # Evaluations
 
-    def evaluate(
-        self, jobs: Sequence[tuple[str, Path, Row]], files: Sequence[Path], and_add: Sequence[Row] = ()
-    ) -> None:
-        """Evaluate checkpoints at the same time, each with a server of its own; store all rows together."""
-        databases = {name: str(self.place / f"eval-{name}-{about['step']}.db") for name, _, about in jobs}
-        drawing = ("--n", str(self.size.samples), *self.size.sampling)
-        self.run(
-            {
-                f"eval-{name}": (
-                    *("eval", "run", *map(str, files), "--name", name, "--model", str(model)),
-                    *(*drawing, "--db", databases[name]),
-                )
-                for name, model, _ in jobs
-            }
-        )
+    def evaluation(self, name: str, model: Path, files: Sequence[Path]) -> tuple[str, ...]:
+        """Return the command that draws and grades responses of a checkpoint."""
+        drawing = ("--n", str(self.size.samples), *self.size.sampling, "--db", self.database(name))
+        return ("eval", "run", *map(str, files), "--name", name, "--model", str(model), *drawing)
+
+    def database(self, name: str) -> str:
+        return str(self.place / f"eval-{name}.db")
+
+    def graded(self, name: str, about: Row, files: Sequence[Path]) -> list[Row]:
+        """Grade an evaluation strictly too; return a row per problem."""
         rows = []
-        for name, _, about in jobs:
-            for file in files:
-                strict = (
-                    "eval",
-                    "grade",
-                    f"{name}.{file.stem}",
-                    "--answers",
-                    "boxed",
-                    "--db",
-                    databases[name],
-                )
-                self.run({f"eval-{name}": strict})
-                counts = read_counts(Path(databases[name]), f"{name}.{file.stem}")
-                rows += [{**self.about(), **about, "benchmark": file.stem, **each} for each in counts]
-        self.add([*and_add, *rows])
+        for file in files:
+            run = f"{name}.{file.stem}"
+            strict = ("eval", "grade", run, "--answers", "boxed", "--db", self.database(name))
+            self.run({f"eval-{name}": strict})
+            counts = read_counts(Path(self.database(name)), run)
+            rows += [{**self.about(), **about, "benchmark": file.stem, **each} for each in counts]
+        return rows
 
     # Commands
 
@@ -517,15 +495,6 @@ def read_counts(database: Path, run: str) -> list[Row]:
         }
         for each, boxed in zip(lenient, strict, strict=True)
     ]
-
-
-def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file; a last line that a kill cut short is cut off the file too."""
-    text = path.read_text(encoding="utf-8")
-    whole = text[: text.rfind("\n") + 1]
-    if whole != text:
-        path.write_text(whole, encoding="utf-8")
-    return [json.loads(line) for line in whole.splitlines()]
 
 
 def best_rate(rows: Sequence[Row]) -> float:
@@ -625,7 +594,7 @@ def stage_questions(job: Path, data: Path, rewrites: Path) -> None:
     write_jsonl(job / "pool.jsonl", pool)
     candidates = [{"question": row["question"], "candidates": texts[row["question"].strip()]} for row in pool]
     write_jsonl(job / "candidates.jsonl", candidates)
-    gsm8k = random.Random(0).sample(list(read_jsonl(data / "gsm8k_test.jsonl")), GSM8K)
+    gsm8k = random.Random(0).sample(read_jsonl(data / "gsm8k_test.jsonl"), GSM8K)
     for name, rows in (("math500", read_jsonl(data / "math500.jsonl")), ("gsm8k", gsm8k)):
         problems = [{"id": row["id"], "problem": row["question"], "answer": row["answer"]} for row in rows]
         write_jsonl(job / "benchmarks" / f"{name}.jsonl", problems)
@@ -644,15 +613,14 @@ def stage_sandbox(job: Path, model: Path) -> None:
     candidates = ("--out", str(job / "candidates.jsonl"), "--per-question", "3", "--broken", "0.25")
     tagrpo("candidates", str(questions), *candidates, "--truth", str(questions / "truth.jsonl"))
     shutil.move(questions / "train.jsonl", job / "pool.jsonl")
-    heldout = list(read_jsonl(questions / "heldout.jsonl"))
+    heldout = read_jsonl(questions / "heldout.jsonl")
     write_jsonl(job / "benchmarks" / "first.jsonl", heldout[::2])
     write_jsonl(job / "benchmarks" / "second.jsonl", heldout[1::2])
     shutil.rmtree(questions)
 
 
-def read_jsonl(path: Path) -> Iterator[Row]:
-    for line in path.read_text(encoding="utf-8").splitlines():
-        yield json.loads(line)
+def read_jsonl(path: Path) -> list[Row]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def write_jsonl(path: Path, rows: Sequence[Row]) -> None:
@@ -741,7 +709,7 @@ def report(given: argparse.Namespace) -> None:
     """Print the tables of `rows.jsonl`."""
     from benchmarks.studies.real_model_report import tables
 
-    print("\n".join(tables(read_rows(given.rows))))
+    print("\n".join(tables(read_jsonl(given.rows))))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model import Row, best_rate, pairs, read_rows
+from benchmarks.studies.real_model import Row, best_rate, pairs
 from benchmarks.studies.real_model_report import interval, tables
 
 
@@ -69,7 +69,7 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
     job = tmp_path / "job"
     (job / "benchmarks").mkdir(parents=True)
     real_model.stage_questions(job, tmp_path, tmp_path / "rewrites.jsonl")
-    assert list(real_model.read_jsonl(job / "pool.jsonl")) == [{"question": "What is 0?", "answer": "1"}]
+    assert real_model.read_jsonl(job / "pool.jsonl") == [{"question": "What is 0?", "answer": "1"}]
     (candidate,) = real_model.read_jsonl(job / "candidates.jsonl")
     assert candidate == {"question": "What is 0?", "candidates": ["Say it."]}
     assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
@@ -79,13 +79,6 @@ def test_seeds_belong_to_one_pair_each() -> None:
     planned = list(pairs())
     assert len({seed for seed, _ in planned}) == len(planned)
     assert planned[:2] == [(10, ("grpo", "ta_rescue")), (11, ("grpo", "ta_grpo_2"))]
-
-
-def test_a_line_that_a_kill_cut_short_is_cut_off(tmp_path: Path) -> None:
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"seed": 1}\n{"se', encoding="utf-8")
-    assert read_rows(path) == [{"seed": 1}]
-    assert path.read_text() == '{"seed": 1}\n'
 
 
 def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
