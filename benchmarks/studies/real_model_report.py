@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies.real_model import BASE, BASELINE, PILOT_SEED, RECIPES, TRAINING, Row, best_rate
+from benchmarks.studies.real_model_plan import BASE, BASELINE, PILOT_SEED, RECIPES, TRAINING, Row, best_rate
 from evaluator.passk.curves import values_over_k
 
 KS = (1, 4, 8)

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model import Row, best_rate, pairs
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate, pairs, read_jsonl, write_jsonl
 from benchmarks.studies.real_model_report import interval, tables
+from benchmarks.studies.real_model_stages import Study
 
 
 def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
@@ -62,15 +63,15 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
         )
     ]
     for name in ("math_train", "math500"):
-        real_model.write_jsonl(tmp_path / f"{name}.jsonl", rows)
-    real_model.write_jsonl(tmp_path / "gsm8k_test.jsonl", rows * 125)
+        write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    write_jsonl(tmp_path / "gsm8k_test.jsonl", rows * 125)
     rewrites = [{"original_question": row["question"] + "\n", "question": "Say it."} for row in rows[:3]]
-    real_model.write_jsonl(tmp_path / "rewrites.jsonl", rewrites)
+    write_jsonl(tmp_path / "rewrites.jsonl", rewrites)
     job = tmp_path / "job"
     (job / "benchmarks").mkdir(parents=True)
     real_model.stage_questions(job, tmp_path, tmp_path / "rewrites.jsonl")
-    assert real_model.read_jsonl(job / "pool.jsonl") == [{"question": "What is 0?", "answer": "1"}]
-    (candidate,) = real_model.read_jsonl(job / "candidates.jsonl")
+    assert read_jsonl(job / "pool.jsonl") == [{"question": "What is 0?", "answer": "1"}]
+    (candidate,) = read_jsonl(job / "candidates.jsonl")
     assert candidate == {"question": "What is 0?", "candidates": ["Say it."]}
     assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
 
@@ -110,7 +111,7 @@ def test_a_point_is_the_last_checkpoint_within_its_responses(
         (run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface").mkdir(parents=True)
     tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
     tracker.write_text(str(len(drawn)))
-    study = real_model.Study(real_model.REAL, tmp_path, tmp_path / "out", 0.0)
+    study = Study(REAL, tmp_path, tmp_path / "out", 0.0)
     found = study.checkpoint("run", point)
     assert (found and found[0]) == step
 
