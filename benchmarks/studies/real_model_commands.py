@@ -62,15 +62,14 @@ def run_together(
                 pass_fds=(lock_of(place),),
             )
     allowed = {0} | ({3} if attention else set()) | ({-signal.SIGTERM, 143} if stopped else set())
-    late = ending = False
+    late = failed = False
     while any(process.poll() is None for process in processes.values()):
         if watch is not None:
             watch(processes)
-        failed = any(process.poll() not in {None, *allowed} for process in processes.values())
-        late = not failed and time.monotonic() > deadline - MARGIN_S
-        if (failed or late) and not ending:
-            ending = True
-            for process in processes.values():
+        if not (failed or late):
+            failed = any(process.poll() not in {None, *allowed} for process in processes.values())
+            late = not failed and time.monotonic() > deadline - MARGIN_S
+            for process in processes.values() if failed or late else ():
                 process.terminate()
         time.sleep(0.5)
     if late:
