@@ -3,9 +3,9 @@
 It takes the standard library alone, since it runs before the packages that it carries are unpacked.
 """
 
+import gzip
 import hashlib
 import json
-import lzma
 import shutil
 import tarfile
 import zipfile
@@ -30,13 +30,13 @@ def pack(travel: Path, name: str, folder: Path, *, compress: bool) -> None:
     """Write a folder as pieces `NAME.000`, `NAME.001`, ..., and list them in the manifest.
 
     Args:
-        compress: by LZMA, some megabytes per second; weights do not get smaller by it.
+        compress: by gzip; weights do not get smaller by it.
     """
     travel.mkdir(parents=True, exist_ok=True)
     for old in travel.glob(f"{name}.[0-9]*"):
         old.unlink()
     whole = travel / f"{name}.whole"
-    opened = lzma.open if compress else open
+    opened = gzip.open if compress else open
     with opened(whole, "wb") as file, tarfile.open(fileobj=file, mode="w|", dereference=True) as archive:
         archive.add(folder, arcname=".")
     hashes = []
