@@ -31,6 +31,8 @@ _LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
 _LOG_LINES = 15
 _END_S = 20.0
+_SLOWEST_TOKENS_PER_S = 0.5
+"""Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 _COUNT_EVERY_S = 2.0
 _GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
 
@@ -136,6 +138,7 @@ class VllmEndpoint:
                 self.settings.checkpoint,
                 render=self._token_ids,
                 max_concurrency=self.settings.max_concurrency * self.settings.data_parallel_size,
+                tokens_per_s=_SLOWEST_TOKENS_PER_S,
             )
             await plain.open()
         except BaseException:

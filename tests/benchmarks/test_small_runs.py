@@ -41,7 +41,7 @@ ON_VERL = {
 }
 ELSEWHERE = {
     *("studies.gate", "studies.soak", "studies.passk_coverage", "studies.verdict", "pages.latency"),
-    "speed.grading_programs",
+    *("speed.grading_programs", "studies.real_model"),
 }
 """Run by tests of their own."""
 TRAINING = {"speed.verl_start", "studies.sandbox_base", "studies.sandbox_plain", "studies.sandbox_study"}

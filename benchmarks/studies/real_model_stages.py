@@ -1,0 +1,294 @@
+"""What the study of a real model does on the machine that trains, stage by stage."""
+
+from __future__ import annotations
+
+import math
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.gpu_check import gpu_name
+from benchmarks.studies.real_model_commands import OutOfTime, run_together
+from benchmarks.studies.real_model_plan import (
+    ABOUT,
+    ACTOR,
+    BASE,
+    BASELINE,
+    PILOT_SEED,
+    RECIPES,
+    RESPONSES,
+    TRAINING,
+    Row,
+    Size,
+    best_rate,
+    pairs,
+    read_jsonl,
+    write_jsonl,
+)
+
+
+class Study:
+    """The stages on the machine that trains; each skips what has its rows."""
+
+    def __init__(self, size: Size, place: Path, out: Path, deadline: float) -> None:
+        """Set up; `deadline` is on the clock of `time.monotonic`."""
+        self.size, self.place, self.out, self.deadline = size, place, out, deadline
+        self.job, self.set = place / "job", place / "set"
+        self.policy = place / "policy"
+        self.benchmarks = sorted((self.job / "benchmarks").glob("*.jsonl"))
+        out.mkdir(parents=True, exist_ok=True)
+        self.path = out / "rows.jsonl"
+        earlier = self.path if self.path.exists() else self.job / "rows.jsonl"
+        self.rows: list[Row] = []
+        self.add(read_jsonl(earlier) if earlier.exists() else [])
+        self.device = gpu_name() or "CPU"
+
+    def carry_out(self, most: int | None = None) -> None:
+        """Go through the stages until the deadline, or until `most` pairs are done."""
+        self.stage("set", self.make_set, done=self.set.exists())
+        self.stage("pilot", self.pilot, done=bool(self.found(BASE)))
+        for place, (seed, recipes) in enumerate(pairs()):
+            if place == most:
+                return
+            tested = {row["recipe"] for row in self.rows if row["seed"] == seed}
+            self.stage("pair", lambda s=seed, r=recipes: self.pair(s, r), done=tested == set(recipes))
+
+    def stage(self, name: str, work: Callable[[], None], *, done: bool) -> None:
+        """Do a stage that is not done; raise OutOfTime if too little time is left for it."""
+        if done:
+            return
+        left = self.deadline - time.monotonic()
+        if left < self.size.needs[name]:
+            raise OutOfTime(f"{name} takes {self.size.needs[name]:.0f} s or more, and {left:.0f} s are left")
+        started = time.monotonic()
+        work()
+        print(f"{name}: {time.monotonic() - started:.0f} s", flush=True)
+
+    def found(self, recipe: str, seed: int | None = None, benchmark: str | None = None) -> list[Row]:
+        """Return the rows of a recipe, of one seed and one benchmark if named."""
+        return [
+            row
+            for row in self.rows
+            if row["recipe"] == recipe
+            and seed in (None, row["seed"])
+            and benchmark in (None, row["benchmark"])
+        ]
+
+    def add(self, rows: Sequence[Row]) -> None:
+        """Store the rows of a stage at one stroke: a kill leaves all of them or none."""
+        self.rows += rows
+        partial = self.path.with_suffix(".partial")
+        write_jsonl(partial, self.rows)
+        partial.replace(self.path)
+
+    # The stages
+
+    def make_set(self) -> None:
+        """Check the rewrites by the model's own answers, publish and export the set."""
+        db = ("--db", str(self.place / "set.db"))
+        candidates = ("--proposer", "file", "--candidates", str(self.job / "candidates.jsonl"), "--n", "3")
+        solver = ("--solver", str(self.policy), *self.size.solver)
+        to = ("--format", "verl", "--tokenizer", str(self.policy), "--out", str(self.set))
+        for words in (
+            ("questions", "import", str(self.job / "pool.jsonl"), "--name", "pool", *db),
+            ("neighbors", "propose", "pool", "--name", "gate", *candidates, *solver, *db),
+            ("sets", "publish", "pool", "--run", "gate", "--n", "3", *db),
+            ("sets", "export", "pool", *to, *self.size.export, *db),
+            ("runs", "show", "gate", "--json", *db),
+        ):
+            printed = run_together(self.place, self.deadline, {"set": words}, attention=True)
+        shutil.copy(printed["set"], self.out / "gate.json")
+        shutil.make_archive(str(self.out / "set"), "tar", self.set)
+
+    def pilot(self) -> None:
+        """Evaluate the model before any training, while the baseline trains a little at each rate."""
+        runs = {f"pilot-{rate:g}": rate for rate in self.size.rates}
+        commands = {
+            name: self.training(name, BASELINE, rate, PILOT_SEED, pilot=True) for name, rate in runs.items()
+        }
+        files = [*self.benchmarks, self.job / "pool.jsonl"]
+        run_together(self.place, self.deadline, {**commands, BASE: self.evaluation(BASE, self.policy, files)})
+        about = {"recipe": BASE, "rate": 0.0, "seed": 0, "step": 0, "responses": 0, "seconds": 0.0}
+        rows = [
+            row for name, rate in runs.items() for row in self.training_rows(name, BASELINE, rate, PILOT_SEED)
+        ]
+        self.add([*rows, *self.graded(BASE, about, files)])
+        for name in runs:
+            shutil.rmtree(self.place / name / "checkpoints", ignore_errors=True)
+
+    def pair(self, seed: int, recipes: tuple[str, str]) -> None:
+        """Train two recipes at the same time and evaluate the last point that both reached."""
+        rate = best_rate(self.found(BASELINE, PILOT_SEED, TRAINING))
+        names = {recipe: f"{recipe}-{seed}" for recipe in recipes}
+        commands = {name: self.training(name, recipe, rate, seed) for recipe, name in names.items()}
+        enough = self.size.points[-1] * self.size.questions * RESPONSES
+        longer = {name for recipe, name in names.items() if RECIPES[recipe].saves > 1}
+
+        def watch(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
+            late = time.monotonic() > self.deadline - self.size.evaluation_s
+            for name, process in processes.items():
+                prune(self.place / name / "checkpoints")
+                done = name in longer and sum(self.drawn(name).values()) >= enough
+                if process.poll() is None and (late or done):
+                    process.terminate()
+
+        if not all(self.checkpoint(name, self.size.points[-1]) for name in names.values()):
+            run_together(self.place, self.deadline, commands, watch=watch, stopped=True)
+        for point in reversed(self.size.points):
+            found = {recipe: self.checkpoint(name, point) for recipe, name in names.items()}
+            if all(found.values()):
+                self.evaluate_pair(seed, rate, names, {r: f for r, f in found.items() if f is not None})
+                break
+        else:
+            raise OutOfTime(f"seed {seed}: both recipes had not reached step {self.size.points[0]}")
+        for name in names.values():
+            shutil.rmtree(self.place / name / "checkpoints", ignore_errors=True)
+
+    def evaluate_pair(
+        self, seed: int, rate: float, names: Mapping[str, str], found: Mapping[str, tuple[int, Path]]
+    ) -> None:
+        """Evaluate a checkpoint of each recipe of a pair, and store all rows of the pair."""
+        commands, rows, abouts = {}, [], {}
+        for recipe, (step, model) in found.items():
+            name = f"{names[recipe]}-{step}"
+            done = self.training_rows(names[recipe], recipe, rate, seed)
+            steps = [row for row in done if row["step"] <= step]
+            rows += steps
+            abouts[name] = {key: steps[-1][key] for key in ABOUT}
+            commands[f"eval-{name}"] = self.evaluation(name, model, self.benchmarks)
+        run_together(self.place, self.deadline, commands)
+        for name, about in abouts.items():
+            rows += self.graded(name, about, self.benchmarks)
+        self.add(rows)
+
+    # Trainings
+
+    def training(
+        self, name: str, recipe: str, rate: float, seed: int, *, pilot: bool = False
+    ) -> tuple[str, ...]:
+        """Return the command that trains a recipe."""
+        size, compared = self.size, RECIPES[recipe]
+        steps = size.pilot_steps if pilot else size.points[-1]
+        save = size.pilot_steps if pilot else math.ceil(size.points[0] / compared.saves)
+        return (
+            *("train", "run", compared.recipe, "--data", str(self.set), "--model", str(self.policy)),
+            *("--hide-log", "--no-import", "--name", name, "--folder", str(self.place / name)),
+            *("--db", str(self.place / f"{name}.db"), *size.training, *compared.changes),
+            "loss.kl_coef=0",
+            f"data.train_batch_size={size.questions}",
+            f"{ACTOR}.ppo_mini_batch_size={size.questions // 2}",
+            f"{ACTOR}.optim.lr={rate:g}",
+            f"{ACTOR}.optim.lr_scheduler_type=constant",
+            f"{ACTOR}.optim.lr_warmup_steps_ratio=0",
+            f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+            "trainer.total_epochs=100",
+            f"trainer.total_training_steps={steps}",
+            f"trainer.save_freq={save}",
+            "trainer.max_actor_ckpt_to_keep=100",
+            f"data.seed={seed}",
+            f"tagrpo_run.seed={seed}",
+        )
+
+    def drawn(self, name: str) -> dict[int, int]:
+        """Return the responses that each step of a training drew."""
+        return {step: round(data["tagrpo/batch/responses"]) for step, data in self.metrics(name).items()}
+
+    def metrics(self, name: str) -> dict[int, dict[str, float]]:
+        from trainer_adapter.record.reading import read_metrics
+
+        return read_metrics(self.place / name / "rollouts")
+
+    def checkpoint(self, name: str, point: int) -> tuple[int, Path] | None:
+        """Return the last saved step with at most a point's responses, if the training drew as many."""
+        from trainer_adapter.runs.run_folder import RunFolder
+
+        run = RunFolder(self.place / name)
+        enough, saved_until = point * self.size.questions * RESPONSES, run.checkpoint() or 0
+        total, saved = 0, None
+        for step, drawn in sorted(self.drawn(name).items()):
+            total += drawn
+            model = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
+            if total <= enough and step <= saved_until and model.exists():
+                saved = step, model
+        return saved if total >= enough else None
+
+    def training_rows(self, name: str, recipe: str, rate: float, seed: int) -> list[Row]:
+        """Return a row per step of a training."""
+        rows, responses, seconds = [], 0, 0.0
+        for step, data in sorted(self.metrics(name).items()):
+            drawn = round(data["tagrpo/batch/responses"])
+            responses, seconds = responses + drawn, seconds + data.get("timing_s/step", math.nan)
+            about = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
+            rewarded = round(drawn * data["tagrpo/reward/mean"])
+            equal = data.get("tagrpo/zero/group/share")
+            counts = {"benchmark": TRAINING, "problem": step, "correct": rewarded, "boxed": rewarded}
+            rows.append(
+                {
+                    **self.about(),
+                    **about,
+                    **counts,
+                    "drawn": drawn,
+                    "equal": equal,
+                    "seconds": round(seconds, 1),
+                }
+            )
+        return rows
+
+    def about(self) -> Row:
+        return {"model": self.size.model, "device": self.device}
+
+    # Evaluations
+
+    def evaluation(self, name: str, model: Path, files: Sequence[Path]) -> tuple[str, ...]:
+        """Return the command that draws and grades responses of a checkpoint."""
+        drawing = ("--n", str(self.size.samples), *self.size.sampling, "--db", self.database(name))
+        return ("eval", "run", *map(str, files), "--name", name, "--model", str(model), *drawing)
+
+    def database(self, name: str) -> str:
+        return str(self.place / f"eval-{name}.db")
+
+    def graded(self, name: str, about: Row, files: Sequence[Path]) -> list[Row]:
+        """Grade an evaluation strictly too; return a row per problem."""
+        rows = []
+        for file in files:
+            run = f"{name}.{file.stem}"
+            strict = ("eval", "grade", run, "--answers", "boxed", "--db", self.database(name))
+            run_together(self.place, self.deadline, {f"eval-{name}": strict})
+            counts = read_counts(Path(self.database(name)), run)
+            rows += [{**self.about(), **about, "benchmark": file.stem, **each} for each in counts]
+        return rows
+
+
+def read_counts(database: Path, run: str) -> list[Row]:
+    """Return the counts of each problem of an evaluation, by both gradings."""
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.evals.samples import count_samples
+    from evaluator.grading.versions import find_grader, version_taking
+    from service.database import Database
+
+    with Database.open(database, read_only=True) as opened, opened.read() as session:
+        found = find_eval_run(session, run).id
+        lenient, strict = (
+            count_samples(session, found, find_grader(session, version_taking(answers)))
+            for answers in ("all", "boxed")
+        )
+    return [
+        {
+            "problem": each.problem_id,
+            "correct": each.correct,
+            "boxed": boxed.correct,
+            "drawn": each.samples,
+            "truncated": each.truncated,
+        }
+        for each, boxed in zip(lenient, strict, strict=True)
+    ]
+
+
+def prune(checkpoints: Path) -> None:
+    """Keep of all checkpoints but the last two only what evaluation needs: the others fill the disk."""
+    saved = sorted(checkpoints.glob("global_step_*"), key=lambda folder: int(folder.name.split("_")[-1]))
+    for folder in saved[:-2]:
+        for file in (folder / "actor").glob("*.pt"):
+            file.unlink()

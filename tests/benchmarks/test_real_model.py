@@ -1,0 +1,163 @@
+"""The study of a real model: what it packs, which rows it keeps, and what its report says."""
+
+import json
+import stat
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.studies import real_model, real_model_pack
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate, pairs, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_report import interval, tables
+from benchmarks.studies.real_model_stages import Study
+
+
+def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_model_pack, "PIECE", 4096)
+    source, travel, place = (tmp_path / name for name in ("source", "travel", "place"))
+    source.mkdir()
+    (tmp_path / "weights").write_bytes(np.random.default_rng(0).bytes(10_000))
+    (source / "weights.gguf").symlink_to(tmp_path / "weights")
+    real_model_pack.pack(travel, "model", source, compress=False)
+    real_model_pack.pack(travel, "job", source, compress=True)
+    assert max(path.stat().st_size for path in travel.iterdir()) <= 4096
+    second = travel / "model.001"
+    whole = second.read_bytes()
+    second.write_bytes(b"x" + whole[1:])
+    with pytest.raises(ValueError, match=r"missing or damaged: model\.001\. Carry"):
+        real_model_pack.unpack(travel, place)
+    second.write_bytes(whole)
+    real_model_pack.unpack(travel, place)
+    for name in ("model", "job"):
+        assert (place / name / "weights.gguf").read_bytes() == (tmp_path / "weights").read_bytes()
+
+
+def test_packages_keep_their_programs_and_lose_what_is_not_needed(tmp_path: Path) -> None:
+    wheels, site = tmp_path / "wheels", tmp_path / "site"
+    wheels.mkdir()
+    program = zipfile.ZipInfo("ray/core/raylet")
+    program.external_attr = 0o100755 << 16
+    with zipfile.ZipFile(wheels / "ray-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr(program, "x")
+        wheel.writestr("ray/jars/large.jar", "x")
+        wheel.writestr("ray-1.data/purelib/extra.py", "x")
+        wheel.writestr("ray-1.data/scripts/ray", "x")
+    real_model_pack.collect_packages(wheels, site)
+    files = {str(path.relative_to(site)) for path in site.rglob("*") if path.is_file()}
+    about = {"tagrpo-0.dist-info/METADATA", "tagrpo-0.dist-info/entry_points.txt"}
+    assert files == {"ray/core/raylet", "extra.py", *about}
+    assert (site / "ray/core/raylet").stat().st_mode & stat.S_IXUSR
+    assert "verl.plugins" in (site / "tagrpo-0.dist-info/entry_points.txt").read_text()
+
+
+def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
+    rows = [
+        {"id": f"q{number}", "question": f"What is {number}?", "answer": answer, "level": level}
+        for number, (answer, level) in enumerate(
+            [("1", "Level 1"), ("2", "Level 5"), ("", "Level 2"), ("3", "Level 3")]
+        )
+    ]
+    for name in ("math_train", "math500"):
+        write_jsonl(tmp_path / f"{name}.jsonl", rows)
+    write_jsonl(tmp_path / "gsm8k_test.jsonl", rows * 125)
+    rewrites = [{"original_question": row["question"] + "\n", "question": "Say it."} for row in rows[:3]]
+    write_jsonl(tmp_path / "rewrites.jsonl", rewrites)
+    job = tmp_path / "job"
+    (job / "benchmarks").mkdir(parents=True)
+    real_model.stage_questions(job, tmp_path, tmp_path / "rewrites.jsonl")
+    assert read_jsonl(job / "pool.jsonl") == [{"question": "What is 0?", "answer": "1"}]
+    (candidate,) = read_jsonl(job / "candidates.jsonl")
+    assert candidate == {"question": "What is 0?", "candidates": ["Say it."]}
+    assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
+
+
+def test_seeds_belong_to_one_pair_each() -> None:
+    planned = list(pairs())
+    assert len({seed for seed, _ in planned}) == len(planned)
+    assert planned[:2] == [(10, ("grpo", "ta_rescue")), (11, ("grpo", "ta_grpo_2"))]
+
+
+def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
+    rows = [
+        {"rate": rate, "step": step, "correct": correct, "drawn": 10}
+        for rate, counts in ((1e-6, [9, 2, 2, 2, 2, 2]), (1e-5, [0, 3, 3, 3, 3, 3]))
+        for step, correct in enumerate(counts)
+    ]
+    assert best_rate(rows) == 1e-5
+
+
+@pytest.mark.parametrize(
+    ("drawn", "point", "step"),
+    [((128, 128, 128, 128), 2, 2), ((128, 128, 128), 4, None), ((200, 200, 200, 200), 4, 2)],
+)
+def test_a_point_is_the_last_checkpoint_within_its_responses(
+    tmp_path: Path, drawn: tuple[int, ...], point: int, step: int | None
+) -> None:
+    """The last case is dynamic sampling, which draws more a step."""
+    run = tmp_path / "run"
+    (run / "rollouts").mkdir(parents=True)
+    (run / "rollouts" / "metrics.jsonl").write_text(
+        "".join(
+            json.dumps({"step": number, "metrics": {"tagrpo/batch/responses": count}}) + "\n"
+            for number, count in enumerate(drawn, 1)
+        )
+    )
+    for number in range(1, len(drawn) + 1):
+        (run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface").mkdir(parents=True)
+    tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
+    tracker.write_text(str(len(drawn)))
+    study = Study(REAL, tmp_path, tmp_path / "out", 0.0)
+    found = study.checkpoint("run", point)
+    assert (found and found[0]) == step
+
+
+def row(recipe: str, seed: int, problem: int, correct: int, **more: Any) -> Row:
+    return {
+        "recipe": recipe,
+        "rate": 1e-5,
+        "seed": seed,
+        "step": 40,
+        "responses": 5120,
+        "seconds": 60.0,
+        "benchmark": "math500",
+        "problem": str(problem),
+        "correct": correct,
+        "boxed": correct // 2,
+        "drawn": 8,
+        "truncated": 1,
+        **more,
+    }
+
+
+def test_the_report_compares_pairs_and_the_control() -> None:
+    rows = [row("base", 0, problem, 2, responses=0, step=0) for problem in range(4)]
+    for seed, other, gain in ((10, "ta_rescue", 3), (20, "ta_rescue", 1), (12, "grpo_random", 0)):
+        for problem in range(4):
+            rows += [row("grpo", seed, problem, 4), row(other, seed, problem, 4 + gain)]
+    rows += [row("grpo", 10, step, 4, benchmark="training", step=step) for step in (1, 2, 3, 4)]
+    rows += [row("base", 0, problem, 8 * problem, benchmark="pool", boxed=8 * problem) for problem in (0, 1)]
+    text = list(tables(rows))
+    assert "of 2 training questions 50.0% had only right responses and 50.0% only wrong ones" in text[0]
+    assert any(line.startswith("| grpo | 10 | 1e-05 | 4 | 5,120 | 50%, 50% | 1.0 |") for line in text)
+    (rescue, again) = [line.split(" | ") for line in text if line.startswith("| ta_rescue")]
+    assert rescue == again  # one benchmark is all
+    assert rescue[1:5] == ["5,120", "2", "0.750", "1.000"]
+    assert rescue[7].startswith("+50.0 [")
+    assert rescue[9].startswith("+25.0 [-133.8, +183.8]")  # two seeds, t with one degree of freedom
+    assert rescue[12].startswith("+25.0 [")
+    assert rescue[13] == "12.5% |"
+
+
+def test_an_interval_holds_seeds_and_problems() -> None:
+    chance = np.random.default_rng(0)
+    seeds, problems, covered, times = 4, 60, 0, 400
+    for _ in range(times):
+        gains = 0.05 + chance.normal(0, 0.1, problems) + chance.normal(0, 0.03, (seeds, 1))
+        _, low, high = interval(gains + chance.normal(0, 0.1, (seeds, problems)))
+        covered += low <= 0.05 <= high
+    assert 0.93 <= covered / times <= 0.99
