@@ -21,10 +21,11 @@ from pictures import picture
 from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
 
+from service.asks.money import PriceTable
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
 from service.engines import ending
 from service.engines.batch_loop import TransformersSettings
-from service.engines.opening import Engines
+from service.engines.opening import OpenModels
 from service.engines.vllm import VllmEndpoint, VllmSettings
 from service.errors import PrerequisiteError
 from service.questions.images import read_image
@@ -224,15 +225,15 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
         VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
     )
     settings = VllmSettings(checkpoint=str(model))
-    async with Engines(tmp_path) as engines:
-        first = await engines.get(settings)
-        assert await engines.get(VllmSettings(checkpoint=str(model))) is first
-        other = await engines.get(settings.model_copy(update={"gpu_memory_utilization": 0.4}))
-        local = await engines.get(TransformersSettings(checkpoint=str(model), device="cpu"))
+    async with OpenModels(tmp_path, PriceTable()) as models:
+        first = await models.open(settings)
+        assert await models.open(VllmSettings(checkpoint=str(model))) is first
+        other = await models.open(settings.model_copy(update={"gpu_memory_utilization": 0.4}))
+        local = await models.open(TransformersSettings(checkpoint=str(model), device="cpu"))
         assert len({first.model, local.model}) == 2
         assert other.model == first.model, "the share of memory does not shape responses"
-        assert len(processes(tmp_path / "vllm.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
-    assert have_ended(tmp_path / "vllm.log")
+        assert len(processes(tmp_path / "vllm-1.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
+    assert have_ended(tmp_path / "vllm-1.log")
     assert have_ended(tmp_path / "vllm-2.log")
 
 

@@ -457,7 +457,8 @@ async def open_stored(
     options = _engine_options(requests) | (_stored_options(engines[0]) if engines else {})
     for solver, settings in zip(spec.solvers, solver_settings(solvers, options, requests), strict=True):
         _check_same(solver.model, solver.engine, await open_model(models, settings))
-    if (premises := premise_settings(spec.premises and spec.premises.model, requests)) is not None:
+    model = None if spec.premises is None else spec.premises.model
+    if (premises := premise_settings(model, requests)) is not None:
         await models.open(premises)
 
 
