@@ -80,7 +80,7 @@ async def run_all(endpoint: RemoteEndpoint | PlainEndpoint, folder: Path, count:
     with Database.open(folder / f"{time.monotonic_ns()}.db") as db:
         run_id = make_run(db, count)
         store = Store(db)
-        await work_on(store, run_id, ask, Models({SPELLING: endpoint}, at_once=IN_FLIGHT))
+        await work_on(store, run_id, ask, Models({SPELLING: endpoint}))
         store.close()
 
 

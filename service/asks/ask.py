@@ -352,7 +352,7 @@ class Asker:
         Raises:
             Fault: the reply cannot be used; nothing was stored.
         """
-        choices, (prompt_tokens, completion_tokens), model = read_reply(reply.body)
+        choices, (prompt_tokens, completion_tokens), model = reply.content
         cost = (
             None
             if not prompt_tokens + completion_tokens

@@ -12,7 +12,7 @@ from service.asks.chat import optional_fields
 from service.asks.faults import blame, classify
 from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
-from service.asks.request import BAD_REQUEST, Fault, Reply, Request, read_reply
+from service.asks.request import BAD_REQUEST, Fault, Reply, Request
 from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
 from service.errors import InputError
 from service.hashing import whole_characters
@@ -137,15 +137,15 @@ class RemoteEndpoint(ServedEndpoint):
                 # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
                 async with asyncio.timeout(timeout_s):
                     body = await self._providers[server.base].complete(request, without, timeout_s)
-                body = self.redact(body)
-                read_reply(body)
+                reply = Reply(self.redact(body), seeded="seed" not in without)
+                assert reply.content  # raises the fault of a reply that cannot be used
             except Exception as error:
                 fault = blame(classify(error), request.max_tokens)
                 if self.learn_refused(request, without, fault):
                     continue
                 raise self._servers.failed(server, fault, began) from None
             self._servers.answered(server)
-            return Reply(body, seeded="seed" not in without)
+            return reply
 
     def redact(self, body: str) -> str:
         """Return a reply without keys of the environment and without half characters."""

@@ -157,6 +157,11 @@ class Reply:
     body: str
     seeded: bool = True
 
+    @cached_property
+    def content(self) -> tuple[tuple["Choice", ...], tuple[int, int], str]:
+        """What `read_reply` reads from the body."""
+        return read_reply(self.body)
+
 
 class Fault(Exception):
     """A failed attempt.
