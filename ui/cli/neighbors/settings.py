@@ -452,7 +452,7 @@ async def open_stored(
     for solver, settings in zip(spec.solvers, solver_settings(solvers, options, requests), strict=True):
         _check_same(solver.model, solver.engine, await open_model(models, settings))
     if (
-        premises := premise_settings(spec.premises and spec.premises.model, spec.model, requests)
+        premises := premise_settings(spec.premises.model if spec.premises else None, spec.model, requests)
     ) is not None:
         await models.open(premises)
 
