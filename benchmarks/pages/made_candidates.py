@@ -141,7 +141,6 @@ def _judged(
         "overlap": shared,
         "new_top": 12 - shared,
         "original_top": 20,
-        "log_bayes_factor": round(chance.gauss(4 if status == "accepted" else -2, 2), 3),
         "solvers": [solver],
         "versions": {"grader": GRADER_VERSION, "checks": "1"},
     }

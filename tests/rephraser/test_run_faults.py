@@ -171,15 +171,14 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("batch", [(), ("--batch", "--batch-poll", "0.05")])
 def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(
-    tmp_path: Path, batch: tuple[str, ...]
+    tmp_path: Path,
 ) -> None:
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)
     prices = ["--price", "openai/test-model=10,30", "--price", "hosted_vllm/test-model=0,0"]
     with world_server("--model", "test-model") as url:
-        arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17", *batch)
+        arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17")
         capped = run_here(*arguments)
         assert (capped.code, "of --max-usd 0.17 are spent" in capped.err) == (3, True), capped.err
         unread = "SELECT count(*) FROM asks WHERE outcome IS NULL AND kind = 'propose' AND state = 'answered'"

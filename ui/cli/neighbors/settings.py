@@ -338,7 +338,7 @@ class SpecParts:
         proposer = self.proposer.model_settings(self.engine, self.requests)
         opened = None if proposer is None else await open_model(models, proposer)
         solvers = [await open_model(models, each) for each in self.solvers.model_settings(self.requests)]
-        if (premises := premise_settings(self.premises, self.requests)) is not None:
+        if (premises := premise_settings(self.premises, self.proposer.model, self.requests)) is not None:
             await models.open(premises)
         return OpenedModels(opened, tuple(solvers))
 
@@ -397,8 +397,10 @@ async def open_model(models: "OpenModels", settings: "ModelSettings") -> OpenedM
     return OpenedModel(endpoint, engine)
 
 
-def premise_settings(model: str | None, requests: RunRequests) -> "ModelSettings | None":
-    """Return how the model for premises is asked.
+def premise_settings(
+    model: str | None, proposer: str | None, requests: RunRequests
+) -> "ModelSettings | None":
+    """Return how the model for premises is asked: the proposer at the proposer's server.
 
     Raises:
         InputError: an address, but no model.
@@ -407,7 +409,8 @@ def premise_settings(model: str | None, requests: RunRequests) -> "ModelSettings
         if requests.premises_api_base:
             raise InputError("--premises-api-base is the server of --premises, and this run asks none.")
         return None
-    return model_settings("remote", model, requests, {}, base_url=requests.premises_api_base)
+    base_url = requests.premises_api_base or (requests.api_base if model == proposer else ())
+    return model_settings("remote", model, requests, {}, base_url=base_url)
 
 
 def solver_settings(
@@ -457,8 +460,9 @@ async def open_stored(
     options = _engine_options(requests) | (_stored_options(engines[0]) if engines else {})
     for solver, settings in zip(spec.solvers, solver_settings(solvers, options, requests), strict=True):
         _check_same(solver.model, solver.engine, await open_model(models, settings))
-    model = None if spec.premises is None else spec.premises.model
-    if (premises := premise_settings(model, requests)) is not None:
+    if (
+        premises := premise_settings(spec.premises.model if spec.premises else None, spec.model, requests)
+    ) is not None:
         await models.open(premises)
 
 
