@@ -217,8 +217,8 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     if not options:
         layout.empty_state(
             "There are no responses to diagnose.",
-            "Import the rollouts of a training, or sample a neighbor set with an evaluation:",
-            commands=(settings.command("rollouts import FOLDER"),),
+            "Add the rollouts of a training, or sample a neighbor set with an evaluation:",
+            commands=(settings.command("rollouts add FOLDER"),),
         )
         return None
     usual = next((run.name for run in reversed(list(trained.values())) if run.n), options[0])
