@@ -266,7 +266,8 @@ class Recorded:
         if self._writer is None:
             spec = {"recipe": "trl", "model": self.model.config._name_or_path}
             self._writer = RolloutWriter(Path(self.record), self.run_name, spec=spec, background=False)
-        return self._writer
+        writer: RolloutWriter = self._writer
+        return writer
 
     def _records(
         self: Any, batch: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]

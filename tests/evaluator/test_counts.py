@@ -8,7 +8,6 @@ from sqlalchemy import text
 from service.database import Database
 from service.questions import make_question
 from service.questions.store import Member, store_set
-from service.runs.store import open_run
 
 
 def test_samples_and_grades_are_counted(db: Database) -> None:
@@ -66,16 +65,3 @@ def test_sets_and_findings_are_counted(db: Database) -> None:
     with db.read() as session:
         names = session.execute(text("SELECT name FROM candidate_findings WHERE run_id = :r"), {"r": run.id})
         assert sorted(names.scalars()) == ["unit_lost", "x"]
-
-
-def test_names_of_metrics_are_kept_when_a_step_is_written_again(db: Database) -> None:
-    upsert = text(
-        "INSERT INTO train_steps VALUES ('r', 1, :m) "
-        "ON CONFLICT (run_id, step) DO UPDATE SET metrics = excluded.metrics"
-    )
-    with db.write() as session:
-        open_run(session, name="r", kind="train", spec={}, question_ids=(), versions={})
-        session.execute(text("UPDATE runs SET id = 'r'"))
-        session.execute(upsert, {"m": '{"a/b": 1.0}'})
-        session.execute(upsert, {"m": '{"a/b": 1.0, "c": 2}'})
-    assert_counts_hold(db, "train_metric_names")

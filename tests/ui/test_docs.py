@@ -103,7 +103,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             }.isdisjoint(words)
             # Training needs GPUs and hours; what can be watched is there only then.
             trains = words[:2] == ("train", "run") and "--dry-run" not in words
-            trains |= words[:2] in (("rollouts", "watch"), ("rollouts", "curves"), ("sandbox", "pretrain"))
+            trains |= words[:2] in (("rollouts", "curves"), ("sandbox", "pretrain"))
             trains |= words[0] == "demo"
             trains |= page in PAGES_ABOUT_TRAINING and words[0] in ("resume", "rollouts")
             # Until Ctrl-C; test_cli_ui.py and test_grade_server.py start them.

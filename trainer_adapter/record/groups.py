@@ -174,11 +174,18 @@ class Counts:
             sums: list[float] = np.bincount(place, values, len(steps)).tolist()
             return sums
 
-        kinds = [summed((kept["kind"] == number).astype(float)) for number in range(len(KINDS))]
-        sums = [summed(kept[name]) for name in _OF_STEP]
+        columns = {"questions": summed()}
+        for number, kind in enumerate(KINDS):
+            columns[kind.replace(" ", "_")] = summed((kept["kind"] == number).astype(float))
+        columns |= {name: summed(kept[name]) for name in _OF_STEP}
+        rewards = columns.pop("reward_sum")
         return [
-            StepGroups(step, total / numbers[5], *map(int, numbers))
-            for step, total, *numbers in zip(steps.tolist(), sums.pop(), summed(), *kinds, *sums, strict=True)
+            StepGroups(
+                step=step,
+                **{name: int(values[row]) for name, values in columns.items()},
+                reward=rewards[row] / columns["responses"][row],
+            )
+            for row, step in enumerate(steps.tolist())
         ]
 
     def page_groups(

@@ -1,6 +1,5 @@
 """How trainings are shown: recipes, compositions, plans, ends of runs."""
 
-import shlex
 import signal
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -226,7 +225,7 @@ def print_trained(trained: "Trained") -> None:
     for alarm in RunFolder(trained.folder).alarms():
         output.say(f"alarm       {alarm}")
     if attempt.step is not None:
-        output.say(f"rollouts    tagrpo rollouts add {shlex.quote(str(trained.folder / 'rollouts'))}")
+        output.say(f"rollouts    tagrpo rollouts list {trained.run}")
 
 
 def trained_record(trained: "Trained") -> dict[str, Any]:

@@ -6,7 +6,6 @@ import streamlit as st
 
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import Scale
-from ui.pages.state import settings
 from ui.pages.text.markup import escaped
 from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
@@ -114,8 +113,7 @@ def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, d
         return chosen, logged
     layout.empty_state(
         "These runs have no metrics.",
-        "Training writes them into metrics.jsonl beside the rollouts. Add the run's folder:",
-        commands=(settings.command("rollouts add FOLDER"),),
+        "Training writes them into metrics.jsonl, next to the rollouts.",
     )
     return chosen, {}
 
