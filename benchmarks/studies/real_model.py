@@ -174,7 +174,11 @@ def main(words: Sequence[str] | None = None) -> int:
     packing.set_defaults(work=prepare)
     running = commands.add_parser("run", help="unpack, train and evaluate until the time is over")
     running.add_argument("travel", type=Path, help="folder with the pieces")
-    running.add_argument("place", type=Path, help="folder for everything large; run again there to resume")
+    running.add_argument(
+        "place",
+        type=lambda text: Path(text).resolve(),
+        help="folder for everything large; run again there to resume",
+    )
     running.add_argument("--out", type=Path, required=True, help="folder for the results, under 16 MiB")
     running.add_argument("--seconds", type=float, default=780.0, help="time until it has stopped [780]")
     running.add_argument("--pairs", type=int, help="stop after this many pairs")

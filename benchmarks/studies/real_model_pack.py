@@ -36,8 +36,10 @@ def pack(travel: Path, name: str, folder: Path, *, compress: bool) -> None:
     for old in travel.glob(f"{name}.[0-9]*"):
         old.unlink()
     whole = travel / f"{name}.whole"
-    opened = gzip.open if compress else open
-    with opened(whole, "wb") as file, tarfile.open(fileobj=file, mode="w|", dereference=True) as archive:
+    with (
+        gzip.open(whole, "wb", compresslevel=6) if compress else whole.open("wb") as file,
+        tarfile.open(fileobj=file, mode="w|", dereference=True) as archive,
+    ):
         archive.add(folder, arcname=".")
     hashes = []
     with whole.open("rb") as file:

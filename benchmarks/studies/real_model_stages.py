@@ -125,19 +125,22 @@ class Study:
         commands = {name: self.training(name, recipe, rate, seed) for recipe, name in names.items()}
         enough = self.size.points[-1] * self.size.questions * RESPONSES
         longer = {name for recipe, name in names.items() if RECIPES[recipe].saves > 1}
+        told: set[str] = set()
 
         def watch(processes: Mapping[str, subprocess.Popen[bytes]]) -> None:
             late = time.monotonic() > self.deadline - self.size.evaluation_s
             for name, process in processes.items():
                 prune(self.place / name / "checkpoints")
                 done = name in longer and sum(self.drawn(name).values()) >= enough
-                if process.poll() is None and (late or done):
+                if (late or done) and name not in told:  # a second signal would cut it short
+                    told.add(name)
                     process.terminate()
 
-        if not all(self.checkpoint(name, self.size.points[-1]) for name in names.values()):
+        last = self.size.points[-1]
+        if not all(self.checkpoint(recipe, name, last) for recipe, name in names.items()):
             run_together(self.place, self.deadline, commands, watch=watch, stopped=True)
         for point in reversed(self.size.points):
-            found = {recipe: self.checkpoint(name, point) for recipe, name in names.items()}
+            found = {recipe: self.checkpoint(recipe, name, point) for recipe, name in names.items()}
             if all(found.values()):
                 self.evaluate_pair(seed, rate, names, {r: f for r, f in found.items() if f is not None})
                 break
@@ -200,8 +203,11 @@ class Study:
 
         return read_metrics(self.place / name / "rollouts")
 
-    def checkpoint(self, name: str, point: int) -> tuple[int, Path] | None:
-        """Return the last saved step with at most a point's responses, if the training drew as many."""
+    def checkpoint(self, recipe: str, name: str, point: int) -> tuple[int, Path] | None:
+        """Return a training's checkpoint of a point, once it drew the point's responses.
+
+        Where a step draws more than others do, it is the last one saved with no more responses.
+        """
         from trainer_adapter.runs.run_folder import RunFolder
 
         run = RunFolder(self.place / name)
@@ -210,7 +216,8 @@ class Study:
         for step, drawn in sorted(self.drawn(name).items()):
             total += drawn
             model = run.checkpoints / f"global_step_{step}" / "actor" / "huggingface"
-            if total <= enough and step <= saved_until and model.exists():
+            fits = total == enough or (total < enough and RECIPES[recipe].saves > 1)
+            if fits and step <= saved_until and model.exists():
                 saved = step, model
         return saved if total >= enough else None
 

@@ -92,13 +92,17 @@ def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
 
 
 @pytest.mark.parametrize(
-    ("drawn", "point", "step"),
-    [((128, 128, 128, 128), 2, 2), ((128, 128, 128), 4, None), ((200, 200, 200, 200), 4, 2)],
+    ("recipe", "drawn", "point", "step"),
+    [
+        ("grpo", (128, 128, 128, 128), 2, 2),
+        ("grpo", (128, 128, 128), 4, None),
+        ("grpo", (128, 128, 128, 128, 128), 5, None),  # step 5 is not saved yet
+        ("grpo_ds", (200, 200, 200, 200), 4, 2),
+    ],
 )
 def test_a_point_is_the_last_checkpoint_within_its_responses(
-    tmp_path: Path, drawn: tuple[int, ...], point: int, step: int | None
+    tmp_path: Path, recipe: str, drawn: tuple[int, ...], point: int, step: int | None
 ) -> None:
-    """The last case is dynamic sampling, which draws more a step."""
     run = tmp_path / "run"
     (run / "rollouts").mkdir(parents=True)
     (run / "rollouts" / "metrics.jsonl").write_text(
@@ -110,9 +114,9 @@ def test_a_point_is_the_last_checkpoint_within_its_responses(
     for number in range(1, len(drawn) + 1):
         (run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface").mkdir(parents=True)
     tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
-    tracker.write_text(str(len(drawn)))
+    tracker.write_text("4")
     study = Study(REAL, tmp_path, tmp_path / "out", 0.0)
-    found = study.checkpoint("run", point)
+    found = study.checkpoint(recipe, "run", point)
     assert (found and found[0]) == step
 
 
