@@ -298,7 +298,7 @@ class _Question:
     async def judge_mended(self) -> None:
         """Judge the texts that people wrote for candidates of this question."""
         mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
-        await self.settle([_Candidate(*row, False) for row in mended])
+        await self.settle([_Candidate(*row, rejected=False) for row in mended])
 
     async def settle(self, candidates: Sequence[_Candidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
