@@ -202,7 +202,7 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
     for part in in_parts(list(dict.fromkeys(ids))):
         for row in (QuestionRow, CandidateRow):
             rows = session.execute(select(row.id, row.text).where(row.id.in_(part)))
-            texts |= {identity: text for identity, text in rows}
+            texts |= {each.id: each.text for each in rows}
     return texts
 
 
