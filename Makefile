@@ -138,13 +138,12 @@ NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
 # All but what takes minutes a test; without FULL also but what takes more than a second, as pyproject.toml has it.
 QUICK = $(if $(FULL),-m "not vllm and not trl and not ($(TOOLS))") --ignore tests/e2e --ignore tests/ui/browser
 
-# What holds SQL of its own; on a server every other test runs too, but those marked `sqlite` and those without a
-# folder for a database. What engines of a cluster and pictures add to test_sampling_*.py is no SQL.
-ON_POSTGRESQL = $(filter-out $(addprefix tests/service/test_,remote_% sampling_parallel.py sampling_images.py),\
+# Tests of code with SQL of its own. On a server, tests marked `sqlite` are left out.
+ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py),\
   $(wildcard tests/service/test_*.py)) \
   tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cps]*.py tests/rephraser/test_views*.py \
   tests/evaluator/test_evals_browsing.py tests/evaluator/test_evals_samples*.py \
-  tests/trainer_adapter/test_rollouts*.py tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
+  tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(if $(FULL),$(TRL)/.ready chromium postgresql tools)
 	@echo "make: tests, $(if $(FULL),11,4) minutes on 2 cores"
