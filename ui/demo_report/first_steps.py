@@ -71,7 +71,7 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
     if missed:
         content.append(
             Text(
-                f"**The forecast missed for {joined(missed)}.** Its intervals cover the choice of "
+                f"The forecast missed for {joined(missed)}. Its intervals cover the choice of "
                 "questions. They do not cover that a few responses per prompt can hardly distinguish a "
                 "success rate of .01 from one of .05, on which large groups depend. If that matters, draw "
                 "as many pilot responses as the group has."
@@ -83,8 +83,8 @@ def blocks(rows: Sequence[FirstSteps]) -> list[Block]:
 def _group(recipe: str) -> str | None:
     """Return the group that a recipe normalises over, if it has a forecast; otherwise None."""
     of = demo_recipe(recipe)
-    if of.drops_dead_groups:
-        return None  # its training groups were drawn until they were mixed
+    if of.drops_dead_groups or of.sampling != "split":
+        return None  # its groups depend on the first responses
     if of.neighbors == 0:
         return {G: ORIGINAL_GROUP, G * (NEIGHBORS + 1): MATCHED_GROUP}.get(of.rollouts)
     return JOINT_GROUP if of.group == "joint" and of.rollouts == G * (NEIGHBORS + 1) else None
