@@ -242,7 +242,7 @@ class Asker:
                 continue
             ask_id, fault = result
             attempts, time_outs = attempts + 1, time_outs + (fault.kind == TIME_OUT)
-            final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
+            final = await self.is_final(fault) or time_outs >= self.models.retries.time_outs
             pause_s = None if final else self.models.retries.pause_s(fault, attempts)
             _LOG.info(
                 "%s to %s, ask %d: %s; %s",
@@ -385,12 +385,14 @@ class Asker:
         self._settlements += 1
         self._settled.set()
 
-    def is_final(self, fault: Fault) -> bool:
+    async def is_final(self, fault: Fault) -> bool:
         """Return whether the same request would fail again.
 
         As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
         """
-        return fault.kind in FINAL and (fault.kind != CONTEXT_LENGTH or self.totals.answered > 0)
+        if fault.kind != CONTEXT_LENGTH or self.totals.answered:
+            return fault.kind in FINAL
+        return await self.store.read(rows.have_answers, self.run_id)
 
     def count_failure(self, fault: Fault) -> None:
         """Count a request that is given up; stop if every other one would fail too."""

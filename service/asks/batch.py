@@ -436,7 +436,7 @@ class _RunJobs:
     async def _fail(self, line: _Line, fault: Fault) -> None:
         """Store a failed attempt; send the request again if that may help."""
         fault = blame(fault, line.max_tokens)
-        final = self._asker.is_final(fault)
+        final = await self._asker.is_final(fault)
         await self._asker.end_failed(line.ask_id, fault, final=final)
         self._in_jobs.discard(line.key)
         waiter = self._waiters.get(line.key)

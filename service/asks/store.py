@@ -223,6 +223,12 @@ def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     return [stored.get(key) for key in keys]
 
 
+def have_answers(session: Session, run_ids: Sequence[str]) -> list[bool]:
+    """Return for each run whether one of its requests was answered."""
+    answers = select(AskRow.id).where(AskRow.run_id == bindparam("run"), AskRow.state == ANSWERED).limit(1)
+    return [session.scalar(answers, {"run": run_id}) is not None for run_id in run_ids]
+
+
 def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     """Reserve the worst case of attempts and note that they are sent.
 
