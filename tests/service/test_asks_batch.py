@@ -372,17 +372,29 @@ def test_a_failed_job_says_why(db: Database) -> None:
     assert {str(each) for each in outcomes} == {"line 1 is bad"}
 
 
+def refuse_as_too_long(_: Any) -> tuple[int, dict[str, Any]]:
+    message = "This model's maximum context length is 10 tokens"
+    return 400, {"error": {"message": message, "code": "context_length_exceeded"}}
+
+
 def test_a_job_of_prompts_that_are_all_too_long_is_not_final(db: Database) -> None:
-    too_long = "This model's maximum context length is 10 tokens"
-
-    def refuse(_: Any) -> tuple[int, dict[str, Any]]:
-        return 400, {"error": {"message": too_long, "code": "context_length_exceeded"}}
-
     server = OpenAIServer()
-    server.batches.complete = refuse
+    server.batches.complete = refuse_as_too_long
     outcomes = run_batch(db, server, requests=[question(number, OPENAI) for number in range(30)])
     assert all(isinstance(each, Failed | Stopped) for each in outcomes)
     assert set(states(db)) == {"failed"}
+
+
+async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(db: Database) -> None:
+    run_id = make_run(db)
+    async with OpenAIServer() as server:
+        async with asking(db, server, run_id) as asker:
+            assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
+        server.batches.complete = refuse_as_too_long
+        async with asking(db, server, run_id) as asker:
+            (outcome,) = await ask_all(asker, [question(2, OPENAI)])
+    assert isinstance(outcome, Failed)
+    assert outcome.final
 
 
 def test_a_refused_field_is_left_out_of_the_next_job(db: Database) -> None:

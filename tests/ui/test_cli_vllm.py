@@ -108,19 +108,16 @@ def test_vllm_answers_as_solver_and_ends_with_the_command(cli: CommandLine, mode
     )
     assert done.code in (0, 3), done.err
     assert vllm_processes(os.getpid()) == before
-    assert rows("tagrpo.db", "SELECT count(DISTINCT about), min(state), max(state) FROM asks") == [
-        (2, "answered", "answered")
-    ]
-    assert sum(len(read_reply(reply)[0]) for reply in replies("tagrpo.db")) >= 24, "12 responses each"
+    asked = rows("tagrpo.db", "SELECT kind, state, count(*) FROM asks GROUP BY 1, 2")
+    assert asked == [("answer", "answered", len(replies("tagrpo.db")))]
     assert rows("tagrpo.db", "SELECT count(*) > 0 FROM verdicts") == [(True,)]
 
 
-def test_a_server_of_the_user_proposes_by_a_schema_and_solves(cli: CommandLine, server: str) -> None:
+def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
     import_question(cli)
     done = cli(
         *("neighbors", "propose", "few", "--name", "model", "--n", 1, "--rounds", 1),
         *("--model", SERVED, "--api-base", server, "--reply", "json", "--max-tokens", 3000),
-        *("--solver", SERVED, "--solver-api-base", server, "--solver-max-tokens", 60),
     )
     assert done.code in (0, 3), done.err
     choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply)[0]]
@@ -134,18 +131,18 @@ def test_a_server_of_the_user_proposes_by_a_schema_and_solves(cli: CommandLine, 
         assert candidates.keys() == {"rephrasings"}
         assert candidates["rephrasings"]
         assert all(isinstance(candidate, str) for candidate in candidates["rephrasings"])
-    assert rows("tagrpo.db", "SELECT count(*) > 0 FROM proposals") == [(True,)]
 
 
 def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, server: str) -> None:
     write_problems("long.jsonl", "What is 1 + 1?", f"What is {'1 + ' * CONTEXT}1?")
     run = ("eval", "run", "long.jsonl", "--model", SERVED, "--api-base", server, "--n", 4)
-    done = cli(*run, "--max-tokens", 60)
-    assert done.code == 3
+    for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final
+        done = cli(*run, "--max-tokens", 60)
+        assert done.code == 3
     assert "4 samples missing for good" in done.err
     assert rows("tagrpo.db", "SELECT count(*) FROM samples") == [(4,)]
     for maximum in (CONTEXT, CONTEXT + 1):
         done = cli(*run, "--name", f"maximum-{maximum}", "--max-tokens", maximum)
         assert done.code == 1
-        assert f"answers of up to {maximum:,} tokens are more than the model takes" in done.err
+        assert f"the model does not take responses of up to {maximum:,} tokens" in done.err
         assert f"context length is {CONTEXT}" in done.err or f"max_model_len={CONTEXT}" in done.err
