@@ -232,9 +232,9 @@ class Asker:
         return await self._send_until_answered(request, endpoint)
 
     async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
-        attempts = time_outs = 0
+        faults: list[Fault] = []
         while True:
-            result = await self._attempt(request, endpoint)
+            result = await self._attempt(request, endpoint, faults)
             if isinstance(result, Answer):
                 return result
             if result is None:  # another process sends it, or has just been answered
@@ -242,10 +242,8 @@ class Asker:
                     return stored
                 await self.pause(ELSEWHERE_POLL_S)
                 continue
-            ask_id, fault = result
-            attempts, time_outs = attempts + 1, time_outs + (fault.kind == TIME_OUT)
-            final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
-            pause_s = None if final else self.models.retries.pause_s(fault, attempts)
+            ask_id, final, pause_s = result
+            fault = faults[-1]
             _LOG.info(
                 "%s to %s, ask %d: %s; %s",
                 request.kind,
@@ -255,13 +253,17 @@ class Asker:
                 "given up" if pause_s is None else f"again in {pause_s:.1f} s",
             )
             await self.end_failed(ask_id, fault, final=final)
-            if pause_s is None or self.stopping.is_set():
-                self.count_failure(fault)
+            if pause_s is None:
                 raise Failed(fault.kind, fault.message, final=final)
             await self.pause(pause_s)
 
-    async def _attempt(self, request: Request, endpoint: Endpoint) -> Answer | tuple[int, Fault] | None:
-        """Reserve, send once, store; the slot is free again as soon as the reply has come."""
+    async def _attempt(
+        self, request: Request, endpoint: Endpoint, faults: list[Fault]
+    ) -> Answer | tuple[int, bool, float | None] | None:
+        """Reserve, send once, store; the slot is free again as soon as the reply has come.
+
+        Returns the answer, or the id of a failed ask with what `_judge` says of its fault.
+        """
         async with endpoint.slot(self.stopping) as server:
             ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
             if ask_id is None:
@@ -272,12 +274,13 @@ class Asker:
             try:
                 reply = await endpoint.send(request, server)
             except Fault as fault:
-                return ask_id, fault
+                # Before the slot is free, so that nothing is sent after the last failure that is allowed.
+                return ask_id, *self._judge(fault, faults)
         seconds = time.monotonic() - began
         try:
             answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
-            return ask_id, fault
+            return ask_id, *self._judge(fault, faults)
         _LOG.info(
             "%s to %s, ask %d: answered in %.2f s, %d tokens read, %d written",
             request.kind,
@@ -288,6 +291,21 @@ class Asker:
             answer.completion_tokens,
         )
         return answer
+
+    def _judge(self, fault: Fault, faults: list[Fault]) -> tuple[bool, float | None]:
+        """Add a fault to those of a request; return whether it is final, and the pause before a retry.
+
+        Without a pause the request is given up, and counts as failed.
+        """
+        faults.append(fault)
+        time_outs = sum(each.kind == TIME_OUT for each in faults)
+        final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
+        pause_s = None if final else self.models.retries.pause_s(fault, len(faults))
+        if self.stopping.is_set():
+            pause_s = None
+        if pause_s is None:
+            self.count_failure(fault)
+        return final, pause_s
 
     def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
         """Return the row of an attempt that is about to be sent."""

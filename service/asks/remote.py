@@ -67,7 +67,7 @@ class RemoteEndpoint(ServedEndpoint):
             InputError: an address has a password or is given twice.
         """
         self.spelling, self.price, self.model = spelling, price, identity or spelling
-        self.bases = _checked_addresses(spelling, bases)
+        self.bases = checked_addresses(spelling, bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
         self._providers: dict[str | None, Provider] = {}
@@ -179,7 +179,12 @@ class RemoteEndpoint(ServedEndpoint):
             await provider.close()
 
 
-def _checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
+def checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of a model's servers without a slash at the end.
+
+    Raises:
+        InputError: an address has a password, or is given twice.
+    """
     addresses = tuple(base.strip().rstrip("/") for base in bases)
     for address in addresses:
         parts = urlsplit(address)

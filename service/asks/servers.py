@@ -296,7 +296,7 @@ class Servers:
         """The requests in flight by server, in words."""
         now, busy = time.monotonic(), [server for server in self.all if server.sent_at]
         return ", ".join(
-            f"{len(server.sent_at)} requests at {server.where}, "
+            f"{len(server.sent_at)} request{'s' * (len(server.sent_at) > 1)} at {server.where}, "
             f"the oldest for {now - next(iter(server.sent_at.values())):.0f} s"
             for server in busy
         )

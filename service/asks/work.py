@@ -214,7 +214,10 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
             waits = "; ".join(
                 filter(None, (endpoint.waits_for for endpoint in asker.models.endpoints.values()))
             )
-            _LOG.warning("no answer for %.0f s: %d requests in flight. %s", silent_s, asker.in_flight, waits)
+            requests = "request" if asker.in_flight == 1 else "requests"
+            _LOG.warning(
+                "no answer for %.0f s: %d %s in flight. %s", silent_s, asker.in_flight, requests, waits
+            )
 
 
 async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:

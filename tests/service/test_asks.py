@@ -565,5 +565,5 @@ def test_a_run_without_answers_says_what_it_waits_for(
     caplog.set_level(logging.WARNING)
     work(db, make_run(db, tasks=1), ScriptedEndpoint(latency_s=0.1), stall_s=0.03)
     assert [record.getMessage() for record in caplog.records] == [
-        "no answer for 0 s: 1 requests in flight. the script"
+        "no answer for 0 s: 1 request in flight. the script"
     ]

@@ -334,7 +334,7 @@ async def test_a_cancelled_attempt_gives_its_slot_back() -> None:
         await endpoint.open()
         hanging = asyncio.create_task(attempt(endpoint, question(1)))
         await asyncio.sleep(0.2)
-        assert endpoint.waits_for.startswith(f"1 requests at {server.url}, the oldest for 0 s")
+        assert endpoint.waits_for.startswith(f"1 request at {server.url}, the oldest for 0 s")
         waiting = asyncio.create_task(attempt(endpoint, question(2)))
         await asyncio.sleep(0.05)
         hanging.cancel()

@@ -16,6 +16,7 @@ from openai_server import OpenAIServer
 from pictures import picture, pixels
 from sqlalchemy import text
 
+from service.asks.ask import unpack
 from service.database import Database
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}
@@ -130,13 +131,14 @@ def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer)
 
 def test_requests_are_stored_without_the_pictures(place: Path) -> None:
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
-        pictures = [row.data for row in session.execute(text("SELECT data FROM images"))]
-        stored = sum(session.execute(text("SELECT sum(length(body)) FROM cell_bodies")).scalars())
-        cells = session.scalar(text("SELECT count(*) FROM cell_bodies"))
-        dumped = "".join(str(row) for row in session.execute(text("SELECT * FROM cells")))
+        pictures = [bytes(row.data) for row in session.execute(text("SELECT data FROM images"))]
+        bodies = session.execute(text("SELECT request, reply FROM ask_bodies")).all()
     assert len(pictures) == 3
-    assert stored / cells < 700  # the answer; its request is made again from the ids
-    assert not any(base64.b64encode(data)[:40].decode() in dumped for data in pictures)
+    asked = [unpack(row.request) for row in bodies]
+    stored = asked + [unpack(row.reply) for row in bodies if row.reply is not None]
+    assert any("What number does the figure stand for?" in body for body in asked)
+    for data in pictures:
+        assert not any(base64.b64encode(data)[:40].decode() in body for body in stored)
 
 
 def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:

@@ -52,7 +52,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--accept", "9.5"], "9.5"),
+        (["--accept", "9.5"], "'--accept': Input should be a valid integer"),
         (["--accept", "40"], "accept_overlap 40 can never be reached"),
         (["--looks", "12;16"], "--looks 12;16: give numbers separated by commas, as in 12,16"),
         (["--looks", "16,12"], "increasing"),

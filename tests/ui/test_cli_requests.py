@@ -1,7 +1,9 @@
 """Options that say how models are asked, as they come out at the server: halts, silence, grace, seeds."""
 
+import asyncio
 import signal
 import time
+from pathlib import Path
 
 import pytest
 import world
@@ -11,7 +13,10 @@ from forked import Forked
 from openai_faults import always
 from world_runs import evaluate, propose_arguments, rows, stats, world_server
 
-from ui.cli.eval.settings import Engine, EvalRequests, open_sampler
+from service.asks.money import PriceTable
+from service.asks.request import Request
+from service.engines.opening import OpenModels
+from ui.cli.eval.settings import EvalRequests, model_settings
 
 pytestmark = pytest.mark.usefixtures("six_sums")
 ONE_BY_ONE = ("--max-concurrency", "1")
@@ -36,14 +41,12 @@ def test_failures_in_a_row_end_a_run_of_neighbors_where_it_is_told_to(cli: Comma
 
 
 @pytest.mark.slow
-def test_silence_is_told_with_endpoint_request_and_worker(cli: CommandLine) -> None:
+def test_a_warning_names_the_server_that_does_not_answer(cli: CommandLine) -> None:
     with running_server(latency_s=2.5) as server:
         done = cli(*evaluate(server.url, "--limit", 1, "--stall-after", 1))
     assert done.code == 0, done.err
-    where = f"nothing came back from hosted_vllm/test-model at {server.url} for"
-    assert where in words(done.err)
-    assert "1 request waits, the oldest (cell 1) for" in words(done.err)
-    assert "sent by process" in words(done.err)
+    warning = f"no answer for 1 s: 1 request in flight. 1 request at {server.url}, the oldest for 1 s"
+    assert words(done.err).count(warning) == 1
 
 
 @pytest.mark.slow
@@ -59,12 +62,12 @@ def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
     assert "Traceback" not in errors
 
 
-def test_no_seed_is_sent_where_none_is_wanted_and_that_is_told(cli: CommandLine) -> None:
+def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: CommandLine) -> None:
     with running_server(answer=world.answer) as server:
         done = cli(*evaluate(server.url, "--seed", "none"))
         assert done.code == 0, done.err
         assert not any("seed" in seen.body for seen in server.requests)
-        assert "no seed was sent: the same run would draw other responses" in words(done.err)
+        assert "no seed is sent, so another run draws other responses" in words(done.err)
         assert rows("tagrpo.db", "SELECT DISTINCT seed FROM samples") == [(None,)]
         assert cli(*evaluate(server.url, "--seed", 3, "--name", "seeded")).code == 0
         seeds = [seen.body["seed"] for seen in server.requests[6:]]
@@ -72,10 +75,15 @@ def test_no_seed_is_sent_where_none_is_wanted_and_that_is_told(cli: CommandLine)
 
 
 def test_an_attempt_has_the_time_that_its_options_give() -> None:
-    def seconds(**options: float) -> float:
-        requests = EvalRequests(api_base=("http://localhost:1/v1",), **options)  # type: ignore[arg-type]
-        return open_sampler("remote", "hosted_vllm/m", requests, Engine()).endpoint.attempt_s(1000)  # type: ignore[attr-defined, no-any-return]
+    request = Request("hosted_vllm/test-model", prompt="1 + 1?", sampling={"max_tokens": 1000})
 
-    assert seconds(tokens_per_s=2) == 120 + 500
-    assert seconds(tokens_per_s=20) == 120 + 50
-    assert seconds(tokens_per_s=20, timeout_s=7) == 7
+    async def seconds(url: str, **options: float) -> float:
+        requests = EvalRequests(**options)  # type: ignore[arg-type]
+        settings = model_settings("remote", request.model, requests, {}, base_url=[url])
+        async with OpenModels(Path(), PriceTable()) as models:
+            return (await models.open(settings)).attempt_s(request)  # type: ignore[union-attr, no-any-return]
+
+    with running_server() as server:
+        assert asyncio.run(seconds(server.url, tokens_per_s=2)) == 120 + 500
+        assert asyncio.run(seconds(server.url, tokens_per_s=20)) == 120 + 50
+        assert asyncio.run(seconds(server.url, tokens_per_s=20, timeout_s=7)) == 7

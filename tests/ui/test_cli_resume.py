@@ -64,7 +64,7 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     done = command_line(
         "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", address
     )
-    assert (done.code, "holds a name or password" in words(done.err)) == (2, True)
+    assert (done.code, "has a name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err
     assert not Path("tagrpo.db").exists()
 

@@ -152,13 +152,13 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
 ) -> None:
     seen: dict[str, object] = {}
 
-    def open_sampler(name: str, model: str, requests: EvalRequests, engine: object) -> None:
-        seen.update(
-            model=model, base=requests.api_base, cap=requests.max_usd, at_once=requests.max_concurrency
-        )
+    def model_settings(
+        kind: str, model: str, requests: EvalRequests, engine: object, *, base_url: tuple[str, ...]
+    ) -> None:
+        seen.update(model=model, base=base_url, cap=requests.max_usd, at_once=requests.max_concurrency)
         raise InputError("seen")
 
-    monkeypatch.setattr("ui.cli.eval.running.open_sampler", open_sampler)
+    monkeypatch.setattr("ui.cli.eval.running.model_settings", model_settings)
     (tmp_path / "team").mkdir()
     (tmp_path / "team" / "tagrpo.toml").write_text(
         "[eval.run]\nmax-usd = 5.0\nmax-concurrency = 8\n"
@@ -220,7 +220,7 @@ def test_an_endpoint_names_the_variable_of_its_key_and_never_holds_the_key(
             f'api_key = "{secret}"': 'name the variable: `export LAB_KEY=...` and api-key-env = "LAB_KEY"',
             f'api-key-env = "{secret}"': "looks like a key itself",
             'api-key-env = "hf_abcdefghijklm"': "looks like a key itself",
-            'api-key-env = "LAB_CREDENTIAL"': "--api-key-env LAB_CREDENTIAL: it is not set",
+            'api-key-env = "LAB_CREDENTIAL"': "--api-key-env LAB_CREDENTIAL: the variable is not set",
         }
         for line, message in refusals.items():
             refused = profile(line)

@@ -158,6 +158,8 @@ def run(
             endpoint = await models.open(source)
             together = None if takes_n(endpoint) else 1
             made = specs(problem_sets, describe_engine(endpoint), together)
+            if any(spec.sampling.seed is None for _, spec in made):
+                output.note("no seed is sent, so another run draws other responses")
             for problems, spec in made:
                 check_request(endpoint, sample_request(spec, endpoint.model, problems.placed[0].problem.text))
             runs = open_runs(database, name, made)

@@ -296,6 +296,7 @@ def model_settings(
     Raises:
         InputError: an option of another engine, or an address that cannot be used.
     """
+    from service.asks.remote import checked_addresses
     from service.engines.opening import RemoteSettings, TransformersSettings, VllmSettings
 
     given = {name: value for name, value in engine.items() if value is not None}
@@ -304,7 +305,7 @@ def model_settings(
     if kind == "remote":
         return RemoteSettings(
             model=model,
-            base_url=split_bases(base_url),
+            base_url=checked_addresses(model, split_bases(base_url)),
             api_key_env=getattr(requests, "api_key_env", None),
             max_concurrency=requests.max_concurrency,
             timeout_s=requests.timeout_s,
