@@ -94,7 +94,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             measured = words[:2] == ("eval", "run") and (words[2] in BENCHMARKS or "vllm" in words)
             compared = words[:2] == ("questions", "contamination")
             measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
-            # test_local_solver.py and test_vllm_solver.py ask checkpoints of their own.
+            # test_local_models.py and test_cli_vllm.py ask checkpoints of their own.
             measured |= words[0] in ("neighbors", "resume") and not {
                 "--solver-preset",
                 "--solver-batch-size",

@@ -1,0 +1,295 @@
+"""Rephrasing with checkpoints on this machine: verdicts, seeds, resuming, refusals."""
+
+import json
+import shutil
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from command_line import CommandLine, Done, run_here, words
+from forked import Forked
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
+from tiny_model import save_tiny_model
+from world_runs import final_state, rows
+
+from rephraser.run.spec import ANSWER, BOXED_INSTRUCTION, SolverSpec
+from service.asks.ask import unpack
+from service.asks.request import read_reply
+from service.hashing import content_id
+from service.models.settings import PromptSpec
+
+ANSWERS = {QUESTION.text: "12", GOOD[0]: "12", GOOD[1]: "12", OTHER.text: "17", CHANGED: "7"}
+RIGHT = {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
+REPLIES = "SELECT reply FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered'"
+KILLED = """
+import os, signal
+from service.asks import store
+end, stores = store.end, iter(range(99))
+def end_or_die(session, ended):
+    if next(stores) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return end(session, ended)
+store.end = end_or_die
+from ui.cli.app import main
+main()
+"""
+
+
+def train(folder: Path, replies: Mapping[str, str], context: int = 512) -> Path:
+    """Save a model that nearly always gives these replies to these chat messages."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    torch.set_num_threads(1)
+    save_tiny_model(folder, context=context)
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModelForCausalLM.from_pretrained(folder)
+    inputs, labels = [], []
+    for asked, reply in replies.items():
+        chat = [{"role": "user", "content": asked}]
+        prompt = tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False)
+        start, end = (tokenizer(part)["input_ids"] for part in (prompt, f"{reply}<|im_end|>"))
+        inputs.append(torch.tensor(start + end))
+        labels.append(torch.tensor([-100] * len(start) + end))
+    ids = torch.nn.utils.rnn.pad_sequence(inputs, batch_first=True)
+    targets = torch.nn.utils.rnn.pad_sequence(labels, batch_first=True, padding_value=-100)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=4e-3)
+    for _ in range(400):
+        loss = model(input_ids=ids, labels=targets).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if loss.item() < 0.005:
+            break
+    assert loss.item() < 0.02
+    model.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def solver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(
+        tmp_path_factory.mktemp("solver"),
+        {question: f"\\boxed{{{answer}}}" for question, answer in ANSWERS.items()},
+    )
+
+
+@pytest.fixture
+def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+    return CommandLine(monkeypatch, capsys)
+
+
+def import_questions(folder: Path) -> Path:
+    """Return a database of two questions; candidates for them are in `c.jsonl` next to it."""
+    db = folder / "t.db"
+    questions = [{"problem": question.text, "answer": question.answer} for question in (QUESTION, OTHER)]
+    pairs = [(QUESTION, GOOD[0]), (QUESTION, GOOD[1]), (OTHER, CHANGED)]
+    candidates = [{"question": question.text, "candidate": candidate} for question, candidate in pairs]
+    for name, content in (("q.jsonl", questions), ("c.jsonl", candidates)):
+        (folder / name).write_text("\n".join(json.dumps(row) for row in content))
+    done = run_here("questions", "import", folder / "q.jsonl", "--name", "q", "--db", db)
+    assert done.code == 0, done.err
+    return db
+
+
+def propose_words(db: Path, solver: Path | str, *more: str) -> list[str]:
+    """Return the command that judges the candidates of the file by this solver."""
+    return [
+        *("neighbors", "propose", "q", "--name", "run", "--db", str(db), "--n", "2"),
+        *("--proposer", "file", "--candidates", str(db.parent / "c.jsonl")),
+        *("--question-column", "question", "--candidate-column", "candidate"),
+        *("--solver", str(solver), "--solver-preset", "plain", "--solver-max-tokens", "16", *more),
+    ]
+
+
+def propose(db: Path, solver: Path | str, *more: str) -> Done:
+    return run_here(*propose_words(db, solver, "--solver-device", "cpu", *more))
+
+
+def verdicts(db: Path) -> dict[str, str]:
+    query = "SELECT text, status FROM verdicts v JOIN candidates c ON c.id = candidate_id WHERE final"
+    return dict(rows(db, query))
+
+
+def replies(db: Path) -> list[tuple[str, ...]]:
+    """Return the texts of each stored reply."""
+    return sorted(
+        tuple(choice.text for choice in read_reply(unpack(reply))[0]) for (reply,) in rows(db, REPLIES)
+    )
+
+
+def state(db: Path) -> dict[str, Any]:
+    """Return the final state of a run with the texts of all answers."""
+    return {**final_state(db), "replies": replies(db)}
+
+
+@pytest.fixture(scope="module")
+def calm(solver: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the database of an undisturbed run."""
+    db = import_questions(tmp_path_factory.mktemp("calm"))
+    done = propose(db, solver)
+    assert done.code == 0, done.err
+    return db
+
+
+@pytest.mark.slow
+def test_answers_of_a_checkpoint_decide_and_cost_nothing(calm: Path, solver: Path) -> None:
+    assert verdicts(calm) == RIGHT
+    ((stored,),) = rows(calm, "SELECT CAST(spec AS TEXT) FROM runs")
+    (described,) = json.loads(stored)["solvers"]
+    assert described["model"] == str(solver)
+    assert described["engine"]["weights"].startswith("weights_")
+    asked, cost = rows(calm, "SELECT count(*), sum(cost_pico) FROM asks")[0]
+    assert (asked, cost) == (2 * 32 // 4 + 3 * 12 // 4, 0)  # four answers per request
+    (line,) = json.loads(run_here("runs", "show", "run", "--db", calm, "--json").out)["ledger"]
+    assert (line["kind"], line["requests"], line["usd"]) == ("answer", asked, 0.0)
+
+
+@pytest.mark.slow
+def test_every_request_has_its_own_seed(calm: Path) -> None:
+    bodies = [json.loads(unpack(body)) for (body,) in rows(calm, "SELECT request FROM ask_bodies")]
+    seeds = {body["seed"] for body in bodies}
+    assert len(seeds) == len(bodies)
+    texts = {text for reply in replies(calm) for text in reply}
+    assert texts >= {"\\boxed{12}", "\\boxed{17}", "\\boxed{7}"}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_killed_run_goes_on_with_the_same_answers(calm: Path, solver: Path, tmp_path: Path) -> None:
+    db = import_questions(tmp_path)
+    arguments = propose_words(db, solver, "--solver-device", "cpu", "--solver-batch-size", "8")
+    code, _, errors = Forked(*arguments, code=KILLED).end()
+    assert code == -signal.SIGKILL, errors
+    stored = rows(db, "SELECT id, ended_at FROM asks WHERE state = 'answered' ORDER BY id")
+    assert 0 < len(stored) < 25
+    done = run_here("resume", "run", "--db", db)
+    assert done.code == 0, done.err
+    assert state(db) == state(calm)
+    again = rows(db, "SELECT id, ended_at FROM asks WHERE state = 'answered' ORDER BY id")
+    assert set(stored) <= set(again), "stored answers are not drawn again"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_another_checkpoint_in_the_folder_is_refused(calm: Path, solver: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "solver"
+    shutil.copytree(solver, folder)
+    db = import_questions(tmp_path)
+    assert propose(db, folder).code == 0
+    before = state(db)
+    save_tiny_model(folder, seed=1)
+    again = propose(db, folder)
+    assert again.code == 2
+    assert "run 'run' exists with other settings: solvers.1.engine." in words(again.err)
+    resumed = run_here("resume", "run", "--db", db)
+    assert resumed.code == 2
+    assert f"{folder}: the checkpoint or its engine is not the one that the run was made with" in resumed.err
+    shutil.rmtree(folder)
+    gone = run_here("resume", "run", "--db", db)
+    assert gone.code == 2
+    assert str(folder) in gone.err
+    assert state(db) == before == state(calm)
+
+
+@pytest.mark.parametrize(
+    ("solver_name", "more", "message"),
+    [
+        ("hosted_vllm/m", ["--solver-batch-size", "2"], "--solver-batch-size"),
+        ("FOLDER", ["--solver-api-base", "http://localhost:1/v1"], "those of this run are on this machine"),
+        ("FOLDER", ["--solver-preset", "none"], "default, paper, paper-eval, plain"),
+        ("FOLDER", ["--solver-dtype", "int3"], "int3"),
+        ("FOLDER", ["--solver-sampler", "vllm", "--solver-batch-size", "8"], "--solver-batch-size"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
+    tmp_path: Path, solver_name: str, more: list[str], message: str
+) -> None:
+    db = import_questions(tmp_path)
+    folder = save_tiny_model(tmp_path / "tiny")
+    done = run_here(*propose_words(db, folder if solver_name == "FOLDER" else solver_name, *more))
+    assert (done.code, done.out) == (2, "")
+    assert message in words(done.err)
+    assert rows(db, "SELECT count(*) FROM runs") == [(0,)]
+
+
+@pytest.mark.slow
+def test_a_text_without_room_fails_alone(solver: Path, tmp_path: Path) -> None:
+    db = import_questions(tmp_path)
+    long = f"{GOOD[1]} {'Take your time. ' * 40}"  # the context is 512 tokens, one per letter
+    candidates = tmp_path / "c.jsonl"
+    candidates.write_text(candidates.read_text().replace(json.dumps(GOOD[1])[1:-1], json.dumps(long)[1:-1]))
+    done = propose(db, solver)
+    assert done.code == 3, done.err
+    found = verdicts(db)
+    assert {text: found[text] for text in (GOOD[0], CHANGED)} == {GOOD[0]: "accepted", CHANGED: "rejected"}
+    assert found[long] == "unverified"
+    failed = rows(db, "SELECT state, error FROM asks WHERE state <> 'answered'")
+    assert failed
+    assert all(state == "final" and "prompt has" in error for state, error in failed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_a_checkpoint_proposes_the_same_again(tmp_path: Path) -> None:
+    folder = save_tiny_model(tmp_path / "tiny", context=4000)
+    states = []
+    for name, batch_size in (("first", "1"), ("second", "8")):
+        (tmp_path / name).mkdir()
+        db = import_questions(tmp_path / name)
+        done = run_here(
+            *("neighbors", "propose", "q", "--name", "run", "--db", db, "--n", 1, "--rounds", 1),
+            *("--model", folder, "--max-tokens", 40, "--content-attempts", 2),
+            *("--device", "cpu", "--batch-size", batch_size),
+        )
+        assert done.code == 0, done.err  # random weights propose nothing usable
+        assert rows(db, "SELECT kind, about, count(*), sum(cost_pico) FROM asks GROUP BY 1, 2") == [
+            ("propose", question.id, 2, 0) for question in sorted((QUESTION, OTHER), key=lambda each: each.id)
+        ]
+        states.append(state(db))
+        refused = run_here("resume", "run", "--db", db, "--api-base", "http://127.0.0.1:1/v1")
+        assert (refused.code, refused.out) == (2, "")
+        assert "--api-base" in words(refused.err)
+    assert states[0] == states[1]
+    assert len(set(states[0]["replies"])) == 4
+
+
+def test_a_solver_is_sent_the_prompt_of_its_preset(tmp_path: Path) -> None:
+    raw = PromptSpec("Q: {question}\nA:", "raw")
+    solvers = (SolverSpec("a"), SolverSpec("b", prompt=PromptSpec("{question}")), SolverSpec("c", prompt=raw))
+    spec = make_spec(solvers=solvers, rounds=1, content_attempts=1)
+    world = World(tmp_path, spec, proposed=[proposals(GOOD[0], BAD_NUMBER)])
+    world.endpoints["c"].say = lambda _: "So it is $\\boxed{12}$."
+    world.work()
+    assert {solver: asked(world, solver) for solver in "abc"} == {
+        "a": {("user", f"{QUESTION.text}\n\n{BOXED_INSTRUCTION}")},
+        "b": {("user", QUESTION.text)},
+        "c": {("raw", f"Q: {QUESTION.text}\nA:")},
+    }
+
+
+def asked(world: World, solver: str) -> set[tuple[str, str]]:
+    """Return what a solver was asked about the question."""
+    requests = [each for each in world.endpoints[solver].requests if each.kind == ANSWER]
+    messages = {
+        (each.messages[0].role, each.messages[0].content) if each.messages else ("raw", str(each.prompt))
+        for each in requests
+    }
+    return {message for message in messages if QUESTION.text in message[1]}
+
+
+def test_settings_of_solvers_survive_the_database_and_differ() -> None:
+    prompt = PromptSpec("{question}")
+    solvers = (SolverSpec("m"), SolverSpec("m", prompt=prompt), SolverSpec("m", engine={"weights": "w"}))
+    assert len({solver.id for solver in solvers}) == 3
+    for solver in solvers:
+        assert SolverSpec.from_json(json.loads(json.dumps({"id": "x", **solver.to_json()}))) == solver
+    stored = {
+        "model": "m",
+        "sampling": {"temperature": 0.7, "top_p": 0.95, "max_tokens": 3072},
+        "samples_per_request": 4,
+        "instruction": BOXED_INSTRUCTION,
+        "seed": 0,
+    }
+    assert SolverSpec("m").id == content_id("solver", stored), "stored answers keep their solver"
