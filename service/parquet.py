@@ -76,9 +76,9 @@ def read_parquet(
             there = file.metadata.metadata or {}
             for key, text in about.items():
                 if there.get(key) != text.encode():
-                    found = there.get(key, b"nothing").decode(errors="replace")
+                    stored = there.get(key, b"nothing").decode(errors="replace")
                     raise DamagedFileError(
-                        f"{path}: {key.decode()} is {found!r} in this file, not {text!r}. Record it again "
+                        f"{path}: {key.decode()} is {stored!r} in this file, not {text!r}. Record it again "
                         "or remove it."
                     )
             digests: dict[str, list[str]] = json.loads(there[DIGESTS])

@@ -250,7 +250,10 @@ class Recorded:
                 step = self.state.global_step + 1
                 earlier = self._of_step[1] if self._of_step[0] == step else []
                 groups = len({record.group for record in earlier})
-                self._of_step = step, [*earlier, *(replace(one, group=one.group + groups) for one in made)]
+                self._of_step = (
+                    step,
+                    [*earlier, *(replace(record, group=record.group + groups) for record in made)],
+                )
                 self._record_writer().write(step, self._of_step[1])
         return batch
 

@@ -189,8 +189,8 @@ class _Question:
             return await self._propose_from_source(self._run.source, round_number, sum(slots))
         missing = {strategy: count for strategy, count in enumerate(slots) if count}
         texts = {str(each.ordinal): each.text for each in self._proposed}
-        shown = [Earlier(texts[ordinal], reason) for ordinal, reason in avoid.items() if ordinal in texts]
-        earlier = {strategy: list(shown) for strategy in missing}
+        to_avoid = [Earlier(texts[ordinal], reason) for ordinal, reason in avoid.items() if ordinal in texts]
+        earlier = {strategy: list(to_avoid) for strategy in missing}
         candidates: list[_Candidate] = []
         for attempt in range(self._spec.content_attempts):
             requests = {
@@ -298,7 +298,9 @@ class _Question:
     async def judge_mended(self) -> None:
         """Judge the texts that people wrote for candidates of this question."""
         mended = await self._store.read(read_mended, (self._run.run_id, self._question.id))
-        await self.settle([_Candidate(id, text, place, found, False) for id, text, place, found in mended])
+        await self.settle(
+            [_Candidate(id, text, place, findings, False) for id, text, place, findings in mended]
+        )
 
     async def settle(self, candidates: Sequence[_Candidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
@@ -392,13 +394,13 @@ class _Question:
                 return premises
         return Premises()
 
-    async def _finish(self, work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
+    async def _finish(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Await all; return the results, None for a request that failed for good.
 
         Raises:
             Stopped, Failed, Exception: the first error, after everything has ended.
         """
-        ended = await asyncio.gather(*work, return_exceptions=True)
+        ended = await asyncio.gather(*asked, return_exceptions=True)
         errors = [error for error in ended if isinstance(error, BaseException)]
         for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
             if not (isinstance(error, Failed) and error.final):

@@ -208,7 +208,7 @@ def read_texts(session: Session, ids: Sequence[str]) -> dict[str, str]:
 
 def read_mended(session: Session, asked: Sequence[tuple[str, str]]) -> list[list[tuple[str, str, int, Any]]]:
     """Return (id, text, ordinal, findings) of mended candidates that wait for answers, by (run, question)."""
-    found: dict[tuple[str, str], list[tuple[str, str, int, Any]]] = defaultdict(list)
+    waiting: dict[tuple[str, str], list[tuple[str, str, int, Any]]] = defaultdict(list)
     newest, first = aliased(VerdictRow), aliased(VerdictRow)
     first_id = (
         select(func.min(VerdictRow.id))
@@ -238,5 +238,5 @@ def read_mended(session: Session, asked: Sequence[tuple[str, str]]) -> list[list
         .order_by(ProposalRow.ordinal)
     )
     for run_id, question_id, identity, text, ordinal, evidence in rows:
-        found[run_id, question_id].append((identity, text, ordinal, evidence["findings"]))
-    return [found[key] for key in asked]
+        waiting[run_id, question_id].append((identity, text, ordinal, evidence["findings"]))
+    return [waiting[key] for key in asked]

@@ -108,19 +108,19 @@ class Database:
         with self._transaction(write=True) as session:
             yield session
 
-    def repeat(self, work: Callable[[Session], R], *, write: bool) -> R:
-        """Do `work` in one transaction, and again if a server ended the connection within it.
+    def repeat(self, transaction: Callable[[Session], R], *, write: bool) -> R:
+        """Run `transaction`, and again if a server ended the connection within it.
 
-        A transaction that was cut off has written nothing, so `work` may be done twice.
+        A transaction that was cut off has written nothing, so it may run twice.
         """
         for _ in range(_TRIES - 1):
             try:
                 with self._transaction(write=write) as session:
-                    return work(session)
+                    return transaction(session)
             except ConnectionLostError:
                 continue
         with self._transaction(write=write) as session:
-            return work(session)
+            return transaction(session)
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Session]:

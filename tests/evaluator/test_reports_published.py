@@ -171,7 +171,7 @@ def test_figures_of_a_grae_that_do_not_fit() -> None:
 def test_figures_of_other_papers_are_said_to_be_those_that_a_grae_printed() -> None:
     (words,) = [flag for flag in published.flags(QWEN, [1]) if "W-REINFORCE (arXiv" in flag]
     assert "GRPO-LEAD (arXiv:2504.09696)" in words
-    assert "those that A-GRAE printed" in words
+    assert "figures from the A-GRAE paper" in words
     assert {"W-REINFORCE", "GRPO-LEAD"} <= {row.method for row in published.published_rows(QWEN, 1)}
     assert not any("W-REINFORCE" in flag for flag in published.flags(R1, [1]))
 

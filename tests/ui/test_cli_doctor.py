@@ -113,7 +113,7 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
     gone = cli("doctor", "--model", "openai/test-model", "--api-base", url, "--json")
     assert (gone.code, "cannot be reached" in gone.out) == (3, True)
     unknown = cli("doctor", "--model", "frobnicate", "--json")
-    assert (unknown.code, "has no provider" in unknown.out) == (3, True)
+    assert (unknown.code, "knows no provider" in unknown.out) == (3, True)
 
 
 def test_a_database_on_a_network_file_system_is_a_problem(

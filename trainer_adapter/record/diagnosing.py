@@ -25,7 +25,7 @@ def training_source(record: Record, name: str, stretches: Sequence[Stretch]) -> 
     """
     counts = record.counts()
     checkpoints = tuple(load_visits(counts, name, stretch) for stretch in stretches)
-    by_label = {one.label: stretch for one, stretch in zip(checkpoints, stretches, strict=True)}
+    by_label = {checkpoint.label: stretch for checkpoint, stretch in zip(checkpoints, stretches, strict=True)}
     return Source(
         name,
         checkpoints,

@@ -155,11 +155,11 @@ def read_texts(folder: Path, headers: StepHeaders, rows: Sequence[int], column: 
         for group in sorted({row // TEXTS_PER_GROUP for row in rows}):
             first = group * TEXTS_PER_GROUP
             part = read_parquet(path, {column: pa.string()}, about_file(None, headers.step), [group])
-            found = part.column(column).to_pylist()
+            values = part.column(column).to_pylist()
             texts.update(
-                (row, found[row - first])
+                (row, values[row - first])
                 for row in rows
-                if row // TEXTS_PER_GROUP == group and found[row - first] is not None
+                if row // TEXTS_PER_GROUP == group and values[row - first] is not None
             )
     except FileNotFoundError as error:
         raise DamagedFileError(f"{path}: is missing. Copy it again or put it back.") from error

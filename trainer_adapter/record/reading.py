@@ -257,8 +257,8 @@ class Record:
             raise NotFoundError(f"step {step} has no responses to question {question_id}.")
         headers = self.headers(step)
         rows = matching_rows(headers, RolloutFilters(question_id=question_id))
-        found = [header for header in to_headers(headers, rows) if header.question_id == question_id]
-        first = {header.variant: place_of(header.id)[1] for header in reversed(found)}
+        rollouts = [header for header in to_headers(headers, rows) if header.question_id == question_id]
+        first = {header.variant: place_of(header.id)[1] for header in reversed(rollouts)}
         prompts, ratios, problem = dict[int, str](), dict[int, str](), None
         try:
             prompts = read_texts(self.folder, headers, list(first.values()), "prompt")
@@ -267,7 +267,7 @@ class Record:
             problem = str(error)
         columns = []
         for variant, row in sorted(first.items()):
-            drawn = tuple(header for header in found if header.variant == variant)
+            drawn = tuple(header for header in rollouts if header.variant == variant)
             prompt = prompts.get(row)
             columns.append(GroupColumn(variant, drawn[0].neighbor_id, drawn[0].strategy, prompt, drawn))
         return JointGroup(groups[0], tuple(columns), bool(ratios), problem)
@@ -308,19 +308,19 @@ class Record:
         Raises:
             InputError: `after` is not the id of a rollout.
         """
-        found: list[RolloutHeader] = []
+        matches: list[RolloutHeader] = []
         problems: list[str] = []
         looked, most = 0, HEADERS_READ if filters.text is None else TEXTS_READ
         for headers, rows, matching in self._look_at(
             filters, place_of(after or "0:0"), after is None, problems
         ):
-            found += to_headers(headers, matching[: limit + 1 - len(found)])
-            if len(found) > limit:
-                return RolloutsPage(tuple(found[:limit]), found[limit - 1].id, tuple(problems))
+            matches += to_headers(headers, matching[: limit + 1 - len(matches)])
+            if len(matches) > limit:
+                return RolloutsPage(tuple(matches[:limit]), matches[limit - 1].id, tuple(problems))
             looked += len(rows)
             if looked >= most:
-                return RolloutsPage(tuple(found), f"{headers.step}:{rows[-1]}", tuple(problems))
-        return RolloutsPage(tuple(found), None, tuple(problems))
+                return RolloutsPage(tuple(matches), f"{headers.step}:{rows[-1]}", tuple(problems))
+        return RolloutsPage(tuple(matches), None, tuple(problems))
 
     def _look_at(
         self, filters: RolloutFilters, start: tuple[int, int], from_start: bool, problems: list[str]
@@ -402,7 +402,7 @@ class Record:
                 for step in steps
                 if step not in texts and step in contents
             ]
-            self._contents = {step: found for step, found in contents.items() if step not in damaged}
+            self._contents = {step: content for step, content in contents.items() if step not in damaged}
             self._damaged, self._problems = damaged, tuple(problems)
             self._counts = Counts(table)
             self._state = (*state[:2], [damaged[step][0] for step in sorted(damaged)])

@@ -129,7 +129,7 @@ def _record(place: Path, folder: Path) -> dict[str, Any]:
     return {
         **json.loads(_placeless(about, folder, f"{place}/run.json")),
         "metrics": list(record.metrics().items()),
-        "rollouts": {name: [getattr(one, name) for one in rollouts] for name in COLUMNS},
+        "rollouts": {name: [getattr(rollout, name) for rollout in rollouts] for name in COLUMNS},
     }
 
 

@@ -35,8 +35,8 @@ def rescued(
     from trainer_adapter.record.rescues import page_rescues, place_of, rescue_totals
 
     with db.reading() as session:
-        name, found = chosen_record(session, run)
-        counts, spec = found.counts(), found.run.spec
+        name, training = chosen_record(session, run)
+        counts, spec = training.counts(), training.run.spec
         totals = rescue_totals(counts, spec)
         place = None if after is None else place_of(after)
         questions = page_rescues(counts, spec, outcome=outcome, after=place, limit=limit + 1)
