@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
 import statistics
 import tempfile
 import time
@@ -33,6 +34,25 @@ STEP = QUESTIONS_A_STEP * SESSIONS
 STRATEGIES = ("wording", "context", "order", "terse")
 SPEC = {"recipe": {"name": "ta_rescue", "sampling": "rescue", "anchor": "tapered"}, "model": "base"}
 REPEATS = 40
+
+WORDS = re.findall(
+    "[a-z]+",
+    """the sum product remainder area triangle number ways second term side value total cost probability ratio
+    slope line digit coefficient result equation inequality largest factor angle circle square root integer
+    divisor multiple prime sequence polynomial therefore since we obtain simplify substitute multiply divide
+    subtract add both sides consider let denote that this equals so hence now recall from which follows note
+    case first each between distance speed hours minutes workers cookies students meters tank fraction percent
+    average median set element subset order edge diagonal chord tangent height base volume cylinder plane axis
+    origin parabola focus function domain inverse limit bound maximum minimum congruent residue cycle pattern
+    even odd common difference geometric original remaining at least exactly one two three four than more less
+    twice half final answer is are be can must have given know find need using gives means holds implies with
+    for and or not then if where only all some any no of in on by to a an as into over under after before""",
+)
+FORMULAS = re.split(
+    r" \| ",
+    r"\frac{%d}{%d} | %dx + %d = 0 | x^2 - %dx + %d | \sqrt{%d} \approx %d | %d \cdot %d | \binom{%d}{%d} | "
+    r"%d \equiv %d \pmod{7} | \left(%d, %d\right)",
+)
 
 
 def main() -> None:
@@ -151,16 +171,27 @@ def time_query(ask: Callable[[], object]) -> tuple[float, float, float]:
 
 
 def make_texts(text_bytes: int) -> list[str]:
-    """Return responses to draw from; each gets a number of its own in front."""
-    from benchmarks.speed.store import Writer
-
-    writer, texts = Writer(0), []
+    """Return responses to draw from; each ends in an answer of its own."""
+    chance, texts = random.Random(0), []
+    sentences = [make_sentence(chance) for _ in range(40_000)]
     for number in range(4_000):
-        text = writer.text(number)
+        text = f"The final answer is \\boxed{{{number}}}."
         while len(text) < text_bytes:
-            text += writer.text(number)
+            text = chance.choice(sentences) + text
         texts.append(text[-(text_bytes - 12) :])
     return texts
+
+
+def make_sentence(chance: random.Random) -> str:
+    """Return common words in no order, with numbers and formulas."""
+    parts = []
+    for _ in range(chance.randint(7, 16)):
+        # Common words are far more frequent than rare ones, as in any language.
+        parts.append(WORDS[int(len(WORDS) * chance.random() ** 1.7)])
+        if chance.random() < 0.22:
+            formula = chance.choice(FORMULAS) % (chance.randint(1, 999), chance.randint(1, 99))
+            parts.append(f"${formula}$")
+    return " ".join(parts).capitalize() + ". "
 
 
 def make_step(step: int, texts: list[str]) -> Iterator[RolloutRecord]:

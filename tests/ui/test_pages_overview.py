@@ -6,15 +6,14 @@ from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs
 
 import pytest
+from active_runs import add_active_run
 from eval_runs import add_eval_run
 from pages import open_page, said, tables
 from rollout_shards import add_training, make_step
-from sqlalchemy import insert
 
 from service.database import Database
 from service.runs.progress import Minute, Pace, RunProgress
 from service.runs.store import Run
-from service.runs.tables import RunCellCountRow, RunMinuteRow, RunRow
 from trainer_adapter.record import RolloutWriter
 from ui.pages.overview.holdings import Holdings, colours_of
 from ui.pages.overview.running import OpenRun, duration, facts
@@ -37,36 +36,6 @@ def shown(**parameters):
     return app
 
 
-def running(db, name, minute, *, filled=40, open_cells=60):
-    """Store a run of which the counts say that it is under way."""
-    with db.write() as session:
-        session.execute(
-            insert(RunRow).values(
-                id=f"run_{name}",
-                name=name,
-                kind="propose",
-                spec={"questions": "math"},
-                versions={},
-                created_at=minute.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                finished_at=None,
-            )
-        )
-        for state, cells in (("filled", filled), ("empty", open_cells)):
-            session.execute(
-                insert(RunCellCountRow).values(run_id=f"run_{name}", kind="propose", state=state, cells=cells)
-            )
-        session.execute(
-            insert(RunMinuteRow).values(
-                run_id=f"run_{name}",
-                minute=minute.strftime("%Y-%m-%dT%H:%M"),
-                filled=filled,
-                failed=0,
-                completion_tokens=1000,
-                pico_usd=0,
-            )
-        )
-
-
 def test_an_empty_database_says_what_to_do(db):
     app = shown()
     assert any("tagrpo questions import FILE" in code.value for code in app.code)
@@ -83,7 +52,7 @@ def test_numbers_and_runs_are_shown(db):
     table = tables(app)[-1]
     assert list(table["run"]) == ["base.aime24"]
     assert list(table["state"]) == ["finished"]
-    assert list(table["requests done"]) == ["2"]
+    assert [list(table[name]) for name in ("done", "open", "failed")] == [["2"], ["0"], ["0"]]
 
 
 def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():
@@ -93,11 +62,11 @@ def test_candidates_that_wait_for_a_verdict_have_a_colour_of_their_own():
     assert len(set(found.values())) == 2
 
 
-def test_an_imported_evaluation_has_no_requests(db):
+def test_an_imported_evaluation_has_no_tasks(db):
     add_eval_run(db, "asked.aime24", [(4, 1, 0)])
     add_eval_run(db, "brought.aime24", [(4, 1, 0)], engine={"sampler": "imported"})
     rows = tables(shown())[0].set_index("run")
-    assert rows["requests done"].to_dict() == {"asked.aime24": "1", "brought.aime24": ""}
+    assert rows["done"].to_dict() == {"asked.aime24": "1", "brought.aime24": ""}
 
 
 def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
@@ -110,7 +79,7 @@ def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
 def test_the_address_chooses_a_run(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     app = shown(run="base.aime24")
-    assert "1 done, 0 open, 0 failed" in said(app)
+    assert "sample: 1 requests" in said(app)
     assert '"problems": "aime24"' in app.json[0].value.replace('":"', '": "')
 
 
@@ -147,9 +116,9 @@ def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
     assert "<b>" not in app.error[0].value
 
 
-def test_what_runs_now_stands_with_its_progress_and_what_stopped_is_named(db):
-    running(db, "now", datetime.now(UTC))
-    running(db, "before", datetime.now(UTC) - timedelta(hours=3))
+def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
+    add_active_run(db, "now", datetime.now(UTC))
+    add_active_run(db, "before", datetime.now(UTC) - timedelta(hours=3))
     words = said(shown())
     assert "**now**" in words
     assert "neighbors" in words.split("**now**")[1].split("Stopped")[0]
@@ -164,12 +133,11 @@ def progress(**changes):
     return RunProgress(
         **{
             "run": run,
-            "filled": 40,
+            "done": 40,
             "open": 60,
             "failed": 0,
             "final": 0,
-            "by_kind": {},
-            "requests": 40,
+            "requests_by_kind": {"propose": 40},
             "prompt_tokens": 0,
             "completion_tokens": 0,
             "usd": 1.5,
@@ -190,7 +158,7 @@ def test_a_run_is_quiet_when_nothing_came_for_ten_minutes():
 
 
 def test_pace_cost_and_time_left_in_said():
-    going = Pace(filled_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
+    going = Pace(requests_per_minute=120, tokens_per_second=950.4, usd_per_minute=0.02, minutes_left=75)
     assert facts(progress(), going) == [
         "120 requests/min",
         "950 tokens/s",

@@ -30,5 +30,5 @@ def test_versions_changes_and_verifying(url, view_of, pictures):
     view.tab.get_by_text("15 of 40").wait_for()
     view.open("/sets?view=use")
     view.tab.get_by_text("Verify now").click()
-    view.tab.get_by_text("is what was published").wait_for()
+    view.tab.get_by_text("matches its published content").wait_for()
     view.check()
