@@ -107,7 +107,10 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli(*evaluate(first, second))
         assert done.code == 2
-        assert f"{second} does not serve what the other servers serve: version 0.12.0 instead of 0.11.0." in words(done.err)
+        assert (
+            f"{second} does not serve what the other servers serve: version 0.12.0 instead of 0.11.0."
+            in words(done.err)
+        )
         assert stats(first)["requests"] == stats(second)["requests"] == 0
     assert not rows("tagrpo.db", "SELECT * FROM runs")
     twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
