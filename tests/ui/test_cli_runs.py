@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine
 from eval_runs import add_eval_run
-from runs import Asked, Proposed, add_run, make_spec, open_empty
-from sqlalchemy import select
+from runs import Asked, Proposed, add_ask, add_run, completion, make_spec, open_empty
+from sqlalchemy import update
 
+from service.asks.tables import FAILED, FAILED_TASK, FINAL, OPEN, TaskRow
 from service.database import Database
 from service.questions import make_question
-from service.runs.cells import CellPlan, Receipt, add_cells, fail_cell, fill_cell
-from service.runs.store import Run, open_run
-from service.runs.tables import CellRow
+from service.runs.store import Run, find_run, open_run
 
 THREE = [Proposed(f"Sum up 2 and 3, way {number}.") for number in range(3)]
 ASKED: list[Asked] = [
@@ -71,8 +70,6 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
 
 
 def run_finished(db: Path, name: str) -> str | None:
-    from service.runs.store import find_run
-
     with Database.open(db) as database, database.read() as session:
         return find_run(session, name).finished_at
 
@@ -102,33 +99,36 @@ def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
     assert "25 questions" in shown
 
 
-def test_open_and_failed_requests_need_attention(cli: CommandLine, run: Run, db: Path) -> None:
-    question = make_question("Double 8.", "16").id
-    plans = [CellPlan(run.id, "propose", question, 0, ordinal, 0, {"count": 1}) for ordinal in range(5)]
-    with Database.open(db) as database, database.write() as session:
-        add_cells(session, run.id, plans)
-        first, second, third, fourth, _ = session.scalars(select(CellRow).order_by(CellRow.id)).all()
-        for row in (first, second, third, fourth):
-            row.paid_by = run.id
-        session.flush()
-        fill_cell(session, first.id, "{}", Receipt("test/proposer", 1200, 34, 0.5, 1, 0.1))
-        fail_cell(session, second.id, "429: too many requests", attempts=6, cost_usd=0.0)
-        fail_cell(session, third.id, "429: too many requests", attempts=6, cost_usd=0.0)
-        fail_cell(session, fourth.id, "content filter: no", attempts=1, cost_usd=0.0, final=True)
+def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> None:
+    errors = ["429: too many requests"] * 2 + ["content filter: no"]
+    with Database.open(db) as database:
+        run = add_run(database, "math-run", [*ASKED, ("Add 1 and 9.", "10", [])], finished=False)
+        with database.write() as session:
+            answered = {"model": "test/proposer", "kind": "propose"}
+            add_ask(session, run.id, completion("{}"), tokens=(1200, 34), usd=0.5, **answered)
+            for error in errors:
+                state = FINAL if "filter" in error else FAILED
+                add_ask(session, run.id, None, state=state, error=error, tokens=(0, 0), **answered)
+            for position, error in enumerate(errors):
+                state = FAILED_TASK if "filter" in error else OPEN
+                session.execute(
+                    update(TaskRow)
+                    .where(TaskRow.run_id == run.id, TaskRow.position == position)
+                    .values(state=state, error=error)
+                )
 
     code, out, err = cli("show")
 
     assert code == 3
-    assert "1 request is open and 2 requests failed" in err
-    assert "tagrpo resume math-run" in err
-    assert "1 request failed for good, and its question continued without" in " ".join(err.split())
-    assert "tagrpo resume math-run --retry-final" in " ".join(err.split())
+    said = " ".join(err.split())
+    assert "1 request is open and 2 requests failed; resume with `tagrpo resume math-run`" in said
+    assert "1 request failed for good, and its question continued without" in said
+    assert "tagrpo resume math-run --retry-final" in said
     assert "429: too many requests 2" in words(out)
     assert "content filter: no 1" in words(out)
-    assert any("1,200" in line for line in words(out))
-    assert "propose (no answer) 13 0 0 0.0000" in words(out)
+    assert "propose test/proposer 4 1,200 34 0.5000" in words(out)
     found = json.loads(cli("show", "--json")[1])
-    assert [found[f"{state}_requests"] for state in ("open", "failed", "final")] == [1, 2, 1]
+    assert [found[f"{state}_questions"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
     assert "0.5" in cli("list", "--kind", "propose")[1]
 

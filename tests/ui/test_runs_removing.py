@@ -10,22 +10,29 @@ from typing import Any
 import pytest
 from command_line import CommandLine
 from eval_runs import add_eval_run
-from runs import open_empty
+from runs import add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, CandidateRow, ProposalRow, ReviewRow, VerdictRow
+from service.asks.store import Claim, add_tasks, claim, enter, note
+from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Base, Database
 from service.errors import InputError
 from service.process import this_process
-from service.runs import cells, leases
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
-from service.runs.tables import BatchRow, CellRow
 from trainer_adapter.record.tables import TrainFolderRow
 
-RECEIPT = cells.Receipt("m", 10, 20, 0.5, 1, 0.1)
-LASTING = {"questions", "question_labels", "candidates", "searched_texts", "problems", "graders"}
+LASTING = {
+    "questions",
+    "question_labels",
+    "candidates",
+    "searched_texts",
+    "problems",
+    "graders",
+    "workers",
+}
 
 
 @pytest.fixture
@@ -41,7 +48,7 @@ def add_run(db: Database, name: str, kind: str = "neighbors", **spec: Any) -> Ru
 
 
 def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
-    """Add a run with a proposal of its own and an answer of a solver that other runs share."""
+    """Add a run with a proposal and an answer of its own; the first one pays an answer that all share."""
     run = add_run(db, name)
     with db.write() as session:
         session.execute(
@@ -56,11 +63,9 @@ def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
                 id=candidate, question_id="q", text=f"Say {ordinal}.", created_at="now", likeness=0.5
             )
         )
-        plans = [cells.CellPlan(scope, "answer", "q", 0, 0, 0) for scope in (run.id, "solver")]
-        cells.add_cells(session, run.id, plans)
-        for scope in (run.id, "solver"):
-            for cell in cells.claim_cells(session, run.id, scope, owner=leases.this_owner("t"), limit=9):
-                cells.fill_cell(session, cell.id, "{}", RECEIPT)
+        add_ask(session, run.id, completion("2"), about="q", usd=0.5)
+        if session.scalar(select(AskRow.id).where(AskRow.scope == "")) is None:
+            add_ask(session, run.id, completion("2"), scope="", about="q", usd=0.5)
         session.execute(
             insert(ProposalRow).values(
                 run_id=run.id,
@@ -93,6 +98,24 @@ def add_training(db: Database, name: str) -> Run:
     with db.write() as session:
         session.execute(insert(TrainFolderRow).values(run_id=run.id, folder=f"/runs/{name}/rollouts"))
     return run
+
+
+def claim_task(db: Database, run: Run) -> None:
+    """Give a run a task that this process works on."""
+    with db.write() as session:
+        add_tasks(session, run.id, ["q"])
+        [worker] = enter(session, [""])
+        [claimed] = claim(session, [Claim(run.id, worker, 1)])
+    assert claimed == [(0, "q")]
+
+
+def add_job(db: Database, run: Run, *, collected: bool) -> None:
+    with db.write() as session:
+        session.execute(
+            insert(JobRow).values(
+                tag="job", run_id=run.id, model="m", worker=1, remote_id="j", collected=collected
+            )
+        )
 
 
 def rows(db: Database) -> dict[str, int]:
@@ -128,34 +151,34 @@ def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -
 
 
 def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> None:
-    add_neighbor_run(db, "kept", 1)
-    gone = add_neighbor_run(db, "gone", 2)
+    gone = add_neighbor_run(db, "gone", 1)
+    add_neighbor_run(db, "kept", 2)
+    with db.write() as session:
+        add_tasks(session, gone.id, ["q"])
+        note(session, [(gone.id, "order", [1, 2])])
     with db.read() as session:
-        assert holdings(session, gone).rows["cells"] == 1  # the solver's answer belongs to both
+        assert holdings(session, gone).rows["asks"] == 1  # the shared answer stays
+        assert holdings(session, gone).usd == 1.0
     remove(db, "gone")
     left = rows(db)
-    names = ("runs", "cells", "cell_bodies", "proposals", "verdicts", "standings")
-    assert [left[name] for name in names] == [
-        1, 2, 2, 1, 1, 1,
-    ]  # fmt: skip
+    names = ("runs", "asks", "ask_bodies", "tasks", "notes", "proposals", "verdicts", "standings")
+    assert [left[name] for name in names] == [1, 2, 2, 0, 0, 1, 1, 1]
+    with db.read() as session:
+        assert session.scalars(select(AskRow.run_id).where(AskRow.scope == "")).all() == [None]
     assert db.integrity_report() == []
     remove(db, "kept")
-    assert {name: count for name, count in rows(db).items() if count} == {}
+    assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
 
 
 def test_answers_that_a_batch_job_of_the_run_brought_stay_with_another_that_uses_them(db: Database) -> None:
     gone = add_neighbor_run(db, "gone", 1)
     add_neighbor_run(db, "kept", 2)
+    add_job(db, gone, collected=True)
     with db.write() as session:
-        session.execute(
-            insert(BatchRow).values(
-                id="job", run_id=gone.id, model="m", remote_id="j", state="collected", created_at="now"
-            )
-        )
-        session.execute(update(CellRow).where(CellRow.scope == "solver").values(batch_id="job"))
+        session.execute(update(AskRow).where(AskRow.scope == "").values(job="job"))
     remove(db, "gone")
     left = rows(db)
-    assert [left[name] for name in ("runs", "batches", "cells", "cell_bodies")] == [1, 0, 2, 2]
+    assert [left[name] for name in ("runs", "jobs", "asks", "ask_bodies")] == [1, 0, 2, 2]
     assert db.integrity_report() == []
 
 
@@ -168,25 +191,27 @@ def test_a_training_goes_with_its_folder(db: Database) -> None:
 
 def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
     run = add_run(db, "killed")
-    gone = f"{replace(this_process(), began='long ago')}|t"
+    claim_task(db, run)
     with db.write() as session:
-        cells.add_cells(session, run.id, [cells.CellPlan(run.id, "answer", "q", 0, 0, 0)])
-        cells.claim_cells(session, run.id, run.id, owner=gone, limit=1)
+        ended = str(replace(this_process(), began="long ago"))
+        session.execute(update(WorkerRow).values(process=ended))
     remove(db, "killed")
-    assert rows(db)["cells"] == 0
+    assert rows(db)["tasks"] == 0
 
 
 def test_what_is_needed_or_at_work_stays(db: Database) -> None:
     run = add_neighbor_run(db, "r", 1)
-    add_run(db, "later", tops_up=[run.id])
+    add_run(db, "later", "judge", eval_run=run.id)
     with pytest.raises(InputError, match="later builds on it"):
         remove(db, "r")
     busy = add_run(db, "busy")
-    with db.write() as session:
-        cells.add_cells(session, busy.id, [cells.CellPlan(busy.id, "answer", "q", 0, 0, 0)])
-        cells.claim_cells(session, busy.id, busy.id, owner=leases.this_owner("t"), limit=1)
+    claim_task(db, busy)
     with pytest.raises(InputError, match="a process is at work on it"):
         remove(db, "busy")
+    waiting = add_run(db, "waiting")
+    add_job(db, waiting, collected=False)
+    with pytest.raises(InputError, match="a batch job of it is under way"):
+        remove(db, "waiting")
     audited = add_neighbor_run(db, "audited", 2)
     with db.write() as session:
         audit = session.scalar(

@@ -336,11 +336,13 @@ class SpecParts:
             InputError, PrerequisiteError, BudgetError: see `OpenModels.open`.
         """
         proposer = self.proposer.model_settings(self.engine, self.requests)
+        solvers = self.solvers.model_settings(self.requests)
+        premises = premise_settings(self.premises, self.proposer.model, self.requests)
         opened = None if proposer is None else await open_model(models, proposer)
-        solvers = [await open_model(models, each) for each in self.solvers.model_settings(self.requests)]
-        if (premises := premise_settings(self.premises, self.proposer.model, self.requests)) is not None:
+        opened_solvers = [await open_model(models, solver) for solver in solvers]
+        if premises is not None:
             await models.open(premises)
-        return OpenedModels(opened, tuple(solvers))
+        return OpenedModels(opened, tuple(opened_solvers))
 
     def make(self, models: OpenedModels | None, *, source: str | None, **settings: Any) -> "RunSpec":
         """Return the settings of the run; without `models` nothing is known of engines, as in a dry run.
