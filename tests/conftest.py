@@ -10,8 +10,10 @@ import gc
 import inspect
 import os
 import shutil
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -28,6 +30,11 @@ if TYPE_CHECKING:
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
 settings.load_profile("tagrpo")
+
+# `nohup` and background jobs of a shell ignore these signals, which tests send.
+if threading.current_thread() is threading.main_thread():
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # What tests' Hubs answer must not end in the user's cache. Before huggingface_hub is imported.
 _CACHE = tempfile.mkdtemp(prefix="tagrpo-hub-")
