@@ -36,9 +36,8 @@ def remove(
     """Remove a run and its data: answers, verdicts, samples, grades.
 
     Published sets, reviews, questions and candidates stay, as do the answers of solvers, which other runs can
-    use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose audits contain human
-    decisions.
-    `tagrpo db vacuum` releases the disk space.
+    use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose audits contain
+    human decisions. `tagrpo db vacuum` releases the disk space.
 
     Example: [bold]tagrpo runs remove first-try[/bold]
     """
