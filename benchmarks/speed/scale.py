@@ -212,9 +212,9 @@ def fill(db: Database, run: Any, work: EvalCells, until: int, per_request: int) 
 class Nothing:
     """Stands for a grader that is given nothing to grade."""
 
-    def grade_parts(self, parts: Any) -> Any:
-        """Yield what there is, without grades."""
-        return ((part, []) for part, _ in parts)
+    def grade_many(self, cases: Any) -> Any:
+        """Return no grades."""
+        return []
 
 
 def ask(db: Database, run: Any, n: int) -> dict[str, float]:

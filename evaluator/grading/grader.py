@@ -4,7 +4,7 @@ import atexit
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ from evaluator.grading.types import (
     GradeValue,
     Outcome,
 )
-from evaluator.grading.workers.memory import CaseKey, Key, Memory, case_key
+from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
 from evaluator.grading.workers.worker import Task
@@ -137,10 +137,6 @@ class Grader:
             if outcome.lasting:
                 self._grades.keep(key, grade)
         return [grade for grade in grades if grade is not None]
-
-    def grade_parts(self, parts: Iterator[tuple[Key, list[GradeCase]]]) -> Iterator[tuple[Key, list[Grade]]]:
-        """Yields the grades of each part, one after another; `ClusterGraders` does so on many nodes."""
-        return ((key, self.grade_many(cases)) for key, cases in parts)
 
     def compare_many(self, answers: Sequence["Unsettled"], deadline: float = math.inf) -> list[Grade]:
         """Grades what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""
