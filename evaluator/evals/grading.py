@@ -22,7 +22,6 @@ from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
 from service.telling import TellProgress
 
-
 SAMPLES_PER_COMMIT = 500
 CHARACTERS_PER_COMMIT = 8_000_000
 LONGEST_EXTRACTED = 1_000

@@ -1,6 +1,6 @@
 r"""Finds the final answer in a response. Pure and linear in the length of the text.
 
-The last `\boxed{...}` wins; without one, what the final statement is about (see `quantity`). That is what
+The last `\boxed{...}` wins; without one, what the final statement is about (see `statement`). That is what
 follows the last marker ("final answer is ...", "answer: ...", "A: ...", "#### ..."), else the last sentence
 that states something: a number, a formula, something in bold, or a conclusion.
 """
@@ -9,9 +9,9 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from evaluator.grading.kinds import choice_letters
-from evaluator.grading.normal import is_measure
-from evaluator.grading.quantity import formulas, is_option, stated, states_something
+from evaluator.grading.exact import choice_letters
+from evaluator.grading.quantity import is_measure
+from evaluator.grading.statement import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
 
@@ -192,7 +192,6 @@ _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
 _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
-_SHORTEST_WORKING = 60  # characters
 _MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12  # a longer sentence without a number, a formula or a conclusion states no answer
 
@@ -259,7 +258,7 @@ def final_statement(text: str) -> Statement | None:
             counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
             if counted is not None:
                 answer = f"{counted[1]} {counted[2]}" if is_measure(counted[2] or "") else counted[1]
-            return _concluded(text, end) or Statement(answer, text[:end], True)
+            return Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
 
@@ -296,19 +295,8 @@ def _tagged(text: str) -> Statement | None:
     return None
 
 
-def _concluded(text: str, end: int) -> Statement | None:
-    """The conclusion of what is worked out behind a marker (`Answer:`, some lines, `Thus, ...`)."""
-    after = text[end:].strip().partition("\n")[2]
-    if len(after) < _SHORTEST_WORKING:
-        return None
-    sentence = last_sentence(after[-_LONGEST_END:])
-    return Statement(sentence, text, False) if sentence is not None and _CONCLUSION.match(sentence) else None
-
-
 def _last(text: str) -> Statement | None:
     tail = text[-_LONGEST_END:]
-    if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
-        return Statement(text, "", False)  # no sentence, and too long to be read
     sentence = last_sentence(tail)
     return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
 
@@ -357,8 +345,6 @@ def last_sentence(text: str) -> str | None:
     for line in reversed(text.splitlines()):
         line = line.strip()
         line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
-        if not any(map(str.isalnum, line)) or line.endswith((":", ":**")):
-            continue
         for sentence in reversed(sentences_of(line)):
             if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
                 continue
@@ -373,7 +359,7 @@ def last_sentence(text: str) -> str | None:
 
 def sentences_of(line: str) -> list[str]:
     """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
-    inside = [formula.span() for formula in formulas(line)] if "$" in line or "\\(" in line else []
+    inside = [formula.span() for formula in formulas(line)]
     ends = [
         match.end()
         for match in _SENTENCE_END.finditer(line)
@@ -381,7 +367,7 @@ def sentences_of(line: str) -> list[str]:
     ]
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
-    return [part for part in parts if part] or [line]
+    return [part for part in parts if part]
 
 
 def _without_label(sentence: str) -> str:

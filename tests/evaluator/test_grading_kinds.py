@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluator.grading import REASONS, SOURCES, AnswerKind, GradeCase, Grader, GradeValue, find_answer, grade
-from evaluator.grading.kinds import choice_letters, judge, read_tolerance
+from evaluator.grading.compare import judge, read_tolerance
+from evaluator.grading.exact import choice_letters
 from service.errors import InputError
 
 CORRECT = [
@@ -105,7 +106,6 @@ def test_wrong(response: str, gold: str, kind: str, reason: str) -> None:
 )
 def test_tolerances(gold: str, answer: str, tolerance: str | None, correct: bool) -> None:
     judged = judge(gold, answer, AnswerKind.TOLERANCE, tolerance)
-    assert judged is not None
     assert (judged.value is GradeValue.CORRECT) == correct
 
 

@@ -21,8 +21,9 @@ from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Outcome
+from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
+from evaluator.grading.workers.tasks import Task
 from service.errors import PrerequisiteError
 
 _CHUNK = 24
@@ -64,10 +65,10 @@ class WorkerPool:
 
     def run(
         self,
-        tasks: Sequence[worker.Task],
-        on_finished: Callable[[Sequence[worker.Task]], None] | None = None,
+        tasks: Sequence[Task],
+        on_finished: Callable[[Sequence[Task]], None] | None = None,
         deadline: float = math.inf,
-    ) -> list[Outcome]:
+    ) -> list[Grade]:
         """The outcome of each task, in order. `on_finished` is called with the newly finished tasks.
 
         What has no outcome when `time.monotonic()` reaches the deadline is a time-out.
@@ -75,7 +76,7 @@ class WorkerPool:
         limits allow, the workers are started anew, and after three such starts what is left is "crashed".
         Raises PrerequisiteError when no worker can be started at all.
         """
-        outcomes: list[Outcome | None] = [None] * len(tasks)
+        outcomes: list[Grade | None] = [None] * len(tasks)
         waiting = {QUICK: deque[_Batch](), CAREFUL: deque[_Batch]()}
         quick = []
         for index, task in enumerate(tasks):
@@ -87,7 +88,7 @@ class WorkerPool:
         size = max(1, min(_CHUNK, -(-len(quick) // (2 * self._workers[QUICK]))))
         for start in range(0, len(quick), size):
             waiting[QUICK].append(_Batch(tuple(quick[start : start + size]), QUICK))
-        running: dict[Future[list[Outcome]], tuple[_Batch, Any]] = {}
+        running: dict[Future[list[Grade]], tuple[_Batch, Any]] = {}
         restarts = 0
         try:
             while running or any(waiting.values()):
@@ -127,9 +128,9 @@ class WorkerPool:
 
     def _submit(
         self,
-        tasks: Sequence[worker.Task],
+        tasks: Sequence[Task],
         waiting: "dict[str, deque[_Batch]]",
-        running: dict[Future[list[Outcome]], tuple[_Batch, Any]],
+        running: dict[Future[list[Grade]], tuple[_Batch, Any]],
     ) -> list[Any]:
         """Hands out batches, two for each quick worker and one for each careful one; returns broken pools."""
         for lane, batches in waiting.items():
@@ -146,8 +147,8 @@ class WorkerPool:
         return []
 
     def _wait(
-        self, running: dict[Future[list[Outcome]], tuple[_Batch, Any]], deadline: float
-    ) -> tuple[set[Future[list[Outcome]]], list[Any]]:
+        self, running: dict[Future[list[Grade]], tuple[_Batch, Any]], deadline: float
+    ) -> tuple[set[Future[list[Grade]]], list[Any]]:
         """Waits for a batch; returns those that ended and the pools from which nothing will come any more.
 
         At the deadline there may be none of either.
@@ -180,22 +181,22 @@ class WorkerPool:
         # Batches may wait for other callers' ones; starting a worker on a busy machine takes seconds.
         return 60.0 + 4 * self._time_limit_s
 
-    def _schedule(self, pool: Any, tasks: Sequence[worker.Task], batch: _Batch) -> Future[list[Outcome]]:
+    def _schedule(self, pool: Any, tasks: Sequence[Task], batch: _Batch) -> Future[list[Grade]]:
         if batch.lane == CAREFUL:
             budget, limit = 0.0, self._time_limit_s
         else:
             budget = min(_QUICK_BUDGET_S, self._time_limit_s)
             limit = min(_QUICK_LIMIT_S, budget + self._time_limit_s)
-        future: Future[list[Outcome]] = pool.schedule(
+        future: Future[list[Grade]] = pool.schedule(
             worker.run_chunk, args=([tasks[index] for index in batch.indices], budget), timeout=limit
         )
         return future
 
     def _collect(
         self,
-        future: Future[list[Outcome]],
+        future: Future[list[Grade]],
         batch: _Batch,
-        outcomes: list[Outcome | None],
+        outcomes: list[Grade | None],
         waiting: "dict[str, deque[_Batch]]",
     ) -> tuple[int, ...]:
         """Takes in what a batch brought, puts the rest of it back and returns the tasks that are finished."""
@@ -248,7 +249,7 @@ class WorkerPool:
         )
 
 
-def _outcome_of(error: BaseException) -> Outcome:
+def _outcome_of(error: BaseException) -> Grade:
     if isinstance(error, FutureTimeoutError):
         return TIMEOUT
     if getattr(error, "exitcode", None) == worker.MEMORY_EXIT or isinstance(error, MemoryError):

@@ -7,7 +7,6 @@ known errors are fenced off: text is never multiplied out as variables, `3 4` is
 
 import logging
 import math
-import re
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -17,9 +16,21 @@ from latex2sympy2_extended.math_normalization import NormalizationConfig, normal
 from math_verify import verify
 from math_verify.parser import parse_latex_cached
 
-from evaluator.grading import normal, structure
-from evaluator.grading.shortcuts import latex_of
-from evaluator.grading.types import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, TOO_LARGE, UNPARSABLE, Outcome
+from evaluator.grading import structure
+from evaluator.grading.compare import is_plain
+from evaluator.grading.normalize import normalize
+from evaluator.grading.quantity import decimal_stands_for, exact_number, latex_of, split_unit
+from evaluator.grading.steps import Limit
+from evaluator.grading.types import (
+    DIFFERENT,
+    ONE_UNPARSABLE,
+    SYMBOLIC,
+    TOO_LARGE,
+    UNPARSABLE,
+    WITHIN_TOLERANCE,
+    Grade,
+    GradeValue,
+)
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 logging.getLogger("latex2sympy2_extended").setLevel(logging.ERROR)
@@ -38,29 +49,36 @@ class TooLargeError(Exception):
     """The expression holds an integer too large to compute."""
 
 
-def compare_expressions(gold: str, answer: str) -> Outcome:
-    """Grades one expression against another (both tidy, neither a list, tuple of equal shape or number).
+def compare_expressions(gold: str, answer: str, limit: Limit | None = None) -> Grade:
+    """Grade one normalized expression against another; real numbers may differ by the limit.
 
-    Correct only when the two are equal in both directions; unknown when both cannot be read, or when a
-    number in them is too large to compute.
+    Correct only if the two are equal in both directions; unknown if neither can be read, or if a number in
+    them is too large to compute.
     """
     try:
-        if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
-            return _compare_regions(gold, answer)
-        first, second = parse(gold), parse(answer)
-        if first is None and second is None:
-            return UNPARSABLE
-        if first is None or second is None:
-            return ONE_UNPARSABLE
-        return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+        grade = _compare(gold, answer)
+        if limit is None or grade.value is GradeValue.CORRECT:
+            return grade
+        numbers = _real_value(gold), _real_value(answer)
+        is_near = numbers[0] is not None and numbers[1] is not None and limit.allows(numbers[0], numbers[1])
+        return WITHIN_TOLERANCE if is_near else grade
     except TooLargeError:
         return TOO_LARGE
     except RecursionError:
         return UNPARSABLE
 
 
-def _compare_regions(gold: str, answer: str) -> Outcome:
-    """`x < 3 or x > 5` against `(-\\infty, 3) \\cup (5, \\infty)`: both as sets of numbers."""
+def _compare(gold: str, answer: str) -> Grade:
+    if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
+        return _compare_regions(gold, answer)
+    first, second = parse(gold), parse(answer)
+    if first is None or second is None:
+        return UNPARSABLE if first is second else ONE_UNPARSABLE
+    return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+
+
+def _compare_regions(gold: str, answer: str) -> Grade:
+    r"""Compare `x < 3 or x > 5` with `(-\infty, 3) \cup (5, \infty)`, both as sets of numbers."""
     regions = []
     for text in (gold, answer):
         parsed = [parse(structure.membership(part)) for part in structure.split_list(text)]
@@ -70,24 +88,12 @@ def _compare_regions(gold: str, answer: str) -> Outcome:
     return SYMBOLIC if regions[0] == regions[1] else DIFFERENT
 
 
-def is_readable(answer: str) -> bool:
-    """True when the tidy text can be read as mathematics."""
-    try:
-        return parse(answer) is not None
-    except TooLargeError:
-        return True
-
-
-def number_value(text: str) -> Fraction | None:
-    """The value of a tidy expression to 30 digits when it is a real number, else None."""
-    try:
-        parsed = parse(text)
-        if not isinstance(parsed, sympy.Expr):
-            return None
-        value = sympy.N(_evaluated(parsed), _PRECISION)
-        return Fraction(str(value)) if value.is_real and value.is_finite else None
-    except (TooLargeError, RecursionError, ValueError):
+def _real_value(text: str) -> Fraction | None:
+    parsed = parse(text)
+    if not isinstance(parsed, sympy.Expr):
         return None
+    value = sympy.N(_evaluated(parsed), _PRECISION)
+    return Fraction(str(value)) if value.is_real and value.is_finite else None
 
 
 @lru_cache(maxsize=512)
@@ -238,9 +244,9 @@ def _equal_constants(first: Any, second: Any, gold: str, answer: str) -> bool:
     if scale == 0 or gap <= scale * sympy.Float("1e-25", _PRECISION):
         return True
     for text, exact in ((gold, right), (answer, left)):
-        number = normal.exact_number(text)
+        number = exact_number(text)
         if number is not None and number.decimals and exact.is_real:
-            return normal.decimal_stands_for(number, Fraction(str(exact)))
+            return decimal_stands_for(number, Fraction(str(exact)))
     return False
 
 
@@ -324,24 +330,23 @@ def _as_set(relation: Any) -> Any:
     return relation.as_set()
 
 
-def readable(answer: str) -> bool:
-    """True when a raw answer can be graded at all: words, a choice, a number, or readable mathematics."""
-    text = normal.tidy(answer)
-    parts = structure.split_list(text) or [text]
-    return all(_readable_part(part) for part in parts)
+def is_readable(answer: str) -> bool:
+    """Return True if a raw answer can be graded at all: words, a choice, a number, or mathematics."""
+    text = normalize(answer)
+    return all(map(_is_readable_part, structure.split_list(text) or [text]))
 
 
-def _readable_part(part: str) -> bool:
+def _is_readable_part(part: str) -> bool:
     part = structure.named_value(part)[1]
-    if re.fullmatch(r"\d[\d:]*", part):
-        return True  # a time or a ratio
-    if structure.words_of(part) or structure.choice_letter(part) or structure.number_in_base(part):
+    if is_plain(part):
         return True
     inner = structure.bracketed(part)
     if inner is not None and len(inner.elements) > 1:
-        return all(_readable_part(element) for element in inner.elements)
+        return all(map(_is_readable_part, inner.elements))
     rows = structure.matrix_rows(part)
     if rows is not None:
-        return all(_readable_part(cell) for row in rows for cell in row)
-    core = normal.split_unit(part)[0]
-    return normal.exact_number(core) is not None or is_readable(core) or is_readable(part)
+        return all(_is_readable_part(cell) for row in rows for cell in row)
+    try:
+        return parse(split_unit(part)[0]) is not None or parse(part) is not None
+    except TooLargeError:
+        return True
