@@ -6,7 +6,6 @@ known errors are fenced off: text is never multiplied out as variables, `3 4` is
 """
 
 import logging
-import math
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -15,6 +14,7 @@ import sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify import verify
 from math_verify.parser import parse_latex_cached
+from sympy.core.relational import Relational
 
 from evaluator.grading import structure
 from evaluator.grading.compare import is_plain
@@ -90,10 +90,8 @@ def _compare_regions(gold: str, answer: str) -> Grade:
 
 def _real_value(text: str) -> Fraction | None:
     parsed = parse(text)
-    if not isinstance(parsed, sympy.Expr):
-        return None
-    value = sympy.N(_evaluated(parsed), _PRECISION)
-    return Fraction(str(value)) if value.is_real and value.is_finite else None
+    value = sympy.N(_evaluated(parsed), _PRECISION) if isinstance(parsed, sympy.Expr) else None
+    return Fraction(str(value)) if isinstance(value, sympy.Float | sympy.Rational) else None
 
 
 @lru_cache(maxsize=512)
@@ -113,54 +111,35 @@ def parse(text: str) -> Any:
         return None
     if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
         return None
-    refuse_large(parsed)
+    for part in parsed if isinstance(parsed, sympy.MatrixBase) else [parsed]:
+        _estimate_bits(part)
     if isinstance(parsed, sympy.Basic) and parsed.has(sympy.nan, sympy.zoo):
         return None
     return parsed
 
 
-def refuse_large(expression: Any) -> None:
-    """Raises TooLargeError when evaluating the expression would build a huge integer."""
-    if isinstance(expression, sympy.MatrixBase):
-        for cell in expression:
-            refuse_large(cell)
-    elif isinstance(expression, sympy.Basic):
-        _log2(expression)
+def _estimate_bits(expression: Any) -> float:
+    """Return a rough upper estimate of log2 |value| for constants; a symbol counts as one bit.
 
-
-def _log2(expression: Any) -> float:
-    """A rough upper estimate of log2 |value| for constants; symbols count as one."""
-    if isinstance(expression, sympy.Number):
-        if not expression.is_finite or expression.is_zero:
-            return 0.0
-        if isinstance(expression, sympy.Rational):
-            return float(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
-        return abs(float(sympy.log(abs(expression), 2)))
-    sizes = [_log2(argument) for argument in expression.args]
-    if isinstance(expression, sympy.Pow):
-        base, exponent = sizes
-        if isinstance(expression.exp, sympy.Rational):
-            return _checked(max(base, 1.0) * abs(float(expression.exp)))
-        if expression.exp.is_number or expression.exp.is_Pow:
-            return _checked(max(base, 1.0) * _two_to(exponent))
-        return max(base, exponent)
-    if isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
-        size = _two_to(sizes[0])
-        return _checked(size * max(1.0, sizes[0]))
-    if isinstance(expression, sympy.binomial):
-        return _checked(_two_to(max(sizes)) if max(sizes) > 12 else 4096.0)
-    if isinstance(expression, sympy.exp):
-        return _checked(1.5 * _two_to(sizes[0]))
-    if isinstance(expression, sympy.Add | sympy.Mul):
-        return _checked(sum(sizes) if isinstance(expression, sympy.Mul) else max(sizes) + len(sizes))
-    return max(sizes, default=1.0)
-
-
-def _two_to(size: float) -> float:
-    return math.inf if size > 64 else 2.0**size
-
-
-def _checked(bits: float) -> float:
+    Raises TooLargeError instead of an estimate above `LARGEST_BITS`.
+    """
+    if isinstance(expression, sympy.Rational):
+        bits = float(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
+    elif isinstance(expression, sympy.Float):
+        bits = abs(float(sympy.log(abs(expression), 2))) if expression else 0.0
+    else:
+        sizes = [_estimate_bits(argument) for argument in expression.args]
+        largest = max(sizes, default=1.0)
+        if isinstance(expression, sympy.Pow):
+            is_rational = isinstance(expression.exp, sympy.Rational)
+            power = abs(float(expression.exp)) if is_rational else 2.0 ** min(sizes[1], 64)
+            bits = max(sizes[0], 1.0) * power if is_rational or expression.exp.is_number else largest
+        elif isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
+            bits = 2.0 ** min(largest, 64) * max(largest, 1.0)
+        elif isinstance(expression, sympy.binomial | sympy.exp):
+            bits = 1.5 * 2.0 ** min(largest, 64)
+        else:
+            bits = sum(sizes) if isinstance(expression, sympy.Add | sympy.Mul) else largest
     if bits > LARGEST_BITS:
         raise TooLargeError
     return bits
@@ -176,9 +155,14 @@ def _equal(first: Any, second: Any, gold: str, answer: str) -> bool:
         return _equal_to_identity(first, second, gold, answer)
     if "set" in kinds and "expression" in kinds:
         return False
-    return bool(
-        verify(first, second, allow_set_relation_comp=True, timeout_seconds=None)
-        and verify(second, first, allow_set_relation_comp=True, timeout_seconds=None)
+    return _verified(first, second)
+
+
+def _verified(first: Any, second: Any) -> bool:
+    """Return whether math-verify finds the two equal in both directions."""
+    return all(
+        verify(*pair, allow_set_relation_comp=True, timeout_seconds=None)
+        for pair in ((first, second), (second, first))
     )
 
 
@@ -201,8 +185,6 @@ def _equal_expressions(first: Any, second: Any, gold: str, answer: str) -> bool:
     symbols = sorted(first.free_symbols | second.free_symbols, key=str)
     if not symbols:
         return _equal_constants(first, second, gold, answer)
-    if first.free_symbols != second.free_symbols and not _cancels(first, second):
-        return False
     complex_valued = first.has(sympy.I) or second.has(sympy.I)
     return _agree_at_points(first, second, symbols, complex_valued)
 
@@ -215,11 +197,6 @@ def _equal_to_identity(first: Any, second: Any, gold: str, answer: str) -> bool:
     return _equal_expressions(relation.lhs, relation.rhs, "", "") and _equal_expressions(
         relation.rhs, expression, gold, answer
     )
-
-
-def _cancels(first: Any, second: Any) -> bool:
-    """Different symbols may still cancel, as in x - x + 1."""
-    return bool(sympy.simplify(first).free_symbols == sympy.simplify(second).free_symbols)
 
 
 def _evaluated(expression: Any) -> Any:
@@ -271,55 +248,34 @@ def _agree_at_points(first: Any, second: Any, symbols: list[Any], complex_valued
         agreed += 1
     if agreed >= 4:
         return True
-    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+    return _verified(first, second)
 
 
 def _equal_relations(first: Any, second: Any) -> bool:
-    if first == second:
-        return True
-    if isinstance(first, sympy.core.relational.Relational) and isinstance(
-        second, sympy.core.relational.Relational
-    ):
+    if isinstance(first, Relational) and isinstance(second, Relational) and first != second:
         if not all(isinstance(side, sympy.Expr) for side in (*first.args, *second.args)):
             return False
         if _proportional(first, second):
             return True
-        if isinstance(first, sympy.Eq) != isinstance(second, sympy.Eq):
-            return False
         if isinstance(first, sympy.Eq) and not (_solvable(first) and _solvable(second)):
-            return False
-    if first.free_symbols == second.free_symbols and len(first.free_symbols) == 1:
-        return _same_solution_set(first, second)
-    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+            return False  # math-verify takes equations without solutions for equal
+    return _verified(first, second)
 
 
-def _proportional(first: Any, second: Any) -> bool:
-    """`2x + 2y = 4` and `y = 2 - x`: the differences of the sides are a constant multiple of each other."""
-    flip = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+def _proportional(first: Relational, second: Relational) -> bool:
+    """Return whether the differences of the sides are constant multiples: `2x + 2y = 4` and `y = 2 - x`."""
     left, right = first.lhs - first.rhs, second.lhs - second.rhs
-    try:
-        ratio = sympy.simplify(left / right)
-    except (TypeError, ZeroDivisionError, AttributeError):
-        return False
+    ratio = sympy.simplify(left / right) if right != 0 else sympy.nan
     if ratio.free_symbols or not ratio.is_finite or ratio.is_zero:
         return False
-    if first.rel_op in ("==", "!="):
-        return bool(first.rel_op == second.rel_op)
-    wanted = second.rel_op if ratio.is_positive else flip[second.rel_op]
-    return bool(first.rel_op == wanted)
+    other = second if ratio.is_positive or isinstance(second, sympy.Eq | sympy.Ne) else second.reversed
+    return bool(first.rel_op == other.rel_op)
 
 
 def _solvable(equation: Any) -> bool:
     try:
         return bool(sympy.solve(equation, equation.free_symbols))
     except (NotImplementedError, TypeError, ValueError):
-        return False
-
-
-def _same_solution_set(first: Any, second: Any) -> bool:
-    try:
-        return bool(_as_set(first) == _as_set(second))
-    except (NotImplementedError, TypeError, ValueError, AttributeError):
         return False
 
 
