@@ -297,6 +297,8 @@ def _tagged(text: str) -> Statement | None:
 
 def _last(text: str) -> Statement | None:
     tail = text[-_LONGEST_END:]
+    if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
+        return Statement(text, "", False)  # no sentence, and too long to be read
     sentence = last_sentence(tail)
     return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
 

@@ -15,7 +15,7 @@ from evaluator.grading.compare import compare
 from evaluator.grading.extraction import _MARKER, find_answer, gold_answer, last_marker
 from evaluator.grading.normal import tidy
 from evaluator.grading.shortcuts import same_region, settle
-from evaluator.grading.workers import symbolic
+from evaluator.grading.workers import algebra
 from evaluator.grading.workers.pool import looks_expensive
 
 RESPONSES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
@@ -75,7 +75,7 @@ def test_arithmetic_agrees_with_algebra_on_any_two_expressions(first: str, secon
     same = same_value(first, second)
     assert same == same_value(second, first)
     if same is not None:
-        outcome = symbolic.compare_expressions(first, second)
+        outcome = algebra.compare_expressions(first, second)
         if outcome.value is not GradeValue.UNKNOWN and outcome.reason != "unparsable":
             assert (outcome.value is GradeValue.CORRECT) == same
 
@@ -164,8 +164,8 @@ def test_what_arithmetic_leaves_to_algebra() -> None:
 
 
 def test_products_of_digits_and_brackets_are_no_sums() -> None:
-    assert symbolic.compare_expressions("6", "2(3)").value is GradeValue.CORRECT
-    assert symbolic.compare_expressions("5", "2(3)").value is GradeValue.WRONG
+    assert algebra.compare_expressions("6", "2(3)").value is GradeValue.CORRECT
+    assert algebra.compare_expressions("5", "2(3)").value is GradeValue.WRONG
 
 
 @pytest.mark.parametrize(
@@ -183,7 +183,7 @@ def test_products_of_digits_and_brackets_are_no_sums() -> None:
 )
 def test_a_factor_before_a_binomial_or_a_bracket(text: str, product: str, total: str) -> None:
     for gold, value in ((product, GradeValue.CORRECT), (total, GradeValue.WRONG)):
-        judged = compare(gold, text, symbolic.compare_expressions)
+        judged = compare(gold, text, algebra.compare_expressions)
         assert judged is not None
         assert judged.value is value
 
