@@ -200,9 +200,7 @@ def _value(text: str) -> str:
     names = set(_VARIABLE.findall(_COMMAND.sub("", sides[0])))
     curve = bool(names) and names <= set("xyzr") and ("^" in sides[0] or len(names) > 1)
     named = _NAME_ONLY.fullmatch(sides[0]) is not None
-    if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)):
-        return text
-    if "," in _THOUSANDS.sub("", text):
+    if (len(sides) == 2 and (curve or named)) or "," in _THOUSANDS.sub("", text):
         return text
     return text if _VARIABLE.search(_COMMAND.sub("", sides[-1])) else sides[-1]
 
@@ -305,8 +303,7 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     """The part that is stated: in bold, behind a verb of result, just worked out, or not only limiting."""
     strong = [match.span() for match in _STRONG.finditer(sentence)]
     parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
-    direct = parts[0].start == 0 and before.rstrip().endswith(" is") and "=" not in sentence
-    if len(parts) == 1 or direct or (parts[0].start == 0 and _NEEDED.match(sentence, parts[0].end)):
+    if _NEEDED.match(sentence, parts[0].end):
         return parts[0]
     for part in reversed(parts):
         if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):
@@ -314,17 +311,12 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
     lead = _LEAD.match(sentence)
     later = [part for part in free if lead is None or part.start > lead.end()]
-    if (worked_out := _last_result(before)) is not None:
+    if results := _RESULT.findall(before[-1_500:]):
         first = lead is not None and parts[0].start <= lead.end()
-        same = [part for part in parts[first:] if _digits(part.text) == worked_out]
+        same = [part for part in parts[first:] if _digits(part.text) == _digits(results[-1])]
         if len(same) == 1:
             return same[0]
     return (later or free or parts)[0]
-
-
-def _last_result(text: str) -> str | None:
-    results = _RESULT.findall(text[-1_500:])
-    return _digits(results[-1]) if results else None
 
 
 def _digits(text: str) -> str:
@@ -344,7 +336,7 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
         return ", ".join(part.text for part in parts[first : last + 1])
     unit = _UNIT.match(sentence, chosen.end)
     rest = sentence[unit.end() :] if unit is not None else ""
-    if unit is not None and _is_unit(unit.group(1), rest) and chosen.text[-1:].isalnum():
+    if unit is not None and _is_unit(unit.group(1), rest):
         name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
         plain = _PLAIN.fullmatch(value) is not None and len(name) > 1
         return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
