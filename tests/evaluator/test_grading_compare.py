@@ -78,6 +78,7 @@ SAME = [
     (r"(-\infty,1)\cup(2,3)", r"(2,3) \cup (-\infty, 1)"),
     ("203_7", "203_{7}"),
     ("2 + 3 = 5", "5"),
+    (r"\sqrt{4}=1+1=2", "2"),
 ]
 DIFFERENT = [
     ("3 million", "3 billion"),
@@ -112,6 +113,7 @@ DIFFERENT = [
     ("(B) 42", "C"),
     (r"\begin{pmatrix}1\\2\end{pmatrix}", r"\begin{pmatrix}1&2\end{pmatrix}"),
     ("5", r"\text{five apples}"),
+    ("5", "x+1=6"),
     ("", " "),
 ]
 
