@@ -207,29 +207,15 @@ _COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 mi
     r"(?![A-Za-z]+ \d+ [A-Za-z]+\W*$)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
 )
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
-_SENTENCE_END = re.compile(
-    r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
-    r"(?:[.!?]\**(?=\s|$)|\.\**(?=[A-Z][a-z]))"
-    r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
-)
-_BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
+_SENTENCE_END = re.compile(r"(?<!\\)(?<!\bM[rs])(?<!\bDr)[.!?]\**(?=\s|$)")
+_BULLET = re.compile(r"[-*+>#•]+\s+")
 _BULLETS = re.compile(
     r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
 )  # a minus before a number is none
-_LABEL = re.compile(
-    r"\*\*[^*$\n]{1,80}:\*\*\s*(?=\S)|\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)"
-)
-_CONCLUSION = re.compile(
-    r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer|however)"
-    r"\b",
-    re.IGNORECASE,
-)
+_CONCLUSION = re.compile(r"\W*(?:so|therefore|thus|hence|finally|however)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
-    r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
-    r"|\bif you (?:have|need|want)\b"
-    r"|\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
-    re.IGNORECASE,
+    r"\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE
 )
 
 
@@ -355,8 +341,8 @@ def last_sentence(text: str) -> str | None:
                 if len(seen) > _MOST_SENTENCES:
                     break
                 if states_something(sentence) or _CONCLUSION.match(sentence):
-                    return _without_label(sentence)
-    return _without_label(seen[0]) if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
+                    return sentence
+    return seen[0] if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
 
 
 def sentences_of(line: str) -> list[str]:
@@ -370,12 +356,6 @@ def sentences_of(line: str) -> list[str]:
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
     return [part for part in parts if part]
-
-
-def _without_label(sentence: str) -> str:
-    match = _LABEL.match(sentence)
-    rest = sentence[match.end() :] if match is not None else ""
-    return rest if any(map(str.isalnum, rest)) else sentence
 
 
 def answer_of(case: GradeCase) -> FinalAnswer | None:

@@ -178,9 +178,7 @@ class WorkerPool:
                 raise _PoolLostError(*broken)
         raise _PoolLostError(*[pool for _, pool in running.values()])
 
-    def _collect(
-        self, future: Future[list[Grade]], running: _Running, waiting: _Waiting
-    ) -> dict[int, Grade]:
+    def _collect(self, future: Future[list[Grade]], running: _Running, waiting: _Waiting) -> dict[int, Grade]:
         """Return what a batch brought, by task, and put the rest of it back."""
         from pebble import ProcessExpired
 
