@@ -76,7 +76,7 @@ def _judge_choice(gold: str, answer: str) -> Grade:
 
 
 def _judge_integer(gold: str, answer: str, algebra: Algebra | None) -> Grade:
-    """Grade an answer of AMC or AIME; an option's letter and what comes before an equals sign do not count."""
+    """Grade an answer of AMC or AIME, without an option's letter or what comes before an equals sign."""
     number = quantity.exact_number(quantity.split_unit(normalize(gold))[0])
     if gold.strip() and (number is None or number.value.denominator != 1):
         return UNPARSABLE
@@ -173,8 +173,8 @@ def _other_readings(text: str, other: str) -> Iterator[str]:
         yield point
     if (labelled := structure.labelled_choice(text)) and structure.labelled_choice(other) is None:
         yield labelled[1]
-    if (about := structure.approximation(text)) and structure.approximation(other) is None:
-        yield about
+    if (sides := structure.approximated(text)) and structure.approximated(other) is None:
+        yield sides[1]
 
 
 def is_plain(text: str) -> bool:

@@ -1,7 +1,7 @@
 r"""Steps that compare exactly: letters of options, words, lists, names, matrices, brackets, unions.
 
-They settle the structure, so that a list never equals one of its members and words are never multiplied out as
-variables. What they leave are single numbers, quantities and expressions.
+They settle the structure, so that a list never equals one of its members and words are never multiplied out
+as variables. They leave single numbers, quantities and expressions to `quantity`.
 """
 
 import re
@@ -54,8 +54,10 @@ def _listed_letters(words: str) -> list[str]:
 
 def compare_exact_parts(gold: str, answer: str, comparison: Comparison) -> Grade | None:
     r"""`1/3 \approx 0.33` is compared as `1/3`."""
-    exact = structure.exact_part(gold), structure.exact_part(answer)
-    return comparison.compare(*exact) if exact != (gold, answer) else None
+    sides = structure.approximated(gold), structure.approximated(answer)
+    if sides == (None, None):
+        return None
+    return comparison.compare(sides[0][0] if sides[0] else gold, sides[1][0] if sides[1] else answer)
 
 
 def compare_choices(gold: str, answer: str, _: Comparison) -> Grade | None:

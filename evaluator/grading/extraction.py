@@ -21,7 +21,7 @@ __all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
 _CLOSING = "The final answer is "
 _VERDICT = re.compile(r"\W*(?:indeed |also )?correct\b", re.IGNORECASE)
-"""What stands behind "the answer is" where a check of an answer ends, and is none itself."""
+"""What may follow "the answer is" at the end of a check, without being an answer."""
 LONGEST_RESPONSE = 200_000
 """Only so many characters at the end of a response are searched."""
 _LETTER = re.compile(
@@ -42,10 +42,10 @@ class FinalAnswer(NamedTuple):
 def find_answer(
     response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False
 ) -> FinalAnswer | None:
-    r"""The final answer of a response and where it stands; None when there is none.
+    r"""Return the final answer of a response and where it was found; None if there is none.
 
     The last box; else, unless `boxed_only`, what the response states last. Thinking between `<think>` and
-    `</think>` is no answer; a response that was cut off inside it gives none.
+    `</think>` is never an answer; a response that was cut off inside it has none.
 
     >>> find_answer("3 + 4 = 7, so he has 7 apples for his 2 sisters.")
     FinalAnswer(text='7', source='last sentence')
@@ -79,7 +79,7 @@ def find_answer(
 
 
 def _chosen_elsewhere(text: str) -> FinalAnswer | None:
-    r"""The option behind a box that names none: `\boxed{42}`, then "The answer is (B)"."""
+    r"""Return the option after a box that names none: `\boxed{42}`, then "The answer is (B)"."""
     box = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     statement = final_statement(_spaced(text[box:]))
     answer = stated(statement.text, statement.before) if statement is not None and statement.marked else ""
@@ -97,10 +97,10 @@ _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")
 
 
 def after_thinking(response: str) -> str | None:
-    """The response without its thinking, at most its last characters; None where that never ends.
+    """Return the response without its thinking, at most its last characters; None if that never ends.
 
-    What follows the last closing tag; nothing need open the thinking, as chat templates of many models do at
-    the end of the prompt. Of channels the final one alone is the reply.
+    The reply follows the last closing tag. There may be no opening tag: chat templates of many models put it
+    at the end of the prompt. Of channels only the final one is the reply.
 
     >>> after_thinking("so 5</think> It is 5."), after_thinking("[THINK]so 5")
     (' It is 5.', None)
@@ -123,9 +123,9 @@ def after_thinking(response: str) -> str | None:
 
 
 def open_thought(response: str) -> str:
-    """Return a response to a prompt that ends in `<think>` with it in front, unless it is there.
+    """Prepend `<think>` to a response whose prompt ended in it, unless it is there.
 
-    So a thought that was cut off is known as one.
+    A thought that was cut off can then be recognized.
     """
     return response if "<think>" in response else f"<think>\n{response}"
 
@@ -149,7 +149,7 @@ _JOINT = re.compile(rf"(?<=[{_WIDE_SCRIPT}])(?=[-+A-Za-z\d\\$(])|(?<=[A-Za-z\d$)
 
 
 def _spaced(text: str) -> str:
-    """Text in scripts without spaces with some around what is not of them, and with plain signs."""
+    """Put spaces around foreign parts of a text in a script without spaces, and plain signs into it."""
     if text.isascii() or not re.search(f"[{_WIDE_SCRIPT}]", text):
         return text
     return _JOINT.sub(" ", text.translate(_WIDE_SIGNS))
@@ -159,9 +159,9 @@ _NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Problem|Q)\**:", re.MULTI
 
 
 def _first_reply(text: str) -> str:
-    """The text before a question that the model went on with by itself, where it had answered before.
+    """Return the text before a question that the model added by itself after its answer.
 
-    A text whose first question comes before any answer repeats its prompt and is left whole.
+    A text whose first question comes before any answer repeats its prompt and stays whole.
     """
     if "Question" not in text and "Problem" not in text and "Q:" not in text:
         return text
@@ -220,7 +220,7 @@ _POLITE = re.compile(
 
 
 class Statement(NamedTuple):
-    """A final statement, the text that it concludes, and whether a marker stands between them."""
+    """A final statement, the text before it, and whether a marker introduces it."""
 
     text: str
     before: str
@@ -228,7 +228,7 @@ class Statement(NamedTuple):
 
 
 def final_statement(text: str) -> Statement | None:
-    """What follows the last marker, else the last sentence that states something; None without one."""
+    """Return what follows the last marker, else the last sentence that states something, else None."""
     if (answer := _json_answer(text)) is not None:
         return Statement(answer, "", True)
     closed = text.rfind("</answer>")
@@ -250,26 +250,22 @@ def final_statement(text: str) -> Statement | None:
 
 
 def _json_answer(text: str) -> str | None:
-    """The last value of a key "answer" in a text that ends as a JSON object, None where there is none."""
+    """Return the last value of a key "answer" if a text ends as a JSON object, else None."""
     if not text[-20:].rstrip(" \n`").endswith("}"):
         return None
     matches = _JSON_ANSWER.findall(text[text.find("{") :])
     value = next(filter(None, matches[-1])) if matches else None
-    return value and _ESCAPED.sub(_unescaped, value)
+    return value and _ESCAPED.sub(lambda match: match[1] or chr(int(match[2], 16)), value)
 
 
 _ESCAPED = re.compile(r"\\(?:([\\\"/])|u(?!d[89a-f])([\da-f]{4}))", re.IGNORECASE)
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    return match[1] or chr(int(match[2], 16))
-
-
 def _tagged(text: str) -> Statement | None:
-    """What the last `<answer>...</answer>` states, None where all are empty."""
+    """Return what the last `<answer>...</answer>` states, None if all are empty."""
     matches = list(_TAGGED.finditer(text))
     if matches and "</answer>" in text[matches[-1].end() :]:
-        return None  # an answer whose opening tag lacks
+        return None  # an answer without its opening tag
     for match in reversed(matches):
         line = _first_line(match[1])
         if len(line) >= len(match[1].strip(" \t\n*_:")):
@@ -290,7 +286,7 @@ def _last(text: str) -> Statement | None:
 
 
 def last_marker(text: str) -> int | None:
-    """Where the last marker of an answer ends, None without one.
+    """Return where the last marker of an answer ends, None without one.
 
     Only the surroundings of a word that every marker holds are searched, from the last one on.
     """
@@ -327,7 +323,7 @@ def _first_line(tail: str) -> str:
 
 
 def last_sentence(text: str) -> str | None:
-    """The last sentence that states something, without the label before it (`Total: 5 jars`)."""
+    """Return the last sentence that states something."""
     text = _DISPLAY.sub(lambda match: f"${' '.join(''.join(filter(None, match.groups())).split())}$", text)
     seen: list[str] = []
     for line in reversed(text.splitlines()):
@@ -346,7 +342,7 @@ def last_sentence(text: str) -> str | None:
 
 
 def sentences_of(line: str) -> list[str]:
-    """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
+    """Return the sentences of a line; a full stop inside a formula or after `Mr` ends none."""
     inside = [formula.span() for formula in formulas(line)]
     ends = [
         match.end()
@@ -359,16 +355,16 @@ def sentences_of(line: str) -> list[str]:
 
 
 def answer_of(case: GradeCase) -> FinalAnswer | None:
-    """The answer in the response of a case; all of a response that is nothing but the gold."""
+    """Return the answer in the response of a case; all of a response that is only the gold."""
     if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
         return FinalAnswer(gold_answer(case.gold), "last sentence")
     return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
 
 
 def gold_answer(gold: str) -> str:
-    r"""The answer in a gold: what stands in its last `\boxed{}` (or boxes in a row), else the gold itself.
+    r"""Return the answer in a gold: the content of its last `\boxed{}` (or boxes in a row), else the gold.
 
-    Of a gold that is a long text, what it states as its answer.
+    Of a gold that is a long text, return the answer that it states.
     """
     if "box" not in gold and len(gold) < _LONGEST_GOLD:
         return gold

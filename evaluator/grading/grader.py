@@ -52,13 +52,12 @@ class Grader:
         time_limit_s: wall-clock seconds per comparison, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
         cache: grades of earlier graders; new ones that needed algebra are added to it.
-        own: the user's `module:function` that grades responses instead of the rules (`workers.own`). The rules
-            still compare answers.
+        own: the user's `module:function` that grades responses instead of the rules (`workers.own`). The
+            rules still compare answers.
 
-    The calling process compares by spelling and exact arithmetic; only comparisons that need algebra go to the
-    workers, which start at the first such case. Programs run in enclosures, as many at a time, each with
-    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it
-    needs the usual `if __name__ == "__main__":`, since workers import the main module.
+    The calling process compares by spelling and exact arithmetic; only comparisons that need algebra go to
+    the workers, which start at the first such case. Programs run in enclosures, as many at a time, each with
+    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it needs the usual `if __name__ == "__main__":`, since workers import the main module.
     """
 
     def __init__(

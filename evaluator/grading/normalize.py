@@ -53,7 +53,7 @@ _TIME = re.compile(r"(?<![\d.:])(\d{1,2})(:\d\d)? ?([AaPp])\.?[Mm]\b\.?")
 _BARE_PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
 _PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
 _MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
-_TEXT = re.compile(r"\\text ?\{([^{}]*)\}")
+_TEXT_WITHOUT_WORDS = re.compile(r"\\text ?\{([^{}A-Za-z]*)\}")
 _FRAC_SHORT = re.compile(r"\\frac ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\}) ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\})")
 _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
 _SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0-9.])")
@@ -68,7 +68,7 @@ _EDGE_LEFT = re.compile(r"^(?:=|:|\+|\\approx|\\sim|\\therefore)+ ?")
 
 @lru_cache(maxsize=4096)
 def normalize(text: str, *, join_thousands: bool = True) -> str:
-    r"""One spelling of an answer; equal results mean equal answers.
+    r"""Return one spelling of an answer; equal results mean equal answers.
 
     `join_thousands=False` leaves `1,200` as two numbers, for comparison with a list.
     Texts longer than four times `LONGEST_ANSWER` are cut to that before any work (they are not read).
@@ -80,7 +80,9 @@ def normalize(text: str, *, join_thousands: bool = True) -> str:
     if r"\begin" not in text:
         text = _DOUBLED_SLASH.sub(r"\\", text)
     text = _TIME.sub(lambda match: f"{match[1]}{match[2] or ':00'} {match[3].lower()}.m.", text)
-    text = _unwrap_delimiters(text)
+    # `,\!000` marks a thousands separator for certain, so it is joined before `\!` is dropped.
+    text = re.sub(r"(?<=\d) ?(?:\{,\}|,) ?(?:\\! ?)+(?=\d{3}(?!\d))", "", text)
+    text = " ".join(re.sub(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+", " ", text).split())
     text = _PHANTOM.sub(" ", text)
     text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
     if "pi" in text:
@@ -88,11 +90,12 @@ def normalize(text: str, *, join_thousands: bool = True) -> str:
     text = text.replace("\\!", "").replace("{,}", "\0").replace("{:}", ":")
     text = re.sub(r"(?<!\\)\\[,;:>]|(?<!\\)\\ |~", " ", text)
     text = re.sub(r"(?<=\d) ?\0 ?(?=\d)|,(?=\x01)", "", text).replace("\0", ",")
-    text = _text_to_plain(text)
-    text = " ".join(text.split())
+    text = " ".join(_TEXT_WITHOUT_WORDS.sub(r" \1 ", text).split())
     text = text.replace("<=", r"\le ").replace(">=", r"\ge ").replace("!=", r"\ne ").replace("**", "^")
     text = _SINGLE_BRACES.sub(r"\1\2", _SQRT_SHORT.sub(r"\\sqrt{\1}", text))
-    text = _FRAC_SHORT.sub(_braced_fraction, text)
+    text = _FRAC_SHORT.sub(
+        lambda match: rf"\frac{{{(match[1] or match[2]).strip()}}}{{{(match[3] or match[4]).strip()}}}", text
+    )
     text = text.replace(r"^\circ", r"^\circ ").replace(r"\degree", r"^\circ ")
     if join_thousands:
         text = _join_thousands(text)
@@ -125,13 +128,6 @@ def _plain_digits(text: str) -> str:
     return unicodedata.normalize("NFKC", text).replace("−", "-")
 
 
-def _unwrap_delimiters(text: str) -> str:
-    # `,\!000` marks a thousands separator for certain, so it is joined before `\!` is dropped.
-    text = re.sub(r"(?<=\d) ?(?:\{,\}|,) ?(?:\\! ?)+(?=\d{3}(?!\d))", "", text)
-    text = re.sub(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+", " ", text)
-    return " ".join(text.split())
-
-
 def _one_command(match: re.Match[str]) -> str:
     name = match.group(1)
     if name in _DROPPED:
@@ -142,22 +138,6 @@ def _one_command(match: re.Match[str]) -> str:
     if name in ("{", "}"):
         return "\\" + name
     return f"\\{name} "
-
-
-def _text_to_plain(text: str) -> str:
-    r"""Drops `\text{}` around what is not words: numbers, signs, empty."""
-
-    def plain(match: re.Match[str]) -> str:
-        inner = match.group(1)
-        return f"\\text{{{inner}}}" if re.search(r"[A-Za-z]", inner) else f" {inner} "
-
-    return _TEXT.sub(plain, text)
-
-
-def _braced_fraction(match: re.Match[str]) -> str:
-    top = match.group(1) if match.group(1) is not None else match.group(2)
-    bottom = match.group(3) if match.group(3) is not None else match.group(4)
-    return f"\\frac{{{top.strip()}}}{{{bottom.strip()}}}"
 
 
 def _join_thousands(text: str) -> str:

@@ -1,12 +1,12 @@
 r"""Finds the quantity or the word that a sentence states: `6` in "We need 6 vans for our 40 members". Pure.
 
-What is in bold, or was just worked out, or stands behind an equals sign comes first; of what is left,
-a number that only limits the statement ("in 3 days", "the 5 friends", "more than 2") is not what it is about.
+A number in bold, just worked out, or after an equals sign comes first. A number that only limits the
+statement ("in 3 days", "the 5 friends", "more than 2") is not what it is about.
 """
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 from evaluator.grading.quantity import FOREIGN, FOREIGN_NUMERAL, is_measure
 from evaluator.grading.structure import NUMBER_WORDS
@@ -141,8 +141,7 @@ _GLUE = re.compile(
 )
 
 
-@dataclass(frozen=True)
-class _Part:
+class _Part(NamedTuple):
     """A formula or number in a sentence."""
 
     start: int
@@ -151,23 +150,23 @@ class _Part:
 
 
 def states_something(sentence: str) -> bool:
-    """True for a number, a formula, something in bold or in quotation marks, a yes or no."""
+    """Return True for a number, a formula, something in bold or in quotation marks."""
     return bool(_parts(sentence[-_LONGEST:]) or strong_parts(sentence[-_LONGEST:]))
 
 
 def is_option(text: str) -> bool:
-    """True for a letter with the text of its option: `(D) 5^x = 2`, `B. three`."""
+    """Return True for a letter with the text of its option: `(D) 5^x = 2`, `B. three`."""
     return _OPTION.match(text) is not None
 
 
 def strong_parts(sentence: str) -> list[str]:
-    """What is set in bold or in quotation marks inside a sentence."""
+    """Return what is set in bold or in quotation marks inside a sentence."""
     bold = [next(filter(None, match.groups())) for match in _STRONG.finditer(sentence)]
     return bold or _QUOTED.findall(sentence)
 
 
 def stated(sentence: str, before: str = "") -> str:
-    """The quantity or the word that a sentence states; `before` is the text that it concludes.
+    """Return the quantity or the word that a sentence states; `before` is the text before it.
 
     >>> stated("So the club needs 6 vans for its 40 members.")
     '6'
@@ -195,7 +194,7 @@ def stated(sentence: str, before: str = "") -> str:
 
 
 def _value(text: str) -> str:
-    """The last side of what was worked out: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
+    """Return the last side of a calculation: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
     sides = [side.strip() for side in re.split(r"(?<![<>!])=|≡|\\equiv(?![a-z])", _MODULUS.sub("", text))]
     names = set(_VARIABLE.findall(_COMMAND.sub("", sides[0])))
     curve = bool(names) and names <= set("xyzr") and ("^" in sides[0] or len(names) > 1)
@@ -206,7 +205,7 @@ def _value(text: str) -> str:
 
 
 def _main_clause(sentence: str) -> str:
-    """A sentence without the premise or the condition before it, where a number is left."""
+    """Drop the premise or the condition before a sentence if a number is left."""
     for before in (_BEFORE_SO, _CONDITION):
         match = before.match(sentence)  # of a pattern with .* before it, `sub` would try every place in vain
         rest = sentence[match.end() :] if match is not None else sentence
@@ -215,7 +214,7 @@ def _main_clause(sentence: str) -> str:
 
 
 def _unwrapped(text: str) -> str:
-    """Without the emphasis around all of it, white space and closing signs."""
+    """Drop the emphasis around all of a text, white space and closing signs."""
     text = text.strip().rstrip(".,;").strip()
     if not any(mark in text.strip("*_`") for mark in ("**", "__", "`")):
         text = text.strip("*_`")
@@ -223,7 +222,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _whole(text: str) -> str | None:
-    """A statement that is nothing but an answer: formulas listed, a number with its unit, a word or two."""
+    """Return a statement that is only an answer: formulas in a list, a number with its unit; else None."""
     if _FOREIGN_LETTER.search(text):
         return None
     chunks = formulas(text)
@@ -255,7 +254,7 @@ def _whole(text: str) -> str | None:
 
 
 def formulas(text: str) -> list[re.Match[str]]:
-    """What stands between dollar signs or LaTeX's brackets, but not what stands between two prices."""
+    """Return what is between dollar signs or LaTeX's brackets, but not what is between two prices."""
     return [
         match
         for match in _CHUNK.finditer(text)
@@ -292,7 +291,7 @@ def _ordinals(sentence: str) -> tuple[_Part, ...]:
 
 
 def _glued(sentence: str, match: re.Match[str]) -> bool:
-    """A number that is part of a name or of a larger one: `P1`, `3D`, `12th`, `5 млн`, but not `5cm`."""
+    """Return whether a number is part of a name or of a larger one: `P1`, `3D`, `5 млн`, but not `5cm`."""
     if _COUNTED.match(sentence, match.end()):
         return True
     tail = re.match(r"[A-Za-z]+", sentence[match.end() :])
@@ -300,7 +299,7 @@ def _glued(sentence: str, match: re.Match[str]) -> bool:
 
 
 def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
-    """The part that is stated: in bold, behind a verb of result, just worked out, or not only limiting."""
+    """Choose the stated part: in bold, after a verb of result, just worked out, or not only limiting."""
     strong = [match.span() for match in _STRONG.finditer(sentence)]
     parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
     if _NEEDED.match(sentence, parts[0].end):
@@ -320,12 +319,12 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
 
 
 def _digits(text: str) -> str:
-    """A number without what is only its dress; a formula as it is."""
+    """Return the digits of a number without its signs of currency and grouping."""
     return re.sub(r"[\\$€£,%\s{}]", "", text.rpartition("=")[2])
 
 
 def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
-    """The chosen part with those that it is listed with, and the unit of a single one."""
+    """Return the chosen part with the rest of its list, or with its unit."""
     place = parts.index(chosen)
     first = last = place
     while first > 0 and _together(sentence, parts[first - 1], parts[first]):
@@ -344,20 +343,20 @@ def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
 
 
 def _is_unit(word: str, rest: str) -> bool:
-    """`7 in` at the end of a sentence is a length, `7 in April` is not; nor is the M of `7 M&Ms` a unit."""
+    """Tell a unit (`7 in` at the end of a sentence) from other words (`7 in April`, `7 M&Ms`)."""
     preposition = word in ("in", "am", "at") and rest.strip(" *")[:1].isalnum()
     return is_measure(word) and not preposition and not rest[:1].strip(" .,;:!?*)$")
 
 
 def _together(sentence: str, first: _Part, second: _Part) -> bool:
-    """Two parts of one list; `5x = 30 and x = 6` is a way to an answer, no list of two."""
+    """Return whether two parts belong to one list; `5x = 30 and x = 6` is a derivation."""
     names = [part.text.partition("=")[0].strip() for part in (first, second) if "=" in part.text]
     listed = _GLUE.fullmatch(sentence, first.end, second.start) is not None
     return listed and all(_NAME_ONLY.fullmatch(name) for name in names)
 
 
 def _word(sentence: str) -> str:
-    """What a sentence without any number states: a number word, what is in bold, else all of it."""
+    """Return what a sentence without any number states: a number word, the bold part, else all of it."""
     strong = strong_parts(sentence)
     for text in (*strong[-1:], sentence):
         words = _NUMBER_WORD.findall(text)

@@ -1,7 +1,8 @@
 """The one protocol between the steps that compare two answers.
 
-A step takes a normalized gold, a normalized answer and the comparison that they belong to. It returns a grade,
-or None to pass the pair on to the next step. `exact` and `quantity` hold the steps, `compare` their order.
+A step takes a normalized gold, a normalized answer and the comparison that they belong to. It returns a
+grade, or None to pass the pair on to the next step. `exact` and `quantity` hold the steps, `compare` their
+order.
 """
 
 from collections import Counter
