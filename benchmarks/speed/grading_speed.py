@@ -67,9 +67,9 @@ def timed(work: Callable[[], Any]) -> float:
 
 def forget() -> None:
     """Empties the caches of this process that outlive a grader."""
-    from evaluator.grading import normal
+    from evaluator.grading.normalize import normalize
 
-    normal.tidy.cache_clear()
+    normalize.cache_clear()
 
 
 def compare_speed(

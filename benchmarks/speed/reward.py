@@ -110,10 +110,10 @@ def with_settings(function: Callable[..., Any], workers: int) -> Callable[..., A
 
 def forget(reward: Any) -> None:
     """Empty the grader's memory, so that the next pass grades anew with its processes running."""
-    from evaluator.grading import normal
+    from evaluator.grading.normalize import normalize
 
     reward._shared[1].grader.forget()
-    normal.tidy.cache_clear()
+    normalize.cache_clear()
 
 
 def of_verl(*, processes: bool) -> dict[str, Callable[..., Any]]:

@@ -24,7 +24,7 @@ from benchmarks.harness import add_data, rounded
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import RATES, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
-from evaluator.grading.normal import tidy
+from evaluator.grading.normalize import normalize
 from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
 RULES: dict[str, OverlapRule] = {
@@ -294,9 +294,9 @@ def real_labels(path: Path) -> tuple[list[list[str | None]], list[str]]:
         clusterings = grader.cluster_many(jobs)
     labels, golds = [], []
     for job, clustering in zip(jobs, clusterings, strict=True):
-        names = [tidy(text) for text in clustering.classes]
+        names = [normalize(text) for text in clustering.classes]
         labels.append([None if place is None else names[place] for place in clustering.assignment])
-        golds.append(tidy(job.gold or "") if clustering.gold is None else names[clustering.gold])
+        golds.append(normalize(job.gold or "") if clustering.gold is None else names[clustering.gold])
     return labels, golds
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
 from evaluator.grading import AnswerKind
-from evaluator.grading.kinds import read_tolerance
+from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name

@@ -8,7 +8,7 @@ from typing import Any
 from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
-from evaluator.grading.kinds import read_tolerance
+from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.hashing import content_hash
 from service.questions.columns import (

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from sqlalchemy import ColumnElement, Table, and_, exists, func, select
 from sqlalchemy.orm import Session, aliased
@@ -21,10 +21,6 @@ from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
 from service.telling import TellProgress
-
-if TYPE_CHECKING:
-    from evaluator.grading.workers.cluster import ClusterGraders
-
 
 SAMPLES_PER_COMMIT = 500
 CHARACTERS_PER_COMMIT = 8_000_000
@@ -49,7 +45,7 @@ class Graded:
 def grade_run(
     db: Database,
     run_id: str,
-    grader: "Grader | ClusterGraders",
+    grader: Grader,
     report: TellProgress,
     *,
     version: str = GRADER_VERSION,
@@ -71,7 +67,8 @@ def grade_run(
     report(done, total)
     boxed_only = answers_of(version) == "boxed"
     parts = _parts(db, problems, grader_row, boxed_only=boxed_only)
-    for part, grades in grader.grade_parts(parts):
+    for part, cases in parts:
+        grades = grader.grade_many(cases)
         rows = [
             grade_row(sample_id, problem.id, grader_row, grade)
             for (sample_id, problem), grade in zip(part, grades, strict=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.grading import AnswerKind, GradeValue
-from evaluator.grading.kinds import read_tolerance
+from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
 

@@ -3,8 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
-from evaluator.grading import normal
-from evaluator.grading.compare import too_long
+from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.types import Clustering, ClusterJob, GradeValue
 
 Pair = tuple[str, str]
@@ -19,7 +18,7 @@ def spellings(answers: Sequence[str | None]) -> tuple[list[str | None], dict[str
     raw: dict[str, str] = {}
     for answer in answers:
         absent = answer is None or not answer.strip() or too_long(answer)
-        key = None if answer is None or absent else normal.tidy(answer) or None
+        key = None if answer is None or absent else normalize(answer) or None
         keys.append(key)
         if key is not None and answer is not None:
             raw[key] = min(raw.get(key, answer), answer, key=_plainness)

@@ -1,6 +1,6 @@
 r"""Finds the final answer in a response. Pure and linear in the length of the text.
 
-The last `\boxed{...}` wins; without one, what the final statement is about (see `quantity`). That is what
+The last `\boxed{...}` wins; without one, what the final statement is about (see `statement`). That is what
 follows the last marker ("final answer is ...", "answer: ...", "A: ...", "#### ..."), else the last sentence
 that states something: a number, a formula, something in bold, or a conclusion.
 """
@@ -9,9 +9,9 @@ import re
 from itertools import pairwise
 from typing import NamedTuple
 
-from evaluator.grading.kinds import choice_letters
-from evaluator.grading.normal import is_measure
-from evaluator.grading.quantity import formulas, is_option, stated, states_something
+from evaluator.grading.exact import choice_letters
+from evaluator.grading.quantity import is_measure
+from evaluator.grading.statement import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
 
@@ -21,7 +21,7 @@ __all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
 
 _CLOSING = "The final answer is "
 _VERDICT = re.compile(r"\W*(?:indeed |also )?correct\b", re.IGNORECASE)
-"""What stands behind "the answer is" where a check of an answer ends, and is none itself."""
+"""What may follow "the answer is" at the end of a check, without being an answer."""
 LONGEST_RESPONSE = 200_000
 """Only so many characters at the end of a response are searched."""
 _LETTER = re.compile(
@@ -42,10 +42,10 @@ class FinalAnswer(NamedTuple):
 def find_answer(
     response: str, kind: AnswerKind = AnswerKind.LATEX, boxed_only: bool = False
 ) -> FinalAnswer | None:
-    r"""The final answer of a response and where it stands; None when there is none.
+    r"""Return the final answer of a response and where it was found; None if there is none.
 
     The last box; else, unless `boxed_only`, what the response states last. Thinking between `<think>` and
-    `</think>` is no answer; a response that was cut off inside it gives none.
+    `</think>` is never an answer; a response that was cut off inside it has none.
 
     >>> find_answer("3 + 4 = 7, so he has 7 apples for his 2 sisters.")
     FinalAnswer(text='7', source='last sentence')
@@ -79,7 +79,7 @@ def find_answer(
 
 
 def _chosen_elsewhere(text: str) -> FinalAnswer | None:
-    r"""The option behind a box that names none: `\boxed{42}`, then "The answer is (B)"."""
+    r"""Return the option after a box that names none: `\boxed{42}`, then "The answer is (B)"."""
     box = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
     statement = final_statement(_spaced(text[box:]))
     answer = stated(statement.text, statement.before) if statement is not None and statement.marked else ""
@@ -97,10 +97,10 @@ _MESSAGE_END = re.compile(r"<\|(?:end|return|call|start)\|>")
 
 
 def after_thinking(response: str) -> str | None:
-    """The response without its thinking, at most its last characters; None where that never ends.
+    """Return the response without its thinking, at most its last characters; None if that never ends.
 
-    What follows the last closing tag; nothing need open the thinking, as chat templates of many models do at
-    the end of the prompt. Of channels the final one alone is the reply.
+    The reply follows the last closing tag. There may be no opening tag: chat templates of many models put it
+    at the end of the prompt. Of channels only the final one is the reply.
 
     >>> after_thinking("so 5</think> It is 5."), after_thinking("[THINK]so 5")
     (' It is 5.', None)
@@ -123,9 +123,9 @@ def after_thinking(response: str) -> str | None:
 
 
 def open_thought(response: str) -> str:
-    """Return a response to a prompt that ends in `<think>` with it in front, unless it is there.
+    """Prepend `<think>` to a response whose prompt ended in it, unless it is there.
 
-    So a thought that was cut off is known as one.
+    A thought that was cut off can then be recognized.
     """
     return response if "<think>" in response else f"<think>\n{response}"
 
@@ -149,7 +149,7 @@ _JOINT = re.compile(rf"(?<=[{_WIDE_SCRIPT}])(?=[-+A-Za-z\d\\$(])|(?<=[A-Za-z\d$)
 
 
 def _spaced(text: str) -> str:
-    """Text in scripts without spaces with some around what is not of them, and with plain signs."""
+    """Put spaces around foreign parts of a text in a script without spaces, and plain signs into it."""
     if text.isascii() or not re.search(f"[{_WIDE_SCRIPT}]", text):
         return text
     return _JOINT.sub(" ", text.translate(_WIDE_SIGNS))
@@ -159,9 +159,9 @@ _NEXT_QUESTION = re.compile(r"^[ \t*#]{0,6}(?:Question|Problem|Q)\**:", re.MULTI
 
 
 def _first_reply(text: str) -> str:
-    """The text before a question that the model went on with by itself, where it had answered before.
+    """Return the text before a question that the model added by itself after its answer.
 
-    A text whose first question comes before any answer repeats its prompt and is left whole.
+    A text whose first question comes before any answer repeats its prompt and stays whole.
     """
     if "Question" not in text and "Problem" not in text and "Q:" not in text:
         return text
@@ -192,7 +192,6 @@ _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
 _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
-_SHORTEST_WORKING = 60  # characters
 _MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12  # a longer sentence without a number, a formula or a conclusion states no answer
 
@@ -208,34 +207,20 @@ _COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 mi
     r"(?![A-Za-z]+ \d+ [A-Za-z]+\W*$)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
 )
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
-_SENTENCE_END = re.compile(
-    r"(?<![\s.(\\])(?<!\b[A-Z])(?<!Mrs)(?<!\bM[rs])(?<!\bDr)(?<!\bSt)(?<!\bvs)(?<!\be\.g)(?<!\bi\.e)"
-    r"(?:[.!?]\**(?=\s|$)|\.\**(?=[A-Z][a-z]))"
-    r"|(?<=\$)(?=\s(?:So|Thus|Hence|Therefore)\b)"
-)
-_BULLET = re.compile(r"(?:[-*+>#•]+|\(?\d{1,2}[.)]|Step \d+[.:])\s+")
+_SENTENCE_END = re.compile(r"(?<!\\)(?<!\bM[rs])(?<!\bDr)[.!?]\**(?=\s|$)")
+_BULLET = re.compile(r"[-*+>#•]+\s+")
 _BULLETS = re.compile(
     r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
 )  # a minus before a number is none
-_LABEL = re.compile(
-    r"\*\*[^*$\n]{1,80}:\*\*\s*(?=\S)|\**[A-Za-z][^:*$\n]{0,80}(?::\*{0,2}\s+|\*\*:\s*|:\*\*\s*)(?=\S)"
-)
-_CONCLUSION = re.compile(
-    r"\W*(?:so|thus|hence|therefore|consequently|accordingly|in conclusion|finally|conclusion|answer|however)"
-    r"\b",
-    re.IGNORECASE,
-)
+_CONCLUSION = re.compile(r"\W*(?:so|therefore|thus|hence|finally|however)\b", re.IGNORECASE)
 _ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
-    r"\b(?:let me know|feel free|hope (?:this|that|it)|happy to|glad to|would you like)\b"
-    r"|\bif you (?:have|need|want)\b"
-    r"|\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b",
-    re.IGNORECASE,
+    r"\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE
 )
 
 
 class Statement(NamedTuple):
-    """A final statement, the text that it concludes, and whether a marker stands between them."""
+    """A final statement, the text before it, and whether a marker introduces it."""
 
     text: str
     before: str
@@ -243,7 +228,7 @@ class Statement(NamedTuple):
 
 
 def final_statement(text: str) -> Statement | None:
-    """What follows the last marker, else the last sentence that states something; None without one."""
+    """Return what follows the last marker, else the last sentence that states something, else None."""
     if (answer := _json_answer(text)) is not None:
         return Statement(answer, "", True)
     closed = text.rfind("</answer>")
@@ -259,32 +244,28 @@ def final_statement(text: str) -> Statement | None:
             counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
             if counted is not None:
                 answer = f"{counted[1]} {counted[2]}" if is_measure(counted[2] or "") else counted[1]
-            return _concluded(text, end) or Statement(answer, text[:end], True)
+            return Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
 
 
 def _json_answer(text: str) -> str | None:
-    """The last value of a key "answer" in a text that ends as a JSON object, None where there is none."""
+    """Return the last value of a key "answer" if a text ends as a JSON object, else None."""
     if not text[-20:].rstrip(" \n`").endswith("}"):
         return None
     matches = _JSON_ANSWER.findall(text[text.find("{") :])
     value = next(filter(None, matches[-1])) if matches else None
-    return value and _ESCAPED.sub(_unescaped, value)
+    return value and _ESCAPED.sub(lambda match: match[1] or chr(int(match[2], 16)), value)
 
 
 _ESCAPED = re.compile(r"\\(?:([\\\"/])|u(?!d[89a-f])([\da-f]{4}))", re.IGNORECASE)
 
 
-def _unescaped(match: re.Match[str]) -> str:
-    return match[1] or chr(int(match[2], 16))
-
-
 def _tagged(text: str) -> Statement | None:
-    """What the last `<answer>...</answer>` states, None where all are empty."""
+    """Return what the last `<answer>...</answer>` states, None if all are empty."""
     matches = list(_TAGGED.finditer(text))
     if matches and "</answer>" in text[matches[-1].end() :]:
-        return None  # an answer whose opening tag lacks
+        return None  # an answer without its opening tag
     for match in reversed(matches):
         line = _first_line(match[1])
         if len(line) >= len(match[1].strip(" \t\n*_:")):
@@ -296,15 +277,6 @@ def _tagged(text: str) -> Statement | None:
     return None
 
 
-def _concluded(text: str, end: int) -> Statement | None:
-    """The conclusion of what is worked out behind a marker (`Answer:`, some lines, `Thus, ...`)."""
-    after = text[end:].strip().partition("\n")[2]
-    if len(after) < _SHORTEST_WORKING:
-        return None
-    sentence = last_sentence(after[-_LONGEST_END:])
-    return Statement(sentence, text, False) if sentence is not None and _CONCLUSION.match(sentence) else None
-
-
 def _last(text: str) -> Statement | None:
     tail = text[-_LONGEST_END:]
     if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
@@ -314,7 +286,7 @@ def _last(text: str) -> Statement | None:
 
 
 def last_marker(text: str) -> int | None:
-    """Where the last marker of an answer ends, None without one.
+    """Return where the last marker of an answer ends, None without one.
 
     Only the surroundings of a word that every marker holds are searched, from the last one on.
     """
@@ -351,14 +323,12 @@ def _first_line(tail: str) -> str:
 
 
 def last_sentence(text: str) -> str | None:
-    """The last sentence that states something, without the label before it (`Total: 5 jars`)."""
+    """Return the last sentence that states something."""
     text = _DISPLAY.sub(lambda match: f"${' '.join(''.join(filter(None, match.groups())).split())}$", text)
     seen: list[str] = []
     for line in reversed(text.splitlines()):
         line = line.strip()
         line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
-        if not any(map(str.isalnum, line)) or line.endswith((":", ":**")):
-            continue
         for sentence in reversed(sentences_of(line)):
             if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
                 continue
@@ -367,13 +337,13 @@ def last_sentence(text: str) -> str | None:
                 if len(seen) > _MOST_SENTENCES:
                     break
                 if states_something(sentence) or _CONCLUSION.match(sentence):
-                    return _without_label(sentence)
-    return _without_label(seen[0]) if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
+                    return sentence
+    return seen[0] if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
 
 
 def sentences_of(line: str) -> list[str]:
-    """The sentences of a line; a full stop inside a formula or an abbreviation ends none."""
-    inside = [formula.span() for formula in formulas(line)] if "$" in line or "\\(" in line else []
+    """Return the sentences of a line; a full stop inside a formula or after `Mr` ends none."""
+    inside = [formula.span() for formula in formulas(line)]
     ends = [
         match.end()
         for match in _SENTENCE_END.finditer(line)
@@ -381,26 +351,20 @@ def sentences_of(line: str) -> list[str]:
     ]
     cuts = [0, *ends, len(line)]
     parts = [line[start:stop].strip() for start, stop in pairwise(cuts)]
-    return [part for part in parts if part] or [line]
-
-
-def _without_label(sentence: str) -> str:
-    match = _LABEL.match(sentence)
-    rest = sentence[match.end() :] if match is not None else ""
-    return rest if any(map(str.isalnum, rest)) else sentence
+    return [part for part in parts if part]
 
 
 def answer_of(case: GradeCase) -> FinalAnswer | None:
-    """The answer in the response of a case; all of a response that is nothing but the gold."""
+    """Return the answer in the response of a case; all of a response that is only the gold."""
     if not case.boxed_only and case.gold and case.response.strip() == case.gold.strip():
         return FinalAnswer(gold_answer(case.gold), "last sentence")
     return find_answer(case.response, case.kind, boxed_only=case.boxed_only)
 
 
 def gold_answer(gold: str) -> str:
-    r"""The answer in a gold: what stands in its last `\boxed{}` (or boxes in a row), else the gold itself.
+    r"""Return the answer in a gold: the content of its last `\boxed{}` (or boxes in a row), else the gold.
 
-    Of a gold that is a long text, what it states as its answer.
+    Of a gold that is a long text, return the answer that it states.
     """
     if "box" not in gold and len(gold) < _LONGEST_GOLD:
         return gold

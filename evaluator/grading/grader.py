@@ -4,19 +4,20 @@ import atexit
 import math
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from evaluator.grading.clustering import Grouping, spellings
-from evaluator.grading.compare import compare
 from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
-from evaluator.grading.kinds import judge
 from evaluator.grading.programs.running import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
+    NEEDS_ALGEBRA,
     NO_ANSWER,
     NO_GOLD,
     AnswerKind,
@@ -25,12 +26,10 @@ from evaluator.grading.types import (
     Grade,
     GradeCase,
     GradeValue,
-    Outcome,
 )
-from evaluator.grading.workers.memory import CaseKey, Key, Memory, case_key
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
-from evaluator.grading.workers.worker import Task
+from evaluator.grading.workers.tasks import Task, do_task
 from service.errors import InputError
 from service.telling import TellProgress
 
@@ -38,8 +37,11 @@ if TYPE_CHECKING:
     from evaluator.grading.versions import GradeCache
 
 
-_MOST_KEPT = 200_000
+_MAX_REMEMBERED = 200_000
 _TASKS_PER_SAVE = 2_000
+
+Unsettled = tuple[FinalAnswer, Task]
+"""The answer of a case and the comparison that it needs."""
 
 
 class Grader:
@@ -47,16 +49,16 @@ class Grader:
 
     Args:
         workers: number of processes (default: the CPUs this process may use, at most 8).
-        time_limit_s: wall-clock seconds one comparison may take, counted from its start in the worker.
+        time_limit_s: wall-clock seconds per comparison, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
         cache: grades of earlier graders; new ones that needed algebra are added to it.
-        own: the user's `module:function` that grades responses in place of the rules (`workers.own`). Answers
-            are compared by the rules all the same.
+        own: the user's `module:function` that grades responses instead of the rules (`workers.own`). The
+            rules still compare answers.
 
-    Spelling and exact arithmetic are compared in the calling process; only what needs algebra goes to the
-    workers, which start at the first such case. Programs are run in enclosures, as many at a time, each with
-    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it
-    needs the usual `if __name__ == "__main__":`, since workers import the main module.
+    The calling process compares by spelling and exact arithmetic; only comparisons that need algebra go to
+    the workers, which start at the first such case. Programs run in enclosures, as many at a time, each with
+    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it needs the usual
+    `if __name__ == "__main__":`, since workers import the main module.
     """
 
     def __init__(
@@ -73,14 +75,9 @@ class Grader:
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._cache = cache
         self.own = own
-        self._version = GRADER_VERSION if own is None else own_version(own)
-        self._grades: Memory[CaseKey, Grade] = Memory(_MOST_KEPT)
-        self._outcomes: Memory[Task, Outcome] = Memory(_MOST_KEPT)
-
-    @property
-    def version(self) -> str:
-        """What grades here: of tagrpo's grader and the packages under it, or of the user's own."""
-        return self._version
+        self.version = GRADER_VERSION if own is None else own_version(own)
+        self._grades: dict[object, Grade] = {}  # by case
+        self._compared: dict[Task, Grade] = {}
 
     def __enter__(self) -> "Grader":
         return self
@@ -89,89 +86,79 @@ class Grader:
         self.close()
 
     def close(self) -> None:
-        """Stops the workers; the grader cannot be used afterwards. Closing twice does nothing."""
+        """Stop the workers; the grader cannot be used afterwards. Closing twice does nothing."""
         self._pool.close()
         self._programs.close()
 
     def forget(self) -> None:
-        """Empties the grader's memory; grades in a database stay."""
+        """Empty the grader's memory; grades in a database stay."""
         self._grades.clear()
-        self._outcomes.clear()
-        self._programs.forget()
+        self._compared.clear()
 
     def grade_many(
         self, cases: Sequence[GradeCase | tuple[str, str]], progress: TellProgress | None = None
     ) -> list[Grade]:
-        r"""Grades cases, or (response, gold) pairs of the kind latex, in order.
+        r"""Grade cases, or (response, gold) pairs of the kind latex, in order.
 
         A response without an answer is wrong ("no answer found"); an empty gold makes the grade unknown. A
         gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
-        its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError where
-        there are programs among them and none can be run here.
+        its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError if there
+        are programs and this machine cannot run any.
         """
         given = [_as_case(case) for case in cases]
         if self.own is not None:
             return self.grade_apart(given, progress=progress)
         if any(case.kind is AnswerKind.CODE for case in given):
             return self._programs.grade_among(given, self.grade_many, progress)
-        grades: list[Grade | None] = []
-        waiting: list[tuple[int, CaseKey, FinalAnswer]] = []
-        tasks: list[Task] = []
-        for place, case in enumerate(given):
-            key = case_key(case)
-            grade = self._grades.get(key)
-            if grade is None:
-                read = _read(case)
-                if isinstance(read, Grade):
-                    grade = read
-                else:
-                    answer, task = read
-                    waiting.append((place, key, answer))
-                    tasks.append(task)
-            grades.append(grade)
-        ahead = len(grades) - len(tasks)
+        self._make_room()
+        grades: dict[int, Grade] = {}
+        unsettled: dict[int, Unsettled] = {}
+        keys = [_case_key(case) for case in given]
+        for place, (case, key) in enumerate(zip(given, keys, strict=True)):
+            seen = self._grades.get(key) or _read(case)
+            if isinstance(seen, Grade):
+                grades[place] = seen
+            else:
+                unsettled[place] = seen
+        ahead = len(grades)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        for (place, key, answer), outcome in zip(waiting, self._run(tasks, report), strict=True):
-            grade = _grade(answer, outcome)
-            grades[place] = grade
-            if outcome.lasting:
-                self._grades.keep(key, grade)
-        return [grade for grade in grades if grade is not None]
+        compared = self._run([task for _, task in unsettled.values()], report)
+        for (place, (answer, _)), grade in zip(unsettled.items(), compared, strict=True):
+            grades[place] = _with_answer(grade, answer)
+            if grade.is_lasting:
+                self._grades[keys[place]] = grades[place]
+        return [grades[place] for place in range(len(given))]
 
-    def grade_parts(self, parts: Iterator[tuple[Key, list[GradeCase]]]) -> Iterator[tuple[Key, list[Grade]]]:
-        """Yields the grades of each part, one after another; `ClusterGraders` does so on many nodes."""
-        return ((key, self.grade_many(cases)) for key, cases in parts)
-
-    def compare_many(self, answers: Sequence["Unsettled"], deadline: float = math.inf) -> list[Grade]:
-        """Grades what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""
-        outcomes = self._run([task for _, task in answers], None, deadline, looked=True)
-        return [_grade(answer, outcome) for (answer, _), outcome in zip(answers, outcomes, strict=True)]
+    def compare_many(self, answers: Sequence[Unsettled], deadline: float = math.inf) -> list[Grade]:
+        """Grade what `look` could not settle; unknown ("timeout") by the deadline of `time.monotonic()`."""
+        grades = self._run([task for _, task in answers], None, deadline, looked=True)
+        return [_with_answer(grade, answer) for (answer, _), grade in zip(answers, grades, strict=True)]
 
     def grade_apart(
         self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: TellProgress | None = None
     ) -> list[Grade]:
-        """Grades cases in the workers from the first character on: none can hold up the calling process.
+        """Grade cases in the workers from the first character on: none can hold up the calling process.
 
-        Slower than `grade_many` for all but the longest responses; nothing is remembered. What is not graded
-        by the deadline (of `time.monotonic()`) is unknown ("timeout").
+        Slower than `grade_many` for all but the longest responses; nothing is remembered. Cases that are not
+        graded by the deadline (of `time.monotonic()`) are unknown ("timeout").
         """
         if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
             others = partial(self.grade_apart, deadline=deadline)
             return self._programs.grade_among(cases, others, progress, deadline)
-        own = self._version if self.own is not None else None
+        own = self.version if self.own is not None else None
         tasks = [
             Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
             for each in cases
         ]
-        done: list[Task] = []
+        done = 0
 
         def report(newly: Sequence[Task]) -> None:
-            done.extend(newly)
+            nonlocal done
+            done += len(newly)
             if progress is not None:
-                progress(len(done), len(tasks))
+                progress(done, len(tasks))
 
-        outcomes = self._pool.run(tasks, report, deadline)
-        return [Grade(each.value, each.extracted, each.reason, each.source) for each in outcomes]
+        return self._pool.run(tasks, report, deadline)
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference); see `ProgramGrader.check`."""
@@ -200,8 +187,8 @@ class Grader:
         """
         tasks = [Task("equal", first, second) for first, second in pairs]
         return [
-            GradeValue.UNKNOWN if outcome.reason in ("no answer", "no answer found") else outcome.value
-            for outcome in self._run(tasks, progress)
+            GradeValue.UNKNOWN if grade.reason in ("no answer", "no answer found") else grade.value
+            for grade in self._run(tasks, progress)
         ]
 
     def cluster(self, answers: Sequence[str | None], gold: str | None) -> Clustering:
@@ -218,9 +205,7 @@ class Grader:
         jobs = [ClusterJob(job.answers, gold_answer(job.gold) if job.gold else None) for job in jobs]
         singles = list(dict.fromkeys(raw for job in jobs for raw in spellings(job.answers)[1].values()))
         reads = self._run([Task("read", answer) for answer in singles], None)
-        readable = {
-            answer: outcome.reason != "unparsable" for answer, outcome in zip(singles, reads, strict=True)
-        }
+        readable = {answer: read.reason != "unparsable" for answer, read in zip(singles, reads, strict=True)}
         groupings = [Grouping(job, readable.__getitem__) for job in jobs]
         while wanted := [grouping for grouping in groupings if grouping.pairs]:
             if progress is not None:
@@ -240,66 +225,62 @@ class Grader:
         deadline: float = math.inf,
         *,
         looked: bool = False,
-    ) -> list[Outcome]:
+    ) -> list[Grade]:
+        """Do tasks; equal ones once. `looked` ones are known to need algebra."""
         self._pool.check_open()
-        outcomes: dict[Task, Outcome] = {}
-        hard: dict[Task, int] = {}  # task -> how many cases share it
-        for task in tasks:
-            if task in outcomes:
-                continue
-            if task in hard:
-                hard[task] += 1
-            elif outcome := self._outcomes.get(task) or (None if looked else without_algebra(task)):
-                outcomes[task] = outcome
-            else:
-                hard[task] = 1
-        finished = len(tasks) - sum(hard.values())
+        self._make_room()
+        cases_of = Counter(tasks)
+        grades: dict[Task, Grade] = {}
+        for task in cases_of:
+            grade = self._compared.get(task) or (NEEDS_ALGEBRA if looked else without_algebra(task))
+            if grade is not NEEDS_ALGEBRA:
+                grades[task] = grade
+        waiting = [task for task in cases_of if task not in grades]
+        done = 0
 
         def report(newly: Sequence[Task]) -> None:
-            nonlocal finished
-            finished += sum(hard[task] for task in newly)
+            nonlocal done
+            done += sum(cases_of[task] for task in newly)
             if progress is not None:
-                progress(finished, len(tasks))
+                progress(done, len(tasks))
 
-        report([])
-        waiting = list(hard)
+        report(list(grades))
         for start in range(0, len(waiting), _TASKS_PER_SAVE):
-            outcomes |= self._settle(waiting[start : start + _TASKS_PER_SAVE], report, deadline)
-        for task, outcome in outcomes.items():
-            if outcome.lasting:
-                self._outcomes.keep(task, outcome)
-        return [outcomes[task] for task in tasks]
+            part = waiting[start : start + _TASKS_PER_SAVE]
+            stored = self._cache.load(part) if self._cache is not None else {}
+            report(list(stored))
+            rest = [task for task in part if task not in stored]
+            settled = dict(zip(rest, self._pool.run(rest, report, deadline), strict=True)) if rest else {}
+            if self._cache is not None:
+                self._cache.save(settled)
+            grades |= stored | settled
+        self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
+        return [grades[task] for task in tasks]
 
-    def _settle(
-        self, hard: list[Task], report: Callable[[Sequence[Task]], None], deadline: float
-    ) -> dict[Task, Outcome]:
-        outcomes = self._cache.load(hard) if self._cache is not None else {}
-        report(list(outcomes))
-        waiting = [task for task in hard if task not in outcomes]
-        ended = self._pool.run(waiting, report, deadline) if waiting else []
-        settled = dict(zip(waiting, ended, strict=True))
-        if self._cache is not None:
-            self._cache.save(settled)
-        return outcomes | settled
+    def _make_room(self) -> None:
+        if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
+            self.forget()
 
 
-Unsettled = tuple[FinalAnswer, Task]
-"""The answer of a case and what is to be done with it."""
+def _case_key(case: GradeCase) -> object:
+    """Return what a case is remembered by: responses are long, so their hash."""
+    digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
 def _read(case: GradeCase) -> Grade | Unsettled:
-    """The answer of a case and what to do with it, or the grade where there is none or an error."""
+    """Return the answer of a case and its task, or the grade if there is none or an error."""
     try:
         answer = answer_of(case)
         if answer is None:
-            return (NO_ANSWER if case.gold.strip() else NO_GOLD).grade
+            return NO_ANSWER if case.gold.strip() else NO_GOLD
         return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
-    except Exception:  # one response that cannot be read is no reason to grade no other
-        return CRASHED.grade
+    except Exception:  # one unreadable response must not stop the others
+        return CRASHED
 
 
-def _grade(answer: FinalAnswer, outcome: Outcome) -> Grade:
-    return Grade(outcome.value, answer.text, outcome.reason, answer.source)
+def _with_answer(grade: Grade, answer: FinalAnswer) -> Grade:
+    return Grade(grade.value, answer.text, grade.reason, answer.source)
 
 
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
@@ -308,30 +289,18 @@ def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
     return case if type(case.kind) is AnswerKind else replace(case, kind=AnswerKind(case.kind))
 
 
-def without_algebra(task: Task) -> Outcome | None:
-    """The outcome of a task as far as spelling and exact arithmetic settle it, else None.
+def without_algebra(task: Task) -> Grade:
+    """Do a task in this process; `NEEDS_ALGEBRA` if spelling and exact arithmetic are not enough.
 
-    As in a worker, an error is an unknown outcome; only a bad tolerance, which is the problem's and not the
+    As in a worker, an error is an unknown grade; only a bad tolerance, which is the problem's and not the
     answer's, raises InputError.
     """
     try:
-        return _without_algebra(task)
+        return do_task(task)
     except InputError:
         raise
     except Exception:
         return CRASHED
-
-
-def _without_algebra(task: Task) -> Outcome | None:
-    if task.what == "grade":
-        return judge(task.first, task.second, task.kind, task.tolerance)
-    if task.what == "read":
-        judged = compare(task.first, task.first + ",0", None)
-        return judged if judged is not None and judged.reason == "unparsable" else None
-    forward = compare(task.first, task.second)
-    if forward is not None and forward.value is GradeValue.CORRECT:
-        return compare(task.second, task.first)
-    return forward
 
 
 def _usable_cpus() -> int:
@@ -362,27 +331,20 @@ def grade(
     <GradeValue.CORRECT: 'correct'>
     """
     case = GradeCase(response, answer, AnswerKind(kind), tolerance, boxed_only)
-    settled = None if case.kind is AnswerKind.CODE else settle(case)
-    return settled or _shared_grader().grade_many([case])[0]
-
-
-def settle(case: GradeCase) -> Grade | None:
-    """The grade of a case as far as spelling and exact arithmetic go, None where algebra is needed.
-
-    Not for programs, which are run (`Grader.grade_apart`).
-    It is the one that `Grader.grade_many` gives.
-    """
-    seen = look(case)
-    return seen if isinstance(seen, Grade) else None
+    seen = look(case) if case.kind is not AnswerKind.CODE else None
+    return seen if isinstance(seen, Grade) else _shared_grader().grade_many([case])[0]
 
 
 def look(case: GradeCase) -> Grade | Unsettled:
-    """As `settle`; where algebra is needed, what `Grader.compare_many` takes."""
+    """Return the grade of a case, or what `Grader.compare_many` takes if it needs algebra.
+
+    The grade is the one that `Grader.grade_many` gives. Not for programs (`Grader.grade_apart`).
+    """
     read = _read(case)
     if isinstance(read, Grade):
         return read
-    outcome = without_algebra(read[1])
-    return read if outcome is None else _grade(read[0], outcome)
+    grade = without_algebra(read[1])
+    return read if grade is NEEDS_ALGEBRA else _with_answer(grade, read[0])
 
 
 def _shared_grader() -> Grader:

@@ -1,397 +1,367 @@
-r"""Finds the quantity or the word that a sentence states: `6` in "We need 6 vans for our 40 members". Pure.
+r"""Steps that compare by quantity: numbers with their units and scales, then expressions by their value.
 
-What is in bold, or was just worked out, or stands behind an equals sign comes first; of what is left,
-a number that only limits the statement ("in 3 days", "the 5 friends", "more than 2") is not what it is about.
+Pure text and exact arithmetic; what needs algebra is handed to the comparison's `algebra`.
 """
 
 import re
-from dataclasses import dataclass
-from functools import lru_cache
+from fractions import Fraction
+from itertools import pairwise
+from typing import NamedTuple
 
-from evaluator.grading.normal import FOREIGN, FOREIGN_NUMERAL, exact_number, is_measure
-from evaluator.grading.structure import NUMBER_WORDS
-
-_CHUNK = re.compile(
-    r"(?<!\\)\$\$?(?=\S)([^$]{0,2000}?[^\s$\\])\$\$?(?!\d)"
-    r"|(?<!\\)\$ ([^$]{0,2000}?[\\=^_<>][^$]{0,2000}?) \$(?!\d)"
-    r"|\\\((.{1,2000}?)\\\)|\\\[(.{1,2000}?)\\\]",
-    re.DOTALL,
-)
-_LONGEST = 800  # characters of a sentence that are searched
-_TEXT = re.compile(r"\\[A-Za-z]+ ?\{[^{}]*\}")
-_LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
-_STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)__")
-
-# Mathematics that stands in a sentence without dollar signs: `4√3`, `7 − 2i`, `[2, 5)`, `\frac{5}{36}`.
-_SIGN = r"[-−–+±]?"
-_DIGITS = (
-    r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
-    r"|[1-9]\d{0,2}(?:\.\d{3})+,\d{1,2}(?![\d.,]*\d)|\d{1,2}:\d\d(?!\d)|\d+,\d{1,2}(?![\d.]*,?\d)|\d+(?:\.\d+)?|\.\d+)"
-)
-_MONEY = r"(?:\\?[$€£]\s?)"
-_POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|!|[₀-₉]+|<su[bp]>[^<]{1,12}</su[bp]>)"
-_SYMBOLS = r"(?:[-−+±*/^√π∞\d.\s²³]|(?<![A-Za-z\\])[A-Za-z](?![A-Za-z])|\\[a-z]+){1,40}"
-_BRACES = r"\{(?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*\}"
-_LATEX = (
-    r"(?:[-−\d.(\[]|\\[({]){0,20}"
-    r"\\(?:[dtc]?frac|sqrt|pi|binom|left|log|ln|sin|cos|tan|infty|begin)(?![A-Za-z])"
-    rf"(?:{_BRACES}|\\[A-Za-z]+ ?|[^\s{{}},;$*]|,(?=\S)|\s(?=[-+=<>^_\\])|(?<=[-+=<>])\s)*"
-)
-_ATOM = (
-    rf"(?:{_LATEX}|{_DIGITS}(?:[eE][-+]?\d{{1,3}}(?!\w))?|[¼-¾⅐-⅞]"
-    rf"|√\s?(?:{_DIGITS}|\([^()]{{1,40}}\)|[A-Za-zπ](?![a-z]))|√|[π∞]"
-    rf"|[\[(]{_SYMBOLS}(?:,{_SYMBOLS}){{1,5}}[\])](?!\w)|\({_SYMBOLS}\)(?!\w)"
-    rf"|\\?\{{{_SYMBOLS}(?:,{_SYMBOLS}){{0,9}}\\?\}}|[A-Za-z](?![A-Za-z'’]))"
-)
-_FACTOR = rf"{_ATOM}{_POWER}{{0,3}}"
-_OPERATOR = r"(?:\s?[-−–+*/×·÷⋅^:±≤≥<>]\s?|\s[x]\s(?=\d)|(?=[√π(A-Za-z¼-¾⅐-⅞]))"
-_EXPRESSION = re.compile(
-    rf"(?<![\w.,\\/)^])(?<!\d[-−]){_SIGN}{_MONEY}?{_SIGN}{_FACTOR}"
-    rf"(?:{_OPERATOR}{_SIGN}{_MONEY}?{_FACTOR}){{0,20}}"
-    r"(?P<tail>\s?(?:\\?%|°|[Pp]er ?cent\b|[AaPp]\.?[Mm]\b\.?))?"
-)
-_NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
-_PLAIN = re.compile(_SIGN + _DIGITS)
-_GRAMS = re.compile(rf"{_SIGN}{_DIGITS}g")
-_NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
-_NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
-
-# Answers in words.
-_OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
-_MODULUS = re.compile(r"(?<=\S)\s*(?:\\pmod\s?\{[^{}]*\}|\\?\(\\?mod\b[^()]*\))\s*$")  # of a congruence
-_DOLLAR = re.compile(r"\\\(\s*\\?\$\s*\\\)")  # of the price \(\$\)81
-_LETTER_FIRST = re.compile(r"([A-J]) \(([^()]+)\)")
-_ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
-_NUMBER_WORD = re.compile(
-    rf"(?<!-)\b({'|'.join(sorted(NUMBER_WORDS.keys() - {'one'}, key=len, reverse=True))}"
-    r"|(?<!each )(?<!every )(?<!any )(?<!the )one(?= (?!who|that|of|which|is|and|or)[a-z]))\b(?!-)",
-    re.IGNORECASE,
-)
-_WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
-_FOREIGN_LETTER = re.compile(f"[{FOREIGN}]")
-_COUNTED = re.compile(rf" ?(?:{FOREIGN_NUMERAL})")
-_NO_WORDS = frozenset(("and", "or", "sqrt", "pi", "ln", "log", "exp", "sin", "cos", "tan"))
-"""What may stand in a list of formulas that are typed without LaTeX: `sqrt(6)/3`."""
-_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
-_VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
-_COMMAND = re.compile(r"\\[A-Za-z]{2,}")
-_UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
-_LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNORECASE)
-
-# What a sentence says beside its statement: why, under which condition, in parentheses.
-_REASON = re.compile(
-    r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead|regardless)\b"
-    r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\(]|sqrt|US\$)|give|yield|leave|make|total|"
-    r"result|amount|come|mean))|(?<!and )(?<!but )\b(?:because|since|due to the fact)\b"
-    r"|(?<=[\w)$*])(?<!\bso)(?<!\band)(?<!\bbut)(?<!\bthat)\s(?:when|if|where|given that|assuming)\b).*",
-    re.IGNORECASE | re.DOTALL,
-)
-_WHICH_IS = re.compile(
-    r"\s(?:where|when|if)\b.*, which (?:is|equals) ([*$\\(\d][^,]*)$", re.IGNORECASE | re.DOTALL
-)
-_REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
-_TIMES = r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)"
-_RESTATED = re.compile(
-    r"(?<=[a-z])(?:,? or|, which is(?: equal to)?)(?: about| exactly)? "
-    rf"\*{{0,2}}\d+ {_TIMES},?(?: and)? \d+ {_TIMES}\b\*{{0,2}}"
-)
-_QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
-_REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
-_CONDITION = re.compile(
-    r"^\W*(?:(?:so|thus|hence|therefore|then),?\s+)?(?:since|because|as|if|when|given|after|for|to|with|in|by|on|"
-    r"at|before|over|during|based|out of|[a-z]+ing)\b"
-    r"(?:[^,=]|,(?=\d))*,\s+",
-    re.IGNORECASE,
-)
-_BEFORE_SO = re.compile(
-    r".*[,;] (?:and )?(?:so|therefore|thus|hence|which means|meaning)\b(?! that)", re.IGNORECASE
+from evaluator.grading import structure
+from evaluator.grading.arithmetic import is_arithmetic, same_value
+from evaluator.grading.steps import Comparison, Step
+from evaluator.grading.types import (
+    DIFFERENT,
+    EXACT,
+    NEEDS_ALGEBRA,
+    NUMERIC,
+    ONE_UNPARSABLE,
+    SYMBOLIC,
+    UNPARSABLE,
+    WITHIN_TOLERANCE,
+    Grade,
+    GradeValue,
 )
 
-# What stands before a number that only limits the statement: "in 3 days", "each of the 5", "his 2".
-_LIMITS = re.compile(
-    r"(?:\b(?:not|in|after|for|within|during|over|by|from|with|at|per|every|each|to|than|on|between|before|until|"
-    r"among|under|above|below|when|if|given|through|across|into|out of|as|first|last|next|another|additional|"
-    r"than the|compared to|instead of)"
-    r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people)"
-    r" of(?: the)?|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
-    re.IGNORECASE,
+_DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
+_NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
+_RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
+_FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
+_MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
+_POWER_OF_TEN = re.compile(
+    rf"([-+]?)(?:({_DECIMAL}) ?(?:\\times|\\cdot|\*|x) ?)?10\^ ?(?:\{{([-+]?\d{{1,3}})\}}|([-+]?\d{{1,3}}))"
 )
-_NEEDED = re.compile(
-    r"(?:\s[\w-]+){1,4}? (?:is|are|was|were|will be|would be) "
-    r"(?:needed|required|left|remaining|used|possible)\b"
-)
-_NEGATED = re.compile(r"\bnot\s[*$\\(]{0,4}$", re.IGNORECASE)
-_LEAD = re.compile(
-    r"\W*(?:(?:so|thus|hence|therefore|consequently|then|and|but|in total|in conclusion|finally|overall|"
-    r"altogether)(?:,\s*|\s+))*(?:[*_$\\(]{0,4})",
-    re.IGNORECASE,
-)
-_ANCHOR = re.compile(
-    r"(?:=|\b(?:is|are|was|were|equals?|be|becomes?|gives?|giving|gave|yields?|yielding|leaves|leaving|makes|"
-    r"making|total(?:l?ing|s)?|results? in|resulted in|resulting in|amounts? to|comes? (?:out )?to|"
-    r"simplifies to|(?:leaves?|leaving) \w+ with|(?:to )?(?:gets?|obtain)|or|"
-    r"(?:total|sum|maximum|minimum|average|profit) of)\b)\s*"
-    r"(?:(?:about|approximately|roughly|exactly|only|just|now|still|currently|simply|equal to|us|him|her|"
-    r"them|at least|at most|(?:a|an|the)(?: \w+){0,3} of)\s+){0,2}(?:US)?[*$\\(]{0,4}$",
-    re.IGNORECASE,
-)
-_RESULT = re.compile(rf"=\s*[*\\$({{]{{0,6}}({_SIGN}{_MONEY}?{_DIGITS})(?![\d.]*\s?[-+*/×·÷]\s?[\d$(])")
-_GLUE = re.compile(
-    rf"[*)\\]*(?:\s[a-z]{{2,20}}){{0,2}}(?:,? (?:and|or) |, )[*\\(]*(?:{_NAME}\s?=\s?)?", re.IGNORECASE
-)
+_E_NOTATION = re.compile(rf"([-+]?)({_DECIMAL})[eE](?:([-+]?\d{{1,3}})|\{{([-+]?\d{{1,3}})\}})")
+_PARENTHESISED = re.compile(r"\(([^()]*)\)|\{([^{}]*)\}")
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A formula or number in a sentence."""
+class ExactNumber(NamedTuple):
+    """A rational number and its number of digits after the decimal point (0 for fractions)."""
 
-    start: int
-    end: int
-    text: str
+    value: Fraction
+    decimals: int = 0
 
 
-def states_something(sentence: str) -> bool:
-    """True for a number, a formula, something in bold or in quotation marks, a yes or no."""
-    sentence = sentence[-_LONGEST:]
-    return bool(_parts(sentence) or _ordinals(sentence) or strong_parts(sentence) or _REPLY.search(sentence))
-
-
-def is_option(text: str) -> bool:
-    """True for a letter with the text of its option: `(D) 5^x = 2`, `B. three`."""
-    return _OPTION.match(text) is not None
-
-
-def strong_parts(sentence: str) -> list[str]:
-    """What is set in bold or in quotation marks inside a sentence."""
-    bold = [next(filter(None, match.groups())) for match in _STRONG.finditer(sentence)]
-    return bold or _QUOTED.findall(sentence)
-
-
-def stated(sentence: str, before: str = "") -> str:
-    """The quantity or the word that a sentence states; `before` is the text that it concludes.
-
-    >>> stated("So the club needs 6 vans for its 40 members.")
-    '6'
-    >>> stated("12, which is even")
-    '12'
+def exact_number(text: str) -> ExactNumber | None:
+    r"""Reads tidy text as an exact rational: `-12`, `.5`, `3/4`, `\frac{3}{4}`, `1\frac{1}{2}`, `1 1/2`,
+    `7 \times 10^{35}`, `7e35`. None for anything else, also for percentages and a zero denominator.
     """
-    sentence = _unwrapped(_DOLLAR.sub("$", sentence).replace('\\"', '"'))
-    if "(" in sentence:
-        sentence = _LETTER_FIRST.sub(r"(\1) \2", sentence)
-    if reply := _REPLY.search(sentence):
-        return reply.group(1)
-    without = _RESTATED.sub("", _REMARK.sub("", sentence))
-    without = without if _parts(without) else sentence
-    last = _WHICH_IS.search(without)
-    short = _unwrapped(_REASON.sub("", last.group(1) if last is not None else without))
-    for option in (short, *strong_parts(short)[-1:]):
-        if is_option(option):
-            return option
-    if not short or (_parts(without) and not _parts(short)):
-        short = without
-    if (whole := _whole(short)) is not None:
-        return _value(whole)
-    short = _main_clause(short[-_LONGEST:])
-    parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
-    if not parts:
-        return _word(short)
-    return _value(_listed(short, parts, _chosen(short, parts, before)))
-
-
-def _value(text: str) -> str:
-    """The last side of what was worked out: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
-    sides = [side.strip() for side in re.split(r"(?<![<>!])=|≡|\\equiv(?![a-z])", _MODULUS.sub("", text))]
-    names = set(_VARIABLE.findall(_COMMAND.sub("", sides[0])))
-    curve = bool(names) and names <= set("xyzr") and ("^" in sides[0] or len(names) > 1)
-    named = _NAME_ONLY.fullmatch(sides[0]) is not None
-    if len(sides) < 2 or not sides[-1] or (len(sides) == 2 and (curve or named)):
-        return text
-    if "," in _THOUSANDS.sub("", text):
-        return text
-    return text if _VARIABLE.search(_COMMAND.sub("", sides[-1])) else sides[-1]
-
-
-def _main_clause(sentence: str) -> str:
-    """A sentence without the premise or the condition before it, where a number is left."""
-    for before in (_BEFORE_SO, _CONDITION):
-        match = before.match(sentence)  # of a pattern with .* before it, `sub` would try every place in vain
-        rest = sentence[match.end() :] if match is not None else sentence
-        sentence = rest if _parts(rest) else sentence
-    return sentence
-
-
-def _unwrapped(text: str) -> str:
-    """Without the emphasis around all of it, white space and closing signs."""
-    text = text.strip().rstrip(".,;").strip()
-    if (len(text) - len(text.strip("*_`"))) and not any(
-        mark in text.strip("*_`") for mark in ("**", "__", "`")
-    ):
-        text = text.strip("*_`")
-    elif text.count("**") % 2:  # one end of the emphasis stands elsewhere
-        text = text.removeprefix("**") if text.startswith("**") else text.removesuffix("**")
-    return text.strip().rstrip(".,;").strip()
-
-
-def _whole(text: str) -> str | None:
-    """A statement that is nothing but an answer: formulas listed, a number with its unit, a word or two."""
-    if _FOREIGN_LETTER.search(text):
-        return None
-    chunks = formulas(text)
-    if chunks:
-        ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
-        pieces = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
-        if pieces[0].strip(" *"):
-            return (
-                text
-                if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip()
-                else None
+    while match := _PARENTHESISED.fullmatch(text):
+        text = (match.group(1) if match.group(1) is not None else match.group(2)).strip()
+    if _NUMBER.fullmatch(text):
+        return ExactNumber(Fraction(text), len(text.partition(".")[2]))
+    sign = -1 if text.startswith("-") else 1
+    if match := _POWER_OF_TEN.fullmatch(text) or _E_NOTATION.fullmatch(text):
+        power = int(match.group(3) or match.group(4))
+        return ExactNumber(sign * Fraction(match.group(2) or 1) * Fraction(10) ** power)
+    if match := _REPEATING.fullmatch(text):
+        whole, fixed, period = match.group(1) or "0", match.group(2), match.group(3)
+        scale = 10 ** len(fixed)
+        repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
+        return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
+    try:
+        if match := _RATIO.fullmatch(text):
+            return ExactNumber(sign * Fraction(match.group(2)) / Fraction(match.group(3)))
+        if match := _MIXED.fullmatch(text):
+            return ExactNumber(
+                sign * (int(match.group(2)) + Fraction(int(match.group(3)), int(match.group(4))))
             )
-        contents = [_content(chunk) for chunk in chunks]
-        if all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in pieces[1:-1]):
-            rest = pieces[-1].strip(" *")
-            if not rest:
-                return ", ".join(contents)
-            return (
-                f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
-            )
+        if match := _FRAC.fullmatch(text):
+            whole, top, bottom = match.group(2).strip(), Fraction(match.group(3)), Fraction(match.group(4))
+            if whole and (top < 0 or bottom < 0):
+                return None
+            return ExactNumber(sign * ((int(whole) if whole else 0) + top / bottom))
+    except ZeroDivisionError:
         return None
-    words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)]
-    latex = _COMMAND.search(text) is not None
-    if _GRAMS.fullmatch(text):
-        return text  # or four times the variable g
-    if "=" in text and len(words) < len(_WORDS.findall(text)):
-        return None  # units on both sides
-    parts = _parts(text)
-    if len(parts) == 1 and is_measure(text[parts[0].end :].strip(" *")):
+    return None
+
+
+def decimal_comma(text: str) -> str | None:
+    """`1.5` of `1,5`, `1.5 kg` of `1,5 kg`; None for anything else, also for `1,500`, which has thousands."""
+    number = split_unit(text)[0] if "," in text else text
+    if not re.fullmatch(r"[-+]?\d+,\d+", number) or re.fullmatch(r"[-+]?[1-9]\d{0,2},\d{3}", number):
         return None
-    if len(words) > (3 if latex else 0):
-        return None
-    return text.replace("**", "") if text.count("**") % 2 == 0 else text  # a single one raises to a power
+    return text.replace(number, number.replace(",", "."), 1)
 
 
-def formulas(text: str) -> list[re.Match[str]]:
-    """What stands between dollar signs or LaTeX's brackets, but not what stands between two prices."""
-    return [
-        match
-        for match in _CHUNK.finditer(text)
-        if len(re.findall(r"(?<![\\A-Za-z{])[A-Za-z]{3,}", _TEXT.sub("", _content(match)))) < 3
-    ]
+def same_number(first: ExactNumber, second: ExactNumber) -> bool:
+    """Equal exactly, or a long decimal that stands for the other number.
 
-
-def _content(chunk: re.Match[str]) -> str:
-    return next(group for group in chunk.groups() if group is not None).strip(" \n\t,;")
-
-
-@lru_cache(maxsize=8)  # each statement asks for its own again and again
-def _parts(sentence: str) -> tuple[_Part, ...]:
-    chunks = [_Part(match.start(), match.end(), _content(match)) for match in formulas(sentence)]
-    parts = list(chunks)
-    for match in _EXPRESSION.finditer(sentence):
-        inside = any(match.start() < chunk.end and chunk.start < match.end() for chunk in chunks)
-        text = match.group()[: match.start("tail") - match.start()] if match["tail"] else match.group()
-        if inside or not _NUMERIC.search(text) or _glued(sentence, match):
-            continue
-        if (tail := (match["tail"] or "").strip().lower())[:1] in ("a", "p") and not tail.startswith("per"):
-            text += f" {tail}"
-        elif tail and tail != "°":
-            text += r"\%"
-        end = match.end() - (_GRAMS.fullmatch(text) is not None)
-        parts.append(_Part(match.start(), end, text[: end - match.end() or None].strip()))
-    parts.sort(key=lambda part: part.start)
-    named = tuple(part for part in parts if not _NAME_ONLY.fullmatch(part.text))
-    return named or tuple(parts)
-
-
-def _ordinals(sentence: str) -> tuple[_Part, ...]:
-    return tuple(_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence))
-
-
-def _glued(sentence: str, match: re.Match[str]) -> bool:
-    """A number that is part of a name or of a larger one: `P1`, `3D`, `12th`, `5 млн`, but not `5cm`."""
-    if _COUNTED.match(sentence, match.end()):
+    A decimal of six places and six significant digits equals a number that rounds to it and is itself no
+    decimal (0.333333 and 1/3, not 0.3333 and 1/3). From twelve significant digits on, the last ones may be
+    noise of floating-point arithmetic (3.0000000000000004 and 3), and so may a fraction over a power of two
+    that spells a floating-point number out.
+    """
+    if first.value == second.value:
         return True
-    tail = re.match(r"[A-Za-z]+", sentence[match.end() :])
-    return tail is not None and match.group()[-1].isalnum() and not is_measure(tail.group())
+    for spelled, decimal in ((first, second), (second, first)):
+        if _spells_a_float(spelled.value) and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
+            return True
+    rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
+    return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
 
 
-def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
-    """The part that is stated: in bold, behind a verb of result, just worked out, or not only limiting."""
-    strong = [match.span() for match in _STRONG.finditer(sentence)]
-    parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
-    direct = parts[0].start == 0 and before.rstrip().endswith(" is") and "=" not in sentence
-    if len(parts) == 1 or direct or (parts[0].start == 0 and _NEEDED.match(sentence, parts[0].end)):
-        return parts[0]
-    for part in reversed(parts):
-        if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):
-            return part
-    free = [part for part in parts if not _LIMITS.search(sentence[: part.start])]
-    lead = _LEAD.match(sentence)
-    later = [part for part in free if lead is None or part.start > lead.end()]
-    if (worked_out := _last_result(before)) is not None:
-        first = lead is not None and parts[0].start <= lead.end()
-        same = [part for part in parts[first:] if _digits(part.text) == worked_out]
-        if len(same) == 1:
-            return same[0]
-    return (later or free or parts)[0]
+def _spells_a_float(value: Fraction) -> bool:
+    bottom = value.denominator
+    return bottom >= 2**30 and bottom & (bottom - 1) == 0
 
 
-def _last_result(text: str) -> str | None:
-    results = _RESULT.findall(text[-1_500:])
-    return _digits(results[-1]) if results else None
+def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:
+    """Whether a decimal is the rounded form of an exact number; see `same_number`."""
+    places = rounded.decimals
+    digits = len(str(abs(rounded.value.numerator * 10**places // rounded.value.denominator)))
+    gap = abs(rounded.value - exact)
+    if digits >= 12 and places >= 6 and gap <= abs(exact) / 10**10:
+        return True
+    return not exact_is_decimal and min(digits, places) >= 6 and 2 * gap <= Fraction(1, 10**places)
 
 
-def _digits(text: str) -> str:
-    """A number without what is only its dress; a formula as it is."""
-    digits = re.sub(r"[\\$€£,%\s{}]", "", text.rpartition("=")[2]).removeprefix("+")
-    return digits.rstrip("0").rstrip(".") if "." in digits else digits
+_UNIT_WORDS = {
+    "cm": "centimeter", "mm": "millimeter", "m": "meter", "km": "kilometer", "metre": "meter",
+    "centimetre": "centimeter", "kilometre": "kilometer", "millimetre": "millimeter", "ft": "foot",
+    "feet": "foot", "in": "inch", "inche": "inch", "yd": "yard", "mi": "mile", "hr": "hour", "h": "hour",
+    "min": "minute", "sec": "second", "s": "second", "lb": "pound", "oz": "ounce", "kg": "kilogram",
+    "g": "gram", "l": "liter", "litre": "liter", "ml": "milliliter", "sq": "square", "cu": "cubic",
+    "usd": "dollar", "buck": "dollar", "deg": "degree", "pct": "percent", "percentage": "percent",
+    "mph": "mile per hour", "kph": "kilometer per hour", "pm": "p.m.", "am": "a.m.", "penny": "cent",
+    "pennie": "cent", "euro": "euro", "gal": "gallon",
+}  # fmt: skip
+_MEASURES = frozenset(_UNIT_WORDS.values()) | frozenset((
+    "week", "day", "month", "year", "ounce", "ton", "acre", "cent", "degree", "percent", "celsius",
+    "fahrenheit", "radian", "yen", "rupee",
+))  # fmt: skip
+_SUFFIX = re.compile(
+    r"(?P<core>.*?[^\\ ]) ?(?:(?P<percent>\\?%)|(?P<degree>\^\\circ ?(?:\\text\{)? ?[CFcf]?\}?)"
+    r"|\\text\{(?P<text>[^{}]*)\} ?(?:\^ ?\{?(?P<power>[23])\}?)?)"
+)
+_BARE_SUFFIX = re.compile(
+    r"(?P<core>[-+]?[\d.,/ ]*\d|[-+]?\d* ?\\frac\{\d+\}\{\d+\}) ?"
+    r"(?P<text>[A-Za-z][A-Za-z.]+(?: [A-Za-z.]+){0,4}|[A-Za-z]{1,2}(?=\^[23]$))(?:\^(?P<power>[23]))?"
+)
+_RATE = re.compile(
+    r"(?P<core>[-+]?[\d.,]*\d) (?P<over>[A-Za-z]{1,12})/(?P<under>[A-Za-z]{1,12})(?:\^\{?(?P<power>[23])\}?)?"
+)
+FOREIGN = "\u0400-\u1fff\u3040-\ud7ff"  # letters of other scripts than Latin and Greek, inside [...]
+FOREIGN_NUMERAL = r"[十百千万萬亿億兆半십백천만억]|分之|(?:тыс|млн|млрд|миллион|миллиард|процент)"  # no units
+_FOREIGN_SUFFIX = re.compile(
+    rf"(?P<core>[^{FOREIGN}]*(?:\d|\}}|\\pi)) ?(?!{FOREIGN_NUMERAL})(?P<text>[{FOREIGN}]+(?: [{FOREIGN}]+)?)"
+)
+_ORDINAL = re.compile(r"(?P<core>\d+) ?\^?\{? ?(?:\\text ?\{ ?)?(?P<text>st|nd|rd|th) ?\}{0,2}")
+_CLOCK = re.compile(r"(?P<core>\d{1,2}):00 ?(?:\\text\{)? ?(?P<half>[ap]\.m\.)\}?")
+_CURRENCIES = {r"\$": "dollar", r"\pounds": "pound", "£": "pound", "€": "euro", "¥": "yen", "₹": "rupee"}
+_MARK = r"\\\$|\\pounds ?|[£€¥₹]"
+_MONEY = re.compile(
+    rf"(?P<sign>[-+])?(?:(?P<mark>{_MARK}) ?(?P<core>.+)|(?P<amount>[\d.,/ ]*\d) ?(?P<behind>{_MARK}))"
+)
+_SCALES = {"percent": Fraction(1, 100)} | {
+    word: Fraction(10) ** power
+    for word, power in (("hundred", 2), ("thousand", 3), ("million", 6), ("billion", 9), ("trillion", 12))
+}
+_NOT_A_UNIT = frozenset((
+    "or", "and", "to", "not", "if", "is", "than", "plus", "minus", "times", "over", "pi", "sqrt",
+    "through", "where", "with", "for",
+))  # fmt: skip
 
 
-def _listed(sentence: str, parts: list[_Part], chosen: _Part) -> str:
-    """The chosen part with those that it is listed with, and the unit of a single one."""
-    place = parts.index(chosen)
-    first = last = place
-    while first > 0 and _together(sentence, parts[first - 1], parts[first]):
-        first -= 1
-    while last + 1 < len(parts) and _together(sentence, parts[last], parts[last + 1]):
-        last += 1
-    if last == first + 1 and parts[last].text == _percent(parts[first].text):
-        return parts[last].text  # 0.70 or 70%
-    if first < last:
-        return ", ".join(part.text for part in parts[first : last + 1])
-    unit = _UNIT.match(sentence, chosen.end)
-    rest = sentence[unit.end() :] if unit is not None else ""
-    if unit is not None and _is_unit(unit.group(1), rest) and chosen.text[-1:].isalnum():
-        name, value = unit.group(1), chosen.text.rpartition("=")[2].strip()
-        plain = _PLAIN.fullmatch(value) is not None and len(name) > 1
-        return f"{value} {name}" if plain else f"{value} \\text{{{name}}}"
-    return chosen.text
+def split_unit(text: str) -> tuple[str, str | None]:
+    r"""Splits tidy text into a core and a unit in one spelling, None when no unit stands there.
+
+    >>> split_unit(r"9\text{ square inches}")
+    ('9', 'square inch')
+    """
+    if match := _CLOCK.fullmatch(text):
+        return match["core"], match["half"]
+    if match := _ORDINAL.fullmatch(text) or _FOREIGN_SUFFIX.fullmatch(text):
+        return match["core"], match["text"]
+    if match := _MONEY.fullmatch(text):
+        core, unit = split_unit((match["sign"] or "") + (match["core"] or match["amount"]))
+        scales = [word for word in (unit or "").split() if word in _SCALES]
+        return core, " ".join([*scales, _CURRENCIES[(match["mark"] or match["behind"]).strip()]])
+    if (match := _RATE.fullmatch(text)) and is_measure(match["over"]) and is_measure(match["under"]):
+        return match["core"], _one_unit(f"{match['over']}/{match['under']}", match["power"])
+    if match := _SUFFIX.fullmatch(text):
+        if match["percent"]:
+            return match["core"], "percent"
+        if match["degree"]:
+            return match["core"], "degree"
+        words = match["text"]
+    elif (match := _BARE_SUFFIX.fullmatch(text)) is not None:
+        words = match["text"]
+    else:
+        return text, None
+    if any(word in _NOT_A_UNIT for word in words.lower().split()):
+        return text, None
+    if match.re is _BARE_SUFFIX and not _bare_unit(words, match["power"]):
+        return text, None
+    core = match["core"].rstrip("\\ ").strip()
+    if not core or (match.re is _SUFFIX and not re.search(r"\d|\\pi|\\frac|\\sqrt|[a-z]", core)):
+        return text, None
+    return core, _one_unit(words, match["power"])
 
 
-def _is_unit(word: str, rest: str) -> bool:
-    """`7 in` at the end of a sentence is a length, `7 in April` is not; nor is the M of `7 M&Ms` a unit."""
-    preposition = word in ("in", "am", "at") and rest.strip(" *")[:1].isalnum()
-    return is_measure(word) and not preposition and not rest[:1].strip(" .,;:!?*)$")
+def _bare_unit(words: str, power: str | None) -> bool:
+    """Words outside `\\text{}` count as a unit only when they cannot be a product of variables."""
+    unit_like = [
+        is_measure(word) or len(word) >= 4 or word in ("per", "of") for word in words.lower().split()
+    ]
+    single = re.fullmatch(r"[A-Za-z]", words) is not None
+    measure = _one_unit(words, None) in _MEASURES
+    return all(unit_like) and (measure if power is not None else not single)
 
 
-def _percent(text: str) -> str | None:
-    number = exact_number(text)
-    return rf"{float(number.value * 100):g}\%" if number is not None and number.value < 1 else None
+def _one_unit(words: str, power: str | None) -> str:
+    if "/" in words:
+        over, _, under = words.partition("/")
+        return f"{_one_unit(over, None)} per {_one_unit(under, power)}"
+    spelled = []
+    for word in words.lower().split():
+        word = word if word in ("p.m.", "a.m.") else word.strip(".,;()")
+        word = _UNIT_WORDS.get(word, word)
+        singular = word[:-1] if word.endswith("s") and len(word) > 2 else word
+        spelled.append(_UNIT_WORDS.get(singular, singular))
+    name = " ".join(spelled)
+    return {"2": f"square {name}", "3": f"cubic {name}"}.get(power or "", name)
 
 
-def _together(sentence: str, first: _Part, second: _Part) -> bool:
-    """Two parts of one list; `5x = 30 and x = 6` is a way to an answer, no list of two."""
-    names = [part.text.partition("=")[0].strip() for part in (first, second) if "=" in part.text]
-    listed = _GLUE.fullmatch(sentence, first.end, second.start) is not None
-    return listed and all(_NAME_ONLY.fullmatch(name) for name in names)
+def scale_of(unit: str | None) -> tuple[Fraction, str | None]:
+    """The factor in a unit and what is left of it: of million dollar 1,000,000 and dollar, percent 1/100."""
+    scale, words = Fraction(1), (unit or "").split()
+    while words and words[0] in _SCALES:
+        scale *= _SCALES[words.pop(0)]
+    return scale, "percent" if unit == "percent" else " ".join(words) or None
 
 
-def _word(sentence: str) -> str:
-    """What a sentence without any number states: a number word, what is in bold, else all of it."""
-    strong = strong_parts(sentence)
-    for text in (*strong[-1:], sentence):
-        words = _NUMBER_WORD.findall(text)
-        if len(words) == 1:
-            return str(words[0]).lower()
-    if strong:
-        return strong[-1].strip(" .,:;")
-    return _LEADING.sub("", sentence)
+def units_conflict(first: str | None, second: str | None) -> bool:
+    """True when known measures differ, as inch and foot, not ways and paths; in other scripts all differ."""
+    if first is None or second is None or first == second:
+        return False
+    if not (first.isascii() and second.isascii()):
+        return True
+    return all(any(word in _MEASURES for word in unit.split()) for unit in (first, second))
+
+
+def is_measure(word: str) -> bool:
+    """True for a unit of measurement in any spelling or a scale: `cm`, `hours`, `square feet`, `million`."""
+    spelled = word.lower().rstrip(".").rstrip("23²³^").strip()[:100]
+    return any(part in _MEASURES or part in _SCALES for part in _one_unit(spelled, None).split())
+
+
+_FUNCTIONS = (
+    "sqrt", "sin", "cos", "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh", "cosh",
+    "tanh", "log", "ln", "exp", "lim", "max", "min", "gcd", "lcm", "pi", "theta", "alpha", "beta",
+    "gamma", "phi", "infty", "det", "mod", "binom",
+)  # fmt: skip
+_BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
+_WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
+_PRODUCT = re.compile(r"(?<![_^\d.])(\d+(?:\.\d+)?) ?\((?=[-\d.\\])")  # 2(3) would be read as 2 + 3
+_BINOMIAL = re.compile(r"\\[td]?binom ?(\{[^{}]*\}|[A-Za-z\d]) ?(\{[^{}]*\}|[A-Za-z\d])")
+_TIMES_BINOMIAL = re.compile(r"(?<!\\log_\{\w\})(?<=[\d)}\]]) ?(?=\(?\\[td]?binom)")  # another sum to it
+_DIGIT_GAP = re.compile(r"(?<!_)[\d.] +[\d.]")
+_DIGIT_BASE = re.compile(r"\d_")
+
+
+def latex_of(text: str) -> str | None:
+    r"""A tidy answer as latex2sympy should get it; None when it cannot be read as mathematics.
+
+    Fences off what latex2sympy reads wrongly: words as products of letters, `3 4` as a sum, `203_7` as 203,
+    and `2(3)` and `2\binom{3}{1}` as 2 + 3.
+    """
+    latex = _BARE_FUNCTION.sub(lambda match: f"\\{match.group(1)} ", text)
+    latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
+    latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
+    latex = _TIMES_BINOMIAL.sub(r"\\cdot ", _BINOMIAL.sub(_braced_binomial, latex))
+    latex = _PRODUCT.sub(r"\1\\cdot (", latex)
+    latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
+    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
+        return None
+    if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
+        return None
+    return latex
+
+
+def _braced_binomial(match: re.Match[str]) -> str:
+    top, bottom = (part if part.startswith("{") else f"{{{part}}}" for part in match.groups())
+    return rf"\binom{top}{bottom}"
+
+
+def _without_commands(latex: str) -> str:
+    return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
+
+
+def compare_units(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+    """Compare what stands before units and scales: `5 cm` and `5`, `3 million` and `3,000,000`."""
+    gold_core, gold_full = split_unit(gold)
+    answer_core, answer_full = split_unit(answer)
+    if not gold_full and not answer_full:
+        return None
+    (gold_scale, gold_unit), (answer_scale, answer_unit) = scale_of(gold_full), scale_of(answer_full)
+    if units_conflict(gold_unit, answer_unit):
+        return DIFFERENT
+    both = 1 not in (gold_scale, answer_scale) and gold_scale != answer_scale  # 3 million, 3 billion
+    grade = DIFFERENT if both else comparison.compare(gold_core, answer_core)
+    wanted, number = exact_number(gold_core), exact_number(answer_core)
+    is_settled = gold_scale == answer_scale or grade is NEEDS_ALGEBRA or grade.value is GradeValue.CORRECT
+    if is_settled or wanted is None or number is None:
+        return grade
+    value = number.value * answer_scale / gold_scale
+    if value == wanted.value:
+        return NUMERIC
+    limit = comparison.limit
+    return WITHIN_TOLERANCE if limit is not None and limit.allows(wanted.value, value) else DIFFERENT
+
+
+def compare_numbers(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+    """Compare exact numbers."""
+    wanted, number = exact_number(gold), exact_number(answer)
+    if wanted is None or number is None:
+        return None
+    if same_number(wanted, number):
+        return NUMERIC
+    limit = comparison.limit
+    return WITHIN_TOLERANCE if limit is not None and limit.allows(wanted.value, number.value) else DIFFERENT
+
+
+def compare_bases(gold: str, answer: str, _: Comparison) -> Grade | None:
+    """Compare numbers in other bases digit by digit: `203_7`."""
+    bases = structure.number_in_base(gold), structure.number_in_base(answer)
+    if bases == (None, None):
+        return None
+    return EXACT if bases[0] == bases[1] else DIFFERENT
+
+
+def compare_expressions(gold: str, answer: str, comparison: Comparison) -> Grade:
+    """Compare by value if arithmetic is enough, else by algebra."""
+    if comparison.limit is None:
+        if (same := same_value(gold, answer)) is not None:
+            return SYMBOLIC if same else DIFFERENT
+        for plain, other in ((gold, answer), (answer, gold)):
+            if is_arithmetic(plain) and (grade := _compare_plain(plain, other)) is not None:
+                return grade
+        if latex_of(gold) is None and latex_of(answer) is None:
+            return UNPARSABLE
+    return comparison.algebra(gold, answer, comparison.limit) if comparison.algebra else NEEDS_ALGEBRA
+
+
+def _compare_plain(plain: str, other: str) -> Grade | None:
+    r"""Compare plain arithmetic with something else: words, a matrix, an inequality, an equation.
+
+    An equation means the value that all its sides have (`e^{i\pi} = -1` means -1).
+    """
+    if len(structure.split_list(other)) > 1:
+        return None
+    if structure.matrix_rows(other) is not None or other.strip("+-") == r"\infty":
+        return DIFFERENT
+    if latex_of(other) is None:
+        return ONE_UNPARSABLE
+    sides = structure.sides(other)
+    if structure.has_inequality(other):
+        return DIFFERENT if len(sides) == 1 and exact_number(plain) is not None else None
+    if len(sides) < 2:
+        return None
+    same = [same_value(left, right) for left, right in pairwise([*sides, plain])]
+    return DIFFERENT if False in same else SYMBOLIC if all(same) else None
+
+
+STEPS: tuple[Step, ...] = (compare_units, compare_numbers, compare_bases, compare_expressions)

@@ -1,7 +1,7 @@
-r"""Takes tidy answers apart: lists, brackets, unions, matrices, named values, letters, words. Pure text."""
+r"""Takes normalized answers apart: lists, brackets, matrices, named values, letters, words. Pure text."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _OPEN, _CLOSE = "([{", ")]}"
 _LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
@@ -23,7 +23,7 @@ _BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)
 
 
 def split_top(text: str, separators: str = ",;") -> list[str]:
-    r"""Splits at the separators that stand outside all brackets and braces.
+    r"""Split at separators outside all brackets and braces.
 
     Parentheses need not match by kind, since `[0,1)` is an interval; escaped braces count as brackets.
     """
@@ -41,7 +41,7 @@ def split_top(text: str, separators: str = ",;") -> list[str]:
 
 
 def split_list(text: str) -> list[str]:
-    r"""The elements of a list: by comma, semicolon, "and", "or"; `a \pm b` stands for two elements."""
+    r"""Return the elements of a list: by comma, semicolon, "and", "or"; `a \pm b` is two elements."""
     if (inner := _whole_text(text)) is not None and ("," in inner or _LIST_WORD.search(inner)):
         pieces = split_top(_LIST_WORD.sub(",", inner))
         return [f"\\text{{{piece}}}" for piece in pieces if piece]
@@ -60,7 +60,7 @@ def split_list(text: str) -> list[str]:
 
 
 def solutions(text: str) -> list[str]:
-    r"""The elements of a list, where `p=5,q=2;p=7,q=2` is two pairs and a pair written twice counts once."""
+    r"""Return the elements of a list; `p=5,q=2;p=7,q=2` is two pairs, and a repeated pair counts once."""
     groups = [split_list(group) for group in split_top(text, ";") if group] if ";" in text else []
     if len(groups) > 1 and all(_assigns_each(group, groups[0]) for group in groups):
         return [f"({','.join(named_value(part)[1] for part in group)})" for group in groups]
@@ -71,24 +71,15 @@ def solutions(text: str) -> list[str]:
 
 
 def _assigns_each(group: list[str], first: list[str]) -> bool:
-    names = [named_value(part)[0] for part in group]
-    return (
-        len(set(names)) == len(names) > 1
-        and None not in names
-        and names == [named_value(p)[0] for p in first]
-    )
+    names, first_names = ([named_value(part)[0] for part in parts] for parts in (group, first))
+    return len(set(names)) == len(names) > 1 and None not in names and names == first_names
 
 
-def exact_part(text: str) -> str:
-    r"""`1/3` of `1/3 \approx 0.33`; any other text unchanged."""
-    exact, about, rest = text.partition(r"\approx")
-    alone = about and "\\approx" not in rest and len(split_top(text)) == 1
-    return exact.strip() if alone and exact.strip() and rest.strip() else text
-
-
-def approximation(text: str) -> str | None:
-    r"""`0.33` of `1/3 \approx 0.33`; None where there is none."""
-    return text.partition(r"\approx")[2].strip() if exact_part(text) != text else None
+def approximated(text: str) -> tuple[str, str] | None:
+    r"""Split `1/3 \approx 0.33` into both sides; None for anything else."""
+    exact, about, rest = (part.strip() for part in text.partition(r"\approx"))
+    alone = exact and rest and r"\approx" not in rest and len(split_top(text)) == 1
+    return (exact, rest) if about and alone else None
 
 
 def _whole_text(text: str) -> str | None:
@@ -106,16 +97,15 @@ def _at_top(text: str, pattern: re.Pattern[str], replacement: str) -> str:
     return "".join([*pieces, text[last:]])
 
 
-@dataclass(frozen=True)
-class Bracketed:
-    """A text wholly inside one pair of brackets: the pair and the elements inside."""
+class Bracketed(NamedTuple):
+    """A text inside one pair of brackets: the pair and the elements."""
 
     pair: str
     elements: tuple[str, ...]
 
 
 def bracketed(text: str) -> Bracketed | None:
-    r"""Reads `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`; None when no such pair spans the text."""
+    r"""Read `(1,2)`, `[0,1)`, `\{1,2\}`, `\langle 1,2\rangle`; None when no such pair spans the text."""
     text = text.replace(r"\langle ", "(").replace(r"\langle", "(").replace(r"\rangle", ")")
     brace = text.startswith(r"\{") and text.endswith(r"\}")
     if brace:
@@ -134,7 +124,7 @@ def bracketed(text: str) -> Bracketed | None:
 
 
 def matrix_rows(text: str) -> list[list[str]] | None:
-    """The cells of a matrix or column vector, or None. Determinants (vmatrix) are no matrices."""
+    """Return the cells of a matrix or column vector, else None; determinants (vmatrix) are no matrices."""
     match = _MATRIX.fullmatch(text.strip("()[] "))
     if match is None or match.group(1) == "vmatrix" or r"\begin" in match.group(2):
         return None
@@ -143,7 +133,7 @@ def matrix_rows(text: str) -> list[list[str]] | None:
 
 
 def named_value(text: str) -> tuple[str | None, str]:
-    r"""Splits `x = 5`, `f(x) = x+1`, `x \in [0,1]` into name and value; (None, text) otherwise.
+    r"""Split `x = 5`, `f(x) = x+1`, `x \in [0,1]` into name and value; (None, text) otherwise.
 
     Of a chain `x = 2+3 = 5` the last part is the value. `2+3 = 5` has no name but a value, 5; an equation
     such as `x+y = 5` is no named value.
@@ -164,7 +154,7 @@ def named_value(text: str) -> tuple[str | None, str]:
 
 
 def sides(text: str) -> list[str]:
-    r"""The sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
+    r"""Return the sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
     parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
     if len(parts) < 2 or "{" not in text:
         return parts
@@ -179,35 +169,35 @@ def sides(text: str) -> list[str]:
 
 
 def has_relation(text: str) -> bool:
-    """True for equations, inequalities and memberships."""
+    """Return True for equations, inequalities and memberships."""
     return _RELATION.search(text) is not None
 
 
 def has_inequality(text: str) -> bool:
-    """True for inequalities and memberships."""
+    """Return True for inequalities and memberships."""
     return re.search(r"<|>|\\(?:le|ge|ne|in)(?![A-Za-z])", text) is not None
 
 
 def membership(text: str) -> str:
-    r"""The set of `x \in [0,1]`; any other text unchanged."""
+    r"""Return the set of `x \in [0,1]`; any other text unchanged."""
     return re.split(r"\\in(?![A-Za-z])", text, maxsplit=1)[-1].strip()
 
 
 def is_region(text: str) -> bool:
-    r"""True for what may describe a set of numbers: inequalities, intervals, unions."""
+    r"""Return True for inequalities, intervals and unions."""
     return any(
         has_relation(part) or r"\cup" in part or bracketed(part) is not None for part in split_list(text)
     )
 
 
 def choice_letter(text: str) -> str | None:
-    r"""The letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
+    r"""Return the letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
     match = _CHOICE.fullmatch(text)
     return match.group(1) if match else None
 
 
 def labelled_choice(text: str) -> tuple[str, str] | None:
-    r"""Letter and content of `(B) 42` or `\text{(B)}42`; None otherwise."""
+    r"""Return letter and content of `(B) 42` or `\text{(B)}42`; None otherwise."""
     match = _LABELLED.fullmatch(text)
     if match is None:
         return None
@@ -215,13 +205,13 @@ def labelled_choice(text: str) -> tuple[str, str] | None:
 
 
 def letter_in_front(text: str) -> str | None:
-    """The letter of `B(42)`, which beside an option's letter is no function; None otherwise."""
+    """Return the letter of `B(42)`, which is no function if the other answer is a letter; else None."""
     match = _LETTER_IN_FRONT.fullmatch(text)
     return match.group(1) if match else None
 
 
 def several_letters(text: str) -> str | None:
-    """The letters of options in order, `ACD` of `ACD` and of `A, C, D`; None where there are not several."""
+    """Return the letters of options in order, `ACD` of `ACD` and of `A, C, D`; None unless several."""
     match = _GLUED_LETTERS.fullmatch(text)
     letters = list(match.group(1)) if match else [choice_letter(part) or "" for part in split_list(text)]
     several = len(letters) > 1 and all(letters) and letters == sorted(set(letters)) and letters[-1] <= "J"
@@ -229,7 +219,7 @@ def several_letters(text: str) -> str | None:
 
 
 def number_in_base(text: str) -> tuple[str, int] | None:
-    """Digits and base of `203_7`; None otherwise."""
+    """Return digits and base of `203_7`; None otherwise."""
     match = _BASE.fullmatch(text)
     if match is None or not re.search(r"\d", match.group(1)):
         return None
@@ -238,7 +228,7 @@ def number_in_base(text: str) -> tuple[str, int] | None:
 
 
 def plain_words(text: str) -> str:
-    r"""A text without its `\text{}` commands and braces."""
+    r"""Return a text without its `\text{}` commands and braces."""
     return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
 
 
@@ -262,7 +252,7 @@ _DENIAL = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n't\b")
 
 
 def same_words(first: str, second: str) -> bool:
-    """Whether two answers in words are the same: `SW` and `south-west`; a name and the sentence about it.
+    """Return whether two answers in words are the same: `SW` and `south-west`, a name and its sentence.
 
     A sentence is about the word that it starts or ends with, unless it denies something.
     """
@@ -278,7 +268,7 @@ def same_words(first: str, second: str) -> bool:
 
 
 def is_sentence(text: str) -> bool:
-    """True for four words or more beside which no mathematics stands."""
+    """Return True for four words or more without mathematics."""
     return not re.search(r"[\\=^_<>$\d]", text) and len(re.findall(r"[A-Za-z]{2,}", text)) >= 4
 
 
@@ -298,7 +288,7 @@ def _spelled(text: str) -> str:
 
 
 def words_of(text: str, *, wanted: bool = False) -> str | None:
-    r"""The answer as plain words in one spelling, None when it is mathematics.
+    r"""Return the answer as plain words in one spelling, None for mathematics.
 
     `\text{Evelyn}`, `east`, `two lines` and `CBAD` are words; `xy` and `abc` are products of variables,
     unless `wanted` says that the other side is words.

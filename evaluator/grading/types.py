@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from service.answer_kinds import AnswerKind as AnswerKind
 
@@ -98,6 +98,11 @@ class Grade:
     reason: str
     source: str = ""
 
+    @property
+    def is_lasting(self) -> bool:
+        """True for grades that every machine would give: no time-out, no lack of memory, no crash."""
+        return self.value is not GradeValue.UNKNOWN or self.reason in ("unparsable", "too large", "no answer")
+
 
 @dataclass(frozen=True)
 class ClusterJob:
@@ -127,47 +132,24 @@ class Clustering:
     unsettled: tuple[int, ...] = ()
 
 
-class Outcome(NamedTuple):
-    """What a task of a worker ends with: a grade value and its reason.
-
-    Where it was given a whole response, also the answer that was found in it and where.
-    """
-
-    value: GradeValue
-    reason: str
-    extracted: str | None = None
-    source: str = ""
-
-    @property
-    def lasting(self) -> bool:
-        """True for outcomes that every machine would reach: no time-out, no lack of memory, no crash."""
-        return self.value is not GradeValue.UNKNOWN or self.reason in ("unparsable", "too large", "no answer")
-
-    @property
-    def grade(self) -> Grade:
-        """The same as the grade of a response."""
-        return Grade(self.value, self.extracted, self.reason, self.source)
-
-
-Judged = Outcome | None
-"""None where algebra would be needed."""
-
-EXACT = Outcome(GradeValue.CORRECT, "exact")
-NUMERIC = Outcome(GradeValue.CORRECT, "numeric")
-SYMBOLIC = Outcome(GradeValue.CORRECT, "symbolic")
-WITHIN_TOLERANCE = Outcome(GradeValue.CORRECT, "tolerance")
-CHOICE = Outcome(GradeValue.CORRECT, "choice")
-DIFFERENT = Outcome(GradeValue.WRONG, "different")
-SEVERAL = Outcome(GradeValue.WRONG, "several answers")
-NO_ANSWER = Outcome(GradeValue.WRONG, "no answer found")
-NO_GOLD = Outcome(GradeValue.UNKNOWN, "no answer")
-UNPARSABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
-ONE_UNPARSABLE = Outcome(GradeValue.WRONG, "unparsable")
-TOO_LARGE = Outcome(GradeValue.UNKNOWN, "too large")
-TIMEOUT = Outcome(GradeValue.UNKNOWN, "timeout")
-MEMORY = Outcome(GradeValue.UNKNOWN, "memory")
-CRASHED = Outcome(GradeValue.UNKNOWN, "crashed")
-NOT_RUN = Outcome(GradeValue.UNKNOWN, "not run")
-OWN_CORRECT = Outcome(GradeValue.CORRECT, "own grader")
-OWN_WRONG = Outcome(GradeValue.WRONG, "own grader")
-OWN_UNKNOWN = Outcome(GradeValue.UNKNOWN, "own grader")
+EXACT = Grade(GradeValue.CORRECT, None, "exact")
+NUMERIC = Grade(GradeValue.CORRECT, None, "numeric")
+SYMBOLIC = Grade(GradeValue.CORRECT, None, "symbolic")
+WITHIN_TOLERANCE = Grade(GradeValue.CORRECT, None, "tolerance")
+CHOICE = Grade(GradeValue.CORRECT, None, "choice")
+DIFFERENT = Grade(GradeValue.WRONG, None, "different")
+SEVERAL = Grade(GradeValue.WRONG, None, "several answers")
+NO_ANSWER = Grade(GradeValue.WRONG, None, "no answer found")
+NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
+NEEDS_ALGEBRA = Grade(GradeValue.UNKNOWN, None, "needs algebra")
+"""Never leaves the grader: a worker process goes on."""
+UNPARSABLE = Grade(GradeValue.UNKNOWN, None, "unparsable")
+ONE_UNPARSABLE = Grade(GradeValue.WRONG, None, "unparsable")
+TOO_LARGE = Grade(GradeValue.UNKNOWN, None, "too large")
+TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
+MEMORY = Grade(GradeValue.UNKNOWN, None, "memory")
+CRASHED = Grade(GradeValue.UNKNOWN, None, "crashed")
+NOT_RUN = Grade(GradeValue.UNKNOWN, None, "not run")
+OWN_CORRECT = Grade(GradeValue.CORRECT, None, "own grader")
+OWN_WRONG = Grade(GradeValue.WRONG, None, "own grader")
+OWN_UNKNOWN = Grade(GradeValue.UNKNOWN, None, "own grader")

@@ -1,6 +1,6 @@
 """The grader in the database: its versions, and the grades of each that are computed once.
 
-Only what needed algebra is written; the rest is computed again faster than it is read. An outcome that
+Only what needed algebra is written; the rest is computed again faster than it is read. An grade that
 hangs on the machine (time-out, memory, crash) is never kept: another try may do better.
 """
 
@@ -10,8 +10,8 @@ from hashlib import blake2b
 from sqlalchemy import ColumnElement, ForeignKey, insert, select
 from sqlalchemy.orm import InstrumentedAttribute, Mapped, Session, mapped_column
 
-from evaluator.grading.types import GRADER_VERSION, Answers, GradeValue, Outcome
-from evaluator.grading.workers.worker import Task
+from evaluator.grading.types import GRADER_VERSION, Answers, Grade, GradeValue
+from evaluator.grading.workers.tasks import Task
 from service.database import Database, upsert
 from service.database.base import BY_KEY_ALONE, Base
 
@@ -107,11 +107,11 @@ class GradeCache:
     def __init__(self, db: Database) -> None:
         self._db = db
 
-    def load(self, tasks: Iterable[Task]) -> dict[Task, Outcome]:
-        """The stored outcomes of those tasks that have one."""
+    def load(self, tasks: Iterable[Task]) -> dict[Task, Grade]:
+        """The stored grades of those tasks that have one."""
         tasks_by_key = {task_key(task): task for task in tasks}
         keys = list(tasks_by_key)
-        stored: dict[Task, Outcome] = {}
+        stored: dict[Task, Grade] = {}
         row = CachedGradeRow
         with self._db.read() as session:
             grader = find_grader(session, GRADER_VERSION)
@@ -121,19 +121,19 @@ class GradeCache:
                     select(row.key, row.value, row.reason).where(row.grader_id == grader, row.key.in_(wanted))
                 )
                 for key, value, reason in kept:
-                    stored[tasks_by_key[key]] = Outcome(GradeValue(value), reason)
+                    stored[tasks_by_key[key]] = Grade(GradeValue(value), None, reason)
         return stored
 
-    def save(self, outcomes: Mapping[Task, Outcome]) -> None:
-        """Stores the lasting ones of these outcomes, in one transaction; one that is there stays."""
-        lasting = {task_key(task): outcome for task, outcome in outcomes.items() if outcome.lasting}
+    def save(self, grades: Mapping[Task, Grade]) -> None:
+        """Stores the lasting ones of these grades, in one transaction; one that is there stays."""
+        lasting = {task_key(task): grade for task, grade in grades.items() if grade.is_lasting}
         if not lasting or self._db.read_only:
             return
         with self._db.write() as session:
             grader = grader_id(session, GRADER_VERSION)
             rows = [
-                {"grader_id": grader, "key": key, "value": outcome.value.value, "reason": outcome.reason}
-                for key, outcome in lasting.items()
+                {"grader_id": grader, "key": key, "value": grade.value.value, "reason": grade.reason}
+                for key, grade in lasting.items()
             ]
             session.execute(upsert(CachedGradeRow).on_conflict_do_nothing(), rows)
 

@@ -22,7 +22,6 @@ SIZES = {
 }
 ON_DATA = {
     "speed.contamination": "--subset 20 --rows 300",
-    "speed.grading_cluster": "--rows 40 --nodes 1",
     "speed.grading_server": "--rows 40 --rounds 2 --workers 1",
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
     "speed.questions_import": "--rows 200",

@@ -44,7 +44,7 @@ def test_an_error_before_the_workers_is_one_unknown_grade(
     grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     module = sys.modules["evaluator.grading.grader"]
-    owner = module if step == "answer_of" else sys.modules["evaluator.grading.kinds"]
+    owner = module if step == "answer_of" else sys.modules["evaluator.grading.compare"]
     honest = getattr(owner, step)
 
     def break_on_bad(*arguments: object) -> object:
@@ -56,7 +56,7 @@ def test_an_error_before_the_workers_is_one_unknown_grade(
     first, second = grader.grade_many([(r"\boxed{bad}", "71"), (r"\boxed{71}", "71")])
     assert (first.value, first.reason) == (GradeValue.UNKNOWN, "crashed")
     assert second.value is GradeValue.CORRECT
-    assert module.settle(GradeCase(r"\boxed{bad}", "71")) == first
+    assert module.look(GradeCase(r"\boxed{bad}", "71")) == first
 
 
 def test_equal_by_algebra_in_both_directions(grader: Grader) -> None:
@@ -326,7 +326,8 @@ def test_a_worker_that_starts_while_the_pool_stops_says_nothing(
 
     monkeypatch.setattr(WorkerManager, "close_channels", removes_and_waits)
     workers = pool.WorkerPool(1, 5.0, SlowToStart(500))
-    workers._current(pool.QUICK).schedule(print)
+    started = workers._pools[pool.QUICK] = workers._start(pool.QUICK)
+    started.schedule(print)
     workers.close()
     assert capfd.readouterr().err == ""
 

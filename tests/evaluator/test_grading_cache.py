@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
-from evaluator.grading.types import Outcome
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.versions import GradeCache, task_key
-from evaluator.grading.workers.memory import Memory
-from evaluator.grading.workers.worker import Task
+from evaluator.grading.workers.tasks import Task
 from service.database import Database
 
 CASES: list[GradeCase | tuple[str, str]] = [
@@ -24,7 +22,7 @@ VALUES = ["correct", "wrong", "correct", "correct", "wrong"]
 
 
 def forbid_workers(grader: Grader, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(tasks: Sequence[Task], *_: Any) -> list[Outcome]:
+    def run(tasks: Sequence[Task], *_: Any) -> list[Grade]:
         raise AssertionError(f"worked on again: {tasks}")
 
     monkeypatch.setattr(grader._pool, "run", run)
@@ -48,47 +46,47 @@ def test_a_later_grader_reads_what_an_earlier_one_found(
 
 def test_another_version_of_the_grader_starts_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     task = Task("grade", r"2\sqrt2", r"\sqrt8")
-    outcome = Outcome(GradeValue.CORRECT, "symbolic")
+    grade = Grade(GradeValue.CORRECT, None, "symbolic")
     with Database.open(tmp_path / "a.db") as db:
         cache = GradeCache(db)
         assert cache.load([task]) == {}
-        cache.save({task: outcome})
-        cache.save({task: Outcome(GradeValue.WRONG, "different")})
-        assert cache.load([task]) == {task: outcome}, "what is stored stays"
+        cache.save({task: grade})
+        cache.save({task: Grade(GradeValue.WRONG, None, "different")})
+        assert cache.load([task]) == {task: grade}, "what is stored stays"
         monkeypatch.setattr("evaluator.grading.versions.GRADER_VERSION", "another")
         assert cache.load([task]) == {}
-        cache.save({task: Outcome(GradeValue.WRONG, "different")})
+        cache.save({task: Grade(GradeValue.WRONG, None, "different")})
         assert cache.load([task])[task].value is GradeValue.WRONG
 
 
 def test_what_hangs_on_the_machine_is_not_kept(tmp_path: Path) -> None:
-    outcomes = {
-        Task("grade", "1", reason): Outcome(GradeValue.UNKNOWN, reason)
+    grades = {
+        Task("grade", "1", reason): Grade(GradeValue.UNKNOWN, None, reason)
         for reason in ("timeout", "memory", "crashed", "unparsable", "too large", "no answer")
     }
     with Database.open(tmp_path / "a.db") as db:
         cache = GradeCache(db)
-        cache.save(outcomes)
-        assert {task.second for task in cache.load(outcomes)} == {"unparsable", "too large", "no answer"}
-        assert [outcome.lasting for outcome in outcomes.values()] == [False] * 3 + [True] * 3
+        cache.save(grades)
+        assert {task.second for task in cache.load(grades)} == {"unparsable", "too large", "no answer"}
+        assert [grade.is_lasting for grade in grades.values()] == [False] * 3 + [True] * 3
 
 
 def test_a_read_only_database_is_read_and_not_written(tmp_path: Path) -> None:
     task, other = Task("grade", "1", "2"), Task("grade", "1", "3")
-    outcome = Outcome(GradeValue.WRONG, "different")
+    grade = Grade(GradeValue.WRONG, None, "different")
     with Database.open(tmp_path / "a.db") as db:
-        GradeCache(db).save({task: outcome})
+        GradeCache(db).save({task: grade})
     with Database.open(tmp_path / "a.db", read_only=True) as db:
-        GradeCache(db).save({other: outcome})
-        assert GradeCache(db).load([task, other]) == {task: outcome}
+        GradeCache(db).save({other: grade})
+        assert GradeCache(db).load([task, other]) == {task: grade}
 
 
 def test_many_verdicts_in_one_load(tmp_path: Path) -> None:
-    outcomes = {Task("grade", str(n), "x"): Outcome(GradeValue.WRONG, "different") for n in range(1_203)}
+    grades = {Task("grade", str(n), "x"): Grade(GradeValue.WRONG, None, "different") for n in range(1_203)}
     with Database.open(tmp_path / "a.db") as db:
         cache = GradeCache(db)
-        cache.save(outcomes)
-        assert cache.load(outcomes) == outcomes
+        cache.save(grades)
+        assert cache.load(grades) == grades
         cache.save({})
 
 
@@ -105,10 +103,3 @@ def test_keys_tell_the_parts_apart() -> None:
     keys = [task_key(task) for task in tasks]
     assert len(set(keys)) == len(tasks)
     assert {len(key) for key in keys} == {16}
-
-
-def test_memory_forgets_its_oldest_half() -> None:
-    memory: Memory[int, int] = Memory(10)
-    for number in range(13):
-        memory.keep(number, number)
-    assert sorted(memory) == list(range(5, 13))

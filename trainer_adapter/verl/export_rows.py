@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from evaluator.grading import AnswerKind, GradeValue
-from evaluator.grading.kinds import judge, read_tolerance
+from evaluator.grading.compare import judge, read_tolerance
+from evaluator.grading.types import NEEDS_ALGEBRA
 from rephraser.sets.types import SetEntry
 from rephraser.verdict.successes import COUNTS, to_json
 from service.errors import InputError
@@ -50,7 +51,7 @@ class AnswerForm:
         if self.kind is AnswerKind.CODE:
             return  # tests are run where questions are imported
         outcome = judge(gold, gold, self.kind, self.tolerance)
-        if outcome is not None and outcome.value is not GradeValue.CORRECT:
+        if outcome.value is not GradeValue.CORRECT and outcome is not NEEDS_ALGEBRA:
             raise InputError(f"{place}: its answer {gold!r} is not a valid {self.kind} ({outcome.reason}).")
 
 

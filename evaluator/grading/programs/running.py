@@ -18,7 +18,6 @@ from evaluator.grading.types import (
     GradeCase,
     GradeValue,
 )
-from evaluator.grading.workers.memory import CaseKey, Memory, case_key
 from service.enclosure.namespaces import Limits
 from service.enclosure.running import Enclosures, Program, ProgramResult, refusal
 from service.errors import PrerequisiteError
@@ -40,7 +39,7 @@ _REASONS = {
 _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
-_MOST_KEPT = 100_000
+_MAX_REMEMBERED = 100_000
 
 
 class ProgramGrader:
@@ -53,17 +52,13 @@ class ProgramGrader:
         self._enclosures = Enclosures()
         self._threads: ThreadPoolExecutor | None = None
         self._process = os.getpid()
-        self._known: Memory[CaseKey, Grade] = Memory(_MOST_KEPT)
+        self._known: dict[GradeCase, Grade] = {}
 
     def close(self) -> None:
         """End the enclosures."""
         self._enclosures.close()
         if self._threads is not None:
             self._threads.shutdown(cancel_futures=True)
-
-    def forget(self) -> None:
-        """Empty the memory."""
-        self._known.clear()
 
     def grade_many(
         self,
@@ -90,7 +85,7 @@ class ProgramGrader:
         done = 0
         for future in as_completed(futures):
             case = futures[future]
-            grades[case] = future.result() if future.exception() is None else CRASHED.grade
+            grades[case] = future.result() if future.exception() is None else CRASHED
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))
@@ -106,9 +101,11 @@ class ProgramGrader:
         """Grade the programs among the cases, those that it remembers at once, and have the others graded."""
         rest = [place for place, case in enumerate(cases) if case.kind is not AnswerKind.CODE]
         grades = dict(zip(rest, others([cases[place] for place in rest]), strict=True))
+        if len(self._known) > _MAX_REMEMBERED:
+            self._known.clear()
         waiting = []
         for place in sorted(set(range(len(cases))) - set(rest)):
-            grade = self._known.get(case_key(cases[place]))
+            grade = self._known.get(cases[place])
             if grade is None:
                 waiting.append(place)
             else:
@@ -119,7 +116,7 @@ class ProgramGrader:
         for place, grade in zip(waiting, run, strict=True):
             grades[place] = grade
             if grade.value is not GradeValue.UNKNOWN:
-                self._known.keep(case_key(cases[place]), grade)
+                self._known[cases[place]] = grade
         return [grades[place] for place in range(len(cases))]
 
     def check_among(
@@ -150,17 +147,17 @@ class ProgramGrader:
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:
-            return TIMEOUT.grade
+            return TIMEOUT
         if not case.gold.strip():
-            return NO_GOLD.grade
+            return NO_GOLD
         gold = read_gold(case.gold)
         programs = find_programs(case.response, gold)
         if programs is None:
-            return NO_ANSWER.grade
+            return NO_ANSWER
         program = Program(programs.sources, gold.helpers, gold.names)
         result = self._enclosures.run(program, gold.tests, self.limits)
         if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
-            return NO_ANSWER.grade  # prose
+            return NO_ANSWER  # prose
         value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
         if result.value in _UNKNOWN:
             value = GradeValue.UNKNOWN

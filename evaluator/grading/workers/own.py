@@ -10,7 +10,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from evaluator.grading.types import CRASHED, OWN_CORRECT, OWN_UNKNOWN, OWN_WRONG, Outcome
+from evaluator.grading.types import CRASHED, OWN_CORRECT, OWN_UNKNOWN, OWN_WRONG, Grade
 from service.errors import InputError
 from service.own_code import is_own, load_function, source_hash
 
@@ -35,7 +35,7 @@ def own_name(version: str) -> str | None:
     return version.removeprefix(_PREFIX).partition(";")[0] if version.startswith(_PREFIX) else None
 
 
-def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Outcome:
+def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Grade:
     """Return what the function says; what is neither right, wrong nor None is "crashed", as an error is.
 
     Raises:

@@ -18,11 +18,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any, NamedTuple
 
-from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Outcome
+from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
+from evaluator.grading.workers.tasks import Task
 from service.errors import PrerequisiteError
 
 _CHUNK = 24
@@ -34,17 +35,30 @@ _CANNOT_START = (
 )
 _RESTARTS = 3
 _LOOK_S = 1.0
-"""How often a pool that returns nothing is asked whether it still lives."""
+"""How often a pool that returns nothing is checked."""
 
 QUICK, CAREFUL = "quick", "careful"
 _QUICK_BUDGET_S = 0.5
 _QUICK_LIMIT_S = 2.5
 
 
-@dataclass(frozen=True)
-class _Batch:
+class _Batch(NamedTuple):
+    """Tasks that a worker takes together."""
+
     indices: tuple[int, ...]
     lane: str
+
+
+class _PoolLostError(Exception):
+    """Nothing will come from these pools any more."""
+
+    def __init__(self, *pools: Any) -> None:
+        super().__init__()
+        self.pools = pools
+
+
+_Waiting = dict[str, deque[_Batch]]
+_Running = dict[Future[list[Grade]], tuple[_Batch, Any]]
 
 
 class WorkerPool:
@@ -64,104 +78,53 @@ class WorkerPool:
 
     def run(
         self,
-        tasks: Sequence[worker.Task],
-        on_finished: Callable[[Sequence[worker.Task]], None] | None = None,
+        tasks: Sequence[Task],
+        on_finished: Callable[[Sequence[Task]], None],
         deadline: float = math.inf,
-    ) -> list[Outcome]:
-        """The outcome of each task, in order. `on_finished` is called with the newly finished tasks.
+    ) -> list[Grade]:
+        """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
 
-        What has no outcome when `time.monotonic()` reaches the deadline is a time-out.
-        Raises RuntimeError after `close`. Never hangs: when nothing finishes for far longer than the
-        limits allow, the workers are started anew, and after three such starts what is left is "crashed".
-        Raises PrerequisiteError when no worker can be started at all.
+        A task without a grade when `time.monotonic()` reaches the deadline is a time-out.
+        Raises RuntimeError after `close`. Never hangs: if nothing finishes for far longer than the limits
+        allow, the workers are restarted, and after three restarts the rest is "crashed".
+        Raises PrerequisiteError if no worker can be started at all.
         """
-        outcomes: list[Outcome | None] = [None] * len(tasks)
-        waiting = {QUICK: deque[_Batch](), CAREFUL: deque[_Batch]()}
+        grades: dict[int, Grade] = {}
+        waiting: _Waiting = {QUICK: deque(), CAREFUL: deque()}
         quick = []
         for index, task in enumerate(tasks):
-            answers = () if task.what == "response" else (task.first, task.second)
-            if any(map(looks_expensive, answers)):
+            if task.what != "response" and (looks_expensive(task.first) or looks_expensive(task.second)):
                 waiting[CAREFUL].append(_Batch((index,), CAREFUL))
             else:
                 quick.append(index)
         size = max(1, min(_CHUNK, -(-len(quick) // (2 * self._workers[QUICK]))))
         for start in range(0, len(quick), size):
             waiting[QUICK].append(_Batch(tuple(quick[start : start + size]), QUICK))
-        running: dict[Future[list[Outcome]], tuple[_Batch, Any]] = {}
+        running: _Running = {}
         restarts = 0
         try:
-            while running or any(waiting.values()):
+            while (running or any(waiting.values())) and restarts <= _RESTARTS:
                 if time.monotonic() >= deadline:
-                    for future in running:
-                        future.cancel()
-                    return [outcome if outcome is not None else TIMEOUT for outcome in outcomes]
-                broken = self._submit(tasks, waiting, running)
-                if not broken and running:
-                    finished, broken = self._wait(running, deadline)
-                    for future in finished:
-                        batch, pool = running.pop(future)
-                        try:
-                            newly = self._collect(future, batch, outcomes, waiting)
-                        except RuntimeError:
-                            broken.append(pool)
-                            continue
-                        if on_finished is not None:
-                            on_finished([tasks[index] for index in newly])
-                if broken:
+                    return [grades.get(index, TIMEOUT) for index in range(len(tasks))]
+                try:
+                    self._submit(tasks, waiting, running)
+                    for future in self._wait(running, deadline):
+                        newly = self._collect(future, running, waiting)
+                        grades |= newly
+                        on_finished([tasks[index] for index in newly])
+                except _PoolLostError as lost:
                     restarts += 1
-                    for future in [future for future, (_, pool) in running.items() if pool in broken]:
+                    for future in [future for future, (_, pool) in running.items() if pool in lost.pools]:
                         batch, _ = running.pop(future)
                         waiting[batch.lane].append(batch)
                     self.check_open()
-                    if restarts > _RESTARTS:
-                        if not any(outcomes):
-                            raise PrerequisiteError(_CANNOT_START) from None
-                        break
-                    for pool in {id(pool): pool for pool in broken}.values():
-                        self._drop(pool)
-        except BaseException:
+                    self._drop(lost.pools)
+            if restarts > _RESTARTS and not grades:
+                raise PrerequisiteError(_CANNOT_START)
+        finally:
             for future in running:
                 future.cancel()
-            raise
-        return [outcome if outcome is not None else CRASHED for outcome in outcomes]
-
-    def _submit(
-        self,
-        tasks: Sequence[worker.Task],
-        waiting: "dict[str, deque[_Batch]]",
-        running: dict[Future[list[Outcome]], tuple[_Batch, Any]],
-    ) -> list[Any]:
-        """Hands out batches, two for each quick worker and one for each careful one; returns broken pools."""
-        for lane, batches in waiting.items():
-            room = self._workers[lane] * (2 if lane == QUICK else 1)
-            room -= sum(batch.lane == lane for batch, _ in running.values())
-            while batches and room > 0:
-                pool = self._current(lane)
-                try:
-                    running[self._schedule(pool, tasks, batches[0])] = (batches[0], pool)
-                except RuntimeError:
-                    return [pool]
-                batches.popleft()
-                room -= 1
-        return []
-
-    def _wait(
-        self, running: dict[Future[list[Outcome]], tuple[_Batch, Any]], deadline: float
-    ) -> tuple[set[Future[list[Outcome]]], list[Any]]:
-        """Waits for a batch; returns those that ended and the pools from which nothing will come any more.
-
-        At the deadline there may be none of either.
-
-        A pool that breaks forgets the batch that it was just given, and its future never ends.
-        """
-        give_up = time.monotonic() + self._patience()
-        while (now := time.monotonic()) < give_up:
-            look_s = max(0.0, min(_LOOK_S, deadline - now))
-            finished, _ = wait(running, timeout=look_s, return_when=FIRST_COMPLETED)
-            broken = [] if finished else [pool for _, pool in running.values() if not pool.active]
-            if finished or broken or now >= deadline:
-                return finished, broken
-        return set(), [pool for _, pool in running.values()]
+        return [grades.get(index, CRASHED) for index in range(len(tasks))]
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""
@@ -176,93 +139,91 @@ class WorkerPool:
             pool.stop()
             pool.join()
 
-    def _patience(self) -> float:
+    def _submit(self, tasks: Sequence[Task], waiting: _Waiting, running: _Running) -> None:
+        """Hand out batches, two for each quick worker and one for each careful one."""
+        for lane, batches in waiting.items():
+            room = self._workers[lane] * (2 if lane == QUICK else 1)
+            room -= sum(batch.lane == lane for batch, _ in running.values())
+            budget_s, limit_s = 0.0, self._time_limit_s
+            if lane == QUICK:
+                budget_s = min(_QUICK_BUDGET_S, self._time_limit_s)
+                limit_s = min(_QUICK_LIMIT_S, budget_s + self._time_limit_s)
+            while batches and room > 0:
+                with self._lock:
+                    self.check_open()
+                    if lane not in self._pools:
+                        self._pools[lane] = self._start(lane)
+                    pool = self._pools[lane]
+                chunk = [tasks[index] for index in batches[0].indices]
+                try:
+                    future = pool.schedule(worker.run_chunk, args=(chunk, budget_s), timeout=limit_s)
+                except RuntimeError as error:
+                    raise _PoolLostError(pool) from error
+                running[future] = (batches.popleft(), pool)
+                room -= 1
+
+    def _wait(self, running: _Running, deadline: float) -> set[Future[list[Grade]]]:
+        """Wait for batches and return those that ended; at the deadline there may be none.
+
+        A pool that breaks forgets the batch that it was just given, and its future never ends.
+        """
         # Batches may wait for other callers' ones; starting a worker on a busy machine takes seconds.
-        return 60.0 + 4 * self._time_limit_s
+        give_up = time.monotonic() + 60.0 + 4 * self._time_limit_s
+        while (now := time.monotonic()) < give_up:
+            look_s = max(0.0, min(_LOOK_S, deadline - now))
+            finished, _ = wait(running, timeout=look_s, return_when=FIRST_COMPLETED)
+            if finished or now >= deadline:
+                return finished
+            if broken := [pool for _, pool in running.values() if not pool.active]:
+                raise _PoolLostError(*broken)
+        raise _PoolLostError(*[pool for _, pool in running.values()])
 
-    def _schedule(self, pool: Any, tasks: Sequence[worker.Task], batch: _Batch) -> Future[list[Outcome]]:
-        if batch.lane == CAREFUL:
-            budget, limit = 0.0, self._time_limit_s
-        else:
-            budget = min(_QUICK_BUDGET_S, self._time_limit_s)
-            limit = min(_QUICK_LIMIT_S, budget + self._time_limit_s)
-        future: Future[list[Outcome]] = pool.schedule(
-            worker.run_chunk, args=([tasks[index] for index in batch.indices], budget), timeout=limit
-        )
-        return future
-
-    def _collect(
-        self,
-        future: Future[list[Outcome]],
-        batch: _Batch,
-        outcomes: list[Outcome | None],
-        waiting: "dict[str, deque[_Batch]]",
-    ) -> tuple[int, ...]:
-        """Takes in what a batch brought, puts the rest of it back and returns the tasks that are finished."""
-        from concurrent.futures.process import BrokenProcessPool
-
+    def _collect(self, future: Future[list[Grade]], running: _Running, waiting: _Waiting) -> dict[int, Grade]:
+        """Return what a batch brought, by task, and put the rest of it back."""
         from pebble import ProcessExpired
 
+        batch, pool = running[future]
         try:
             results = future.result()
         except BrokenProcessPool as error:
-            waiting[batch.lane].append(batch)
-            raise RuntimeError("the pool lost its workers") from error
+            raise _PoolLostError(pool) from error
         except (FutureTimeoutError, ProcessExpired, MemoryError, OSError) as error:
             if batch.lane == QUICK:
+                del running[future]
                 waiting[CAREFUL].extend(_Batch((index,), CAREFUL) for index in batch.indices)
-                return ()
-            results = [_outcome_of(error)]
-        for index, outcome in zip(batch.indices, results, strict=False):
-            outcomes[index] = outcome
+                return {}
+            memory = isinstance(error, MemoryError) or getattr(error, "exitcode", 0) == worker.MEMORY_EXIT
+            results = [TIMEOUT if isinstance(error, FutureTimeoutError) else MEMORY if memory else CRASHED]
+        del running[future]
         if rest := batch.indices[len(results) :]:
             waiting[batch.lane].appendleft(_Batch(rest, batch.lane))
-        return batch.indices[: len(results)]
+        return dict(zip(batch.indices, results, strict=False))
 
-    def _current(self, lane: str) -> Any:
+    def _drop(self, broken: Sequence[Any]) -> None:
         with self._lock:
-            self.check_open()
-            if lane not in self._pools:
-                self._pools[lane] = self._start(lane)
-            return self._pools[lane]
-
-    def _drop(self, broken: Any) -> None:
-        with self._lock:
-            mine = [lane for lane, pool in self._pools.items() if pool is broken]
+            mine = {lane: pool for lane, pool in self._pools.items() if pool in broken}
             for lane in mine:
                 del self._pools[lane]
-        if mine:
+        for pool in mine.values():
             with contextlib.suppress(RuntimeError):
-                broken.stop()
-                broken.join()
+                pool.stop()
+                pool.join()
 
     def _start(self, lane: str) -> Any:
         from evaluator.grading.workers.processes import Processes
 
+        if sys.platform == "win32":
+            context: Any = multiprocessing.get_context("spawn")
+        else:  # fork servers are safe with threads, and a replaced worker starts with the algebra loaded
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.workers.warming"])
         return Processes(
             max_workers=self._workers[lane],
             max_tasks=_CHUNKS_PER_WORKER,
             initializer=worker.start_worker,
             initargs=[self._memory_limit_mb, lane == CAREFUL],
-            context=_context(),
+            context=context,
         )
-
-
-def _outcome_of(error: BaseException) -> Outcome:
-    if isinstance(error, FutureTimeoutError):
-        return TIMEOUT
-    if getattr(error, "exitcode", None) == worker.MEMORY_EXIT or isinstance(error, MemoryError):
-        return MEMORY
-    return CRASHED
-
-
-def _context() -> Any:
-    """Fork servers are safe with threads, and a replaced worker starts with the algebra already loaded."""
-    if sys.platform == "win32":
-        return multiprocessing.get_context("spawn")
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["math_verify", "pebble", "evaluator.grading.workers.warming"])
-    return context
 
 
 _LONG = 400

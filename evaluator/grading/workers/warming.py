@@ -1,6 +1,7 @@
 """Imported by the process that workers are forked from, so that they start with warm parsers and caches."""
 
-from evaluator.grading.workers.worker import Task, run_task
+from evaluator.grading.workers.tasks import Task
+from evaluator.grading.workers.worker import run_task
 
 _SAMPLES = (
     (r"\frac{\sin(x)}{2}+\sqrt{3}", r"\frac{\cos(x)}{2}"),

@@ -6,45 +6,15 @@ import threading
 import time
 from collections.abc import Sequence
 from multiprocessing import connection, parent_process
-from typing import Literal, NamedTuple
 
-from evaluator.grading.compare import compare
-from evaluator.grading.extraction import answer_of, gold_answer
-from evaluator.grading.kinds import Algebra, judge
-from evaluator.grading.types import (
-    CRASHED,
-    MEMORY,
-    NO_ANSWER,
-    NO_GOLD,
-    AnswerKind,
-    GradeCase,
-    GradeValue,
-    Outcome,
-)
+from evaluator.grading.types import CRASHED, MEMORY, UNPARSABLE, Grade
 from evaluator.grading.workers.own import grade_by_own
+from evaluator.grading.workers.tasks import READABLE, Task, do_task
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
-
-class Task(NamedTuple):
-    """What to do with two answers: grade the second against the first, compare both ways, read the first.
-
-    Of a `response` the second is all of it: its answer is found first, or the user's `own` grader reads it.
-    """
-
-    what: Literal["grade", "equal", "read", "response"]
-    first: str
-    second: str = ""
-    kind: AnswerKind = AnswerKind.LATEX
-    tolerance: str | None = None
-    boxed_only: bool = False
-    own: str | None = None
-
-
-READABLE = Outcome(GradeValue.CORRECT, "symbolic")
-UNREADABLE = Outcome(GradeValue.UNKNOWN, "unparsable")
 
 _limit_bytes = sys.maxsize
 
@@ -62,7 +32,7 @@ def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
     # Pebble's handler runs Python code, which a worker stuck in one long operation never reaches.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    import evaluator.grading.workers.symbolic  # noqa: F401
+    import evaluator.grading.algebra  # noqa: F401
 
     if low_priority and hasattr(os, "nice"):
         os.nice(_LOW_PRIORITY)
@@ -119,13 +89,13 @@ def end_if_over_limit() -> None:
         os._exit(MEMORY_EXIT)
 
 
-def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Outcome]:
+def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Grade]:
     """Runs tasks in order until the budget is used up.
 
     Returns the outcomes of those it got to, at least one.
     """
     started = time.monotonic()
-    outcomes: list[Outcome] = []
+    outcomes: list[Grade] = []
     for task in tasks:
         outcomes.append(run_task(task))
         end_if_over_limit()
@@ -134,35 +104,19 @@ def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Outcome]:
     return outcomes
 
 
-def run_task(task: Task) -> Outcome:
-    """Runs one task; whatever goes wrong inside it is an unknown outcome, never an exception."""
-    from evaluator.grading.workers import symbolic
+def run_task(task: Task) -> Grade:
+    """Run one task; whatever goes wrong inside it is an unknown grade, never an exception."""
+    from evaluator.grading import algebra
 
-    first, second = task.first, task.second
-    algebra = Algebra(symbolic.compare_expressions, symbolic.number_value)
     try:
         if task.what == "read":
-            return READABLE if symbolic.readable(first) else UNREADABLE
+            return READABLE if algebra.is_readable(task.first) else UNPARSABLE
         if task.own is not None:
-            return grade_by_own(task.own, second, first, kind=task.kind.value, tolerance=task.tolerance)
-        if task.what == "response":
-            return _grade_response(task, algebra)
-        if task.what == "grade":
-            return judge(first, second, task.kind, task.tolerance, algebra) or CRASHED
-        forward = compare(first, second, symbolic.compare_expressions)
-        if forward is None or forward.value is not GradeValue.CORRECT:
-            return forward or CRASHED
-        return compare(second, first, symbolic.compare_expressions) or CRASHED
+            return grade_by_own(
+                task.own, task.second, task.first, kind=task.kind.value, tolerance=task.tolerance
+            )
+        return do_task(task, algebra.compare_expressions)
     except MemoryError:
         return MEMORY
     except Exception:  # sympy raises anything; the case is unknown and the worker goes on
         return CRASHED
-
-
-def _grade_response(task: Task, algebra: Algebra) -> Outcome:
-    case = GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only)
-    answer = answer_of(case)
-    if answer is None:
-        return NO_ANSWER if case.gold.strip() else NO_GOLD
-    outcome = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance, algebra) or CRASHED
-    return Outcome(outcome.value, outcome.reason, answer.text, answer.source)

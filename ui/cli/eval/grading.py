@@ -25,10 +25,6 @@ def grade(
     answers: AnswersChoice = None,
     own_grader: OwnGrader = None,
     workers: Workers = None,
-    ray_address: Annotated[
-        str | None,
-        Option(help="Grade on all nodes of a running Ray cluster (auto on its head node, or HOST:PORT)."),
-    ] = None,
     *,
     db: Db,
     terminal: Terminal,
@@ -47,17 +43,12 @@ def grade(
     from evaluator.evals.runs import find_eval_run, run_answers
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache, version_taking
-    from evaluator.grading.workers.cluster import ClusterGraders
 
     check_grader(own_grader, answers)
     with db.open() as database:
         with database.read() as session:
             chosen = find_eval_run(session, run)
-        grading: Grader | ClusterGraders = (
-            ClusterGraders(ray_address, workers, own_grader)
-            if ray_address
-            else Grader(workers=workers, cache=GradeCache(database), own=own_grader)
-        )
+        grading = Grader(workers=workers, cache=GradeCache(database), own=own_grader)
         with grading as grader, terminal.progress(chosen.name) as bar:
             version = grader.version if own_grader else version_taking(answers or run_answers(chosen))
             graded = grade_run(

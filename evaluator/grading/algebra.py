@@ -6,8 +6,6 @@ known errors are fenced off: text is never multiplied out as variables, `3 4` is
 """
 
 import logging
-import math
-import re
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any
@@ -16,10 +14,23 @@ import sympy
 from latex2sympy2_extended.math_normalization import NormalizationConfig, normalize_latex
 from math_verify import verify
 from math_verify.parser import parse_latex_cached
+from sympy.core.relational import Relational
 
-from evaluator.grading import normal, structure
-from evaluator.grading.shortcuts import latex_of
-from evaluator.grading.types import DIFFERENT, ONE_UNPARSABLE, SYMBOLIC, TOO_LARGE, UNPARSABLE, Outcome
+from evaluator.grading import structure
+from evaluator.grading.compare import is_plain
+from evaluator.grading.normalize import normalize
+from evaluator.grading.quantity import decimal_stands_for, exact_number, latex_of, split_unit
+from evaluator.grading.steps import Limit
+from evaluator.grading.types import (
+    DIFFERENT,
+    ONE_UNPARSABLE,
+    SYMBOLIC,
+    TOO_LARGE,
+    UNPARSABLE,
+    WITHIN_TOLERANCE,
+    Grade,
+    GradeValue,
+)
 
 logging.getLogger("math_verify").setLevel(logging.ERROR)
 logging.getLogger("latex2sympy2_extended").setLevel(logging.ERROR)
@@ -38,29 +49,36 @@ class TooLargeError(Exception):
     """The expression holds an integer too large to compute."""
 
 
-def compare_expressions(gold: str, answer: str) -> Outcome:
-    """Grades one expression against another (both tidy, neither a list, tuple of equal shape or number).
+def compare_expressions(gold: str, answer: str, limit: Limit | None = None) -> Grade:
+    """Grade one normalized expression against another; real numbers may differ by the limit.
 
-    Correct only when the two are equal in both directions; unknown when both cannot be read, or when a
-    number in them is too large to compute.
+    Correct only if the two are equal in both directions; unknown if neither can be read, or if a number in
+    them is too large to compute.
     """
     try:
-        if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
-            return _compare_regions(gold, answer)
-        first, second = parse(gold), parse(answer)
-        if first is None and second is None:
-            return UNPARSABLE
-        if first is None or second is None:
-            return ONE_UNPARSABLE
-        return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+        grade = _compare(gold, answer)
+        if limit is None or grade.value is GradeValue.CORRECT:
+            return grade
+        numbers = _real_value(gold), _real_value(answer)
+        is_near = numbers[0] is not None and numbers[1] is not None and limit.allows(numbers[0], numbers[1])
+        return WITHIN_TOLERANCE if is_near else grade
     except TooLargeError:
         return TOO_LARGE
     except RecursionError:
         return UNPARSABLE
 
 
-def _compare_regions(gold: str, answer: str) -> Outcome:
-    """`x < 3 or x > 5` against `(-\\infty, 3) \\cup (5, \\infty)`: both as sets of numbers."""
+def _compare(gold: str, answer: str) -> Grade:
+    if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
+        return _compare_regions(gold, answer)
+    first, second = parse(gold), parse(answer)
+    if first is None or second is None:
+        return UNPARSABLE if first is second else ONE_UNPARSABLE
+    return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+
+
+def _compare_regions(gold: str, answer: str) -> Grade:
+    r"""Compare `x < 3 or x > 5` with `(-\infty, 3) \cup (5, \infty)`, both as sets of numbers."""
     regions = []
     for text in (gold, answer):
         parsed = [parse(structure.membership(part)) for part in structure.split_list(text)]
@@ -70,24 +88,10 @@ def _compare_regions(gold: str, answer: str) -> Outcome:
     return SYMBOLIC if regions[0] == regions[1] else DIFFERENT
 
 
-def is_readable(answer: str) -> bool:
-    """True when the tidy text can be read as mathematics."""
-    try:
-        return parse(answer) is not None
-    except TooLargeError:
-        return True
-
-
-def number_value(text: str) -> Fraction | None:
-    """The value of a tidy expression to 30 digits when it is a real number, else None."""
-    try:
-        parsed = parse(text)
-        if not isinstance(parsed, sympy.Expr):
-            return None
-        value = sympy.N(_evaluated(parsed), _PRECISION)
-        return Fraction(str(value)) if value.is_real and value.is_finite else None
-    except (TooLargeError, RecursionError, ValueError):
-        return None
+def _real_value(text: str) -> Fraction | None:
+    parsed = parse(text)
+    value = sympy.N(_evaluated(parsed), _PRECISION) if isinstance(parsed, sympy.Expr) else None
+    return Fraction(str(value)) if isinstance(value, sympy.Float | sympy.Rational) else None
 
 
 @lru_cache(maxsize=512)
@@ -107,54 +111,35 @@ def parse(text: str) -> Any:
         return None
     if not isinstance(parsed, sympy.Basic | sympy.MatrixBase):
         return None
-    refuse_large(parsed)
+    for part in parsed if isinstance(parsed, sympy.MatrixBase) else [parsed]:
+        _estimate_bits(part)
     if isinstance(parsed, sympy.Basic) and parsed.has(sympy.nan, sympy.zoo):
         return None
     return parsed
 
 
-def refuse_large(expression: Any) -> None:
-    """Raises TooLargeError when evaluating the expression would build a huge integer."""
-    if isinstance(expression, sympy.MatrixBase):
-        for cell in expression:
-            refuse_large(cell)
-    elif isinstance(expression, sympy.Basic):
-        _log2(expression)
+def _estimate_bits(expression: Any) -> float:
+    """Return a rough upper estimate of log2 |value| for constants; a symbol counts as one bit.
 
-
-def _log2(expression: Any) -> float:
-    """A rough upper estimate of log2 |value| for constants; symbols count as one."""
-    if isinstance(expression, sympy.Number):
-        if not expression.is_finite or expression.is_zero:
-            return 0.0
-        if isinstance(expression, sympy.Rational):
-            return float(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
-        return abs(float(sympy.log(abs(expression), 2)))
-    sizes = [_log2(argument) for argument in expression.args]
-    if isinstance(expression, sympy.Pow):
-        base, exponent = sizes
-        if isinstance(expression.exp, sympy.Rational):
-            return _checked(max(base, 1.0) * abs(float(expression.exp)))
-        if expression.exp.is_number or expression.exp.is_Pow:
-            return _checked(max(base, 1.0) * _two_to(exponent))
-        return max(base, exponent)
-    if isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
-        size = _two_to(sizes[0])
-        return _checked(size * max(1.0, sizes[0]))
-    if isinstance(expression, sympy.binomial):
-        return _checked(_two_to(max(sizes)) if max(sizes) > 12 else 4096.0)
-    if isinstance(expression, sympy.exp):
-        return _checked(1.5 * _two_to(sizes[0]))
-    if isinstance(expression, sympy.Add | sympy.Mul):
-        return _checked(sum(sizes) if isinstance(expression, sympy.Mul) else max(sizes) + len(sizes))
-    return max(sizes, default=1.0)
-
-
-def _two_to(size: float) -> float:
-    return math.inf if size > 64 else 2.0**size
-
-
-def _checked(bits: float) -> float:
+    Raises TooLargeError instead of an estimate above `LARGEST_BITS`.
+    """
+    if isinstance(expression, sympy.Rational):
+        bits = float(max(abs(int(expression.p)).bit_length(), int(expression.q).bit_length()))
+    elif isinstance(expression, sympy.Float):
+        bits = abs(float(sympy.log(abs(expression), 2))) if expression else 0.0
+    else:
+        sizes = [_estimate_bits(argument) for argument in expression.args]
+        largest = max(sizes, default=1.0)
+        if isinstance(expression, sympy.Pow):
+            is_rational = isinstance(expression.exp, sympy.Rational)
+            power = abs(float(expression.exp)) if is_rational else 2.0 ** min(sizes[1], 64)
+            bits = max(sizes[0], 1.0) * power if is_rational or expression.exp.is_number else largest
+        elif isinstance(expression, sympy.factorial | sympy.factorial2 | sympy.gamma | sympy.subfactorial):
+            bits = 2.0 ** min(largest, 64) * max(largest, 1.0)
+        elif isinstance(expression, sympy.binomial | sympy.exp):
+            bits = 1.5 * 2.0 ** min(largest, 64)
+        else:
+            bits = sum(sizes) if isinstance(expression, sympy.Add | sympy.Mul) else largest
     if bits > LARGEST_BITS:
         raise TooLargeError
     return bits
@@ -170,9 +155,14 @@ def _equal(first: Any, second: Any, gold: str, answer: str) -> bool:
         return _equal_to_identity(first, second, gold, answer)
     if "set" in kinds and "expression" in kinds:
         return False
-    return bool(
-        verify(first, second, allow_set_relation_comp=True, timeout_seconds=None)
-        and verify(second, first, allow_set_relation_comp=True, timeout_seconds=None)
+    return _verified(first, second)
+
+
+def _verified(first: Any, second: Any) -> bool:
+    """Return whether math-verify finds the two equal in both directions."""
+    return all(
+        verify(*pair, allow_set_relation_comp=True, timeout_seconds=None)
+        for pair in ((first, second), (second, first))
     )
 
 
@@ -195,8 +185,6 @@ def _equal_expressions(first: Any, second: Any, gold: str, answer: str) -> bool:
     symbols = sorted(first.free_symbols | second.free_symbols, key=str)
     if not symbols:
         return _equal_constants(first, second, gold, answer)
-    if first.free_symbols != second.free_symbols and not _cancels(first, second):
-        return False
     complex_valued = first.has(sympy.I) or second.has(sympy.I)
     return _agree_at_points(first, second, symbols, complex_valued)
 
@@ -209,11 +197,6 @@ def _equal_to_identity(first: Any, second: Any, gold: str, answer: str) -> bool:
     return _equal_expressions(relation.lhs, relation.rhs, "", "") and _equal_expressions(
         relation.rhs, expression, gold, answer
     )
-
-
-def _cancels(first: Any, second: Any) -> bool:
-    """Different symbols may still cancel, as in x - x + 1."""
-    return bool(sympy.simplify(first).free_symbols == sympy.simplify(second).free_symbols)
 
 
 def _evaluated(expression: Any) -> Any:
@@ -238,9 +221,9 @@ def _equal_constants(first: Any, second: Any, gold: str, answer: str) -> bool:
     if scale == 0 or gap <= scale * sympy.Float("1e-25", _PRECISION):
         return True
     for text, exact in ((gold, right), (answer, left)):
-        number = normal.exact_number(text)
+        number = exact_number(text)
         if number is not None and number.decimals and exact.is_real:
-            return normal.decimal_stands_for(number, Fraction(str(exact)))
+            return decimal_stands_for(number, Fraction(str(exact)))
     return False
 
 
@@ -265,55 +248,34 @@ def _agree_at_points(first: Any, second: Any, symbols: list[Any], complex_valued
         agreed += 1
     if agreed >= 4:
         return True
-    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+    return _verified(first, second)
 
 
 def _equal_relations(first: Any, second: Any) -> bool:
-    if first == second:
-        return True
-    if isinstance(first, sympy.core.relational.Relational) and isinstance(
-        second, sympy.core.relational.Relational
-    ):
+    if isinstance(first, Relational) and isinstance(second, Relational) and first != second:
         if not all(isinstance(side, sympy.Expr) for side in (*first.args, *second.args)):
             return False
         if _proportional(first, second):
             return True
-        if isinstance(first, sympy.Eq) != isinstance(second, sympy.Eq):
-            return False
         if isinstance(first, sympy.Eq) and not (_solvable(first) and _solvable(second)):
-            return False
-    if first.free_symbols == second.free_symbols and len(first.free_symbols) == 1:
-        return _same_solution_set(first, second)
-    return bool(verify(first, second, timeout_seconds=None) and verify(second, first, timeout_seconds=None))
+            return False  # math-verify takes equations without solutions for equal
+    return _verified(first, second)
 
 
-def _proportional(first: Any, second: Any) -> bool:
-    """`2x + 2y = 4` and `y = 2 - x`: the differences of the sides are a constant multiple of each other."""
-    flip = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "==": "==", "!=": "!="}
+def _proportional(first: Relational, second: Relational) -> bool:
+    """Return whether the differences of the sides are constant multiples: `2x + 2y = 4` and `y = 2 - x`."""
     left, right = first.lhs - first.rhs, second.lhs - second.rhs
-    try:
-        ratio = sympy.simplify(left / right)
-    except (TypeError, ZeroDivisionError, AttributeError):
-        return False
+    ratio = sympy.simplify(left / right) if right != 0 else sympy.nan
     if ratio.free_symbols or not ratio.is_finite or ratio.is_zero:
         return False
-    if first.rel_op in ("==", "!="):
-        return bool(first.rel_op == second.rel_op)
-    wanted = second.rel_op if ratio.is_positive else flip[second.rel_op]
-    return bool(first.rel_op == wanted)
+    other = second if ratio.is_positive or isinstance(second, sympy.Eq | sympy.Ne) else second.reversed
+    return bool(first.rel_op == other.rel_op)
 
 
 def _solvable(equation: Any) -> bool:
     try:
         return bool(sympy.solve(equation, equation.free_symbols))
     except (NotImplementedError, TypeError, ValueError):
-        return False
-
-
-def _same_solution_set(first: Any, second: Any) -> bool:
-    try:
-        return bool(_as_set(first) == _as_set(second))
-    except (NotImplementedError, TypeError, ValueError, AttributeError):
         return False
 
 
@@ -324,24 +286,23 @@ def _as_set(relation: Any) -> Any:
     return relation.as_set()
 
 
-def readable(answer: str) -> bool:
-    """True when a raw answer can be graded at all: words, a choice, a number, or readable mathematics."""
-    text = normal.tidy(answer)
-    parts = structure.split_list(text) or [text]
-    return all(_readable_part(part) for part in parts)
+def is_readable(answer: str) -> bool:
+    """Return True if a raw answer can be graded at all: words, a choice, a number, or mathematics."""
+    text = normalize(answer)
+    return all(map(_is_readable_part, structure.split_list(text) or [text]))
 
 
-def _readable_part(part: str) -> bool:
+def _is_readable_part(part: str) -> bool:
     part = structure.named_value(part)[1]
-    if re.fullmatch(r"\d[\d:]*", part):
-        return True  # a time or a ratio
-    if structure.words_of(part) or structure.choice_letter(part) or structure.number_in_base(part):
+    if is_plain(part):
         return True
     inner = structure.bracketed(part)
     if inner is not None and len(inner.elements) > 1:
-        return all(_readable_part(element) for element in inner.elements)
+        return all(map(_is_readable_part, inner.elements))
     rows = structure.matrix_rows(part)
     if rows is not None:
-        return all(_readable_part(cell) for row in rows for cell in row)
-    core = normal.split_unit(part)[0]
-    return normal.exact_number(core) is not None or is_readable(core) or is_readable(part)
+        return all(_is_readable_part(cell) for row in rows for cell in row)
+    try:
+        return parse(split_unit(part)[0]) is not None or parse(part) is not None
+    except TooLargeError:
+        return True

@@ -1,0 +1,54 @@
+"""What the grader does with two answers: the same code in workers, which have algebra, and elsewhere."""
+
+from typing import Literal, NamedTuple
+
+from evaluator.grading.compare import compare, is_plain, judge
+from evaluator.grading.extraction import answer_of, gold_answer
+from evaluator.grading.normalize import normalize, too_long
+from evaluator.grading.steps import Algebra
+from evaluator.grading.types import (
+    NEEDS_ALGEBRA,
+    NO_ANSWER,
+    NO_GOLD,
+    UNPARSABLE,
+    AnswerKind,
+    Grade,
+    GradeCase,
+    GradeValue,
+)
+
+READABLE = Grade(GradeValue.CORRECT, None, "symbolic")
+
+
+class Task(NamedTuple):
+    """What to do with two answers: grade the second against the first, compare both ways, read the first.
+
+    Of a `response` the second is all of it: its answer is found first, or the user's `own` grader reads it.
+    """
+
+    what: Literal["grade", "equal", "read", "response"]
+    first: str
+    second: str = ""
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+    boxed_only: bool = False
+    own: str | None = None
+
+
+def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
+    """Return the grade that a task ends with, `NEEDS_ALGEBRA` if it cannot be told without."""
+    if task.what == "grade":
+        return judge(task.first, task.second, task.kind, task.tolerance, algebra)
+    if task.what == "equal":
+        forward = compare(task.first, task.second, algebra)
+        return compare(task.second, task.first, algebra) if forward.value is GradeValue.CORRECT else forward
+    if task.what == "read":
+        if too_long(task.first):
+            return UNPARSABLE
+        return READABLE if is_plain(normalize(task.first)) else NEEDS_ALGEBRA
+    case = GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only)
+    answer = answer_of(case)
+    if answer is None:
+        return NO_ANSWER if case.gold.strip() else NO_GOLD
+    grade = judge(gold_answer(case.gold), answer.text, case.kind, case.tolerance, algebra)
+    return Grade(grade.value, answer.text, grade.reason, answer.source)
