@@ -145,9 +145,9 @@ class _Reader:
         return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
 
     def _take(self, *wanted: str) -> bool:
-        found = self._peek()[1] in wanted
-        self._at += found
-        return found
+        matches = self._peek()[1] in wanted
+        self._at += matches
+        return matches
 
     def _sum(self) -> Any:
         self._depth += 1

@@ -102,7 +102,9 @@ def _judge_tolerance(gold: str, answer: str, tolerance: str | None, algebra: Alg
         return compare(gold, answer, algebra, limits[0])
     expected, listed = (structure.split_list(normalize(text)) for text in (gold, answer))
     if len(limits) != len(expected):
-        raise InputError(f"tolerance {tolerance!r} names {len(limits)} numbers, the gold has {len(expected)}")
+        raise InputError(
+            f"tolerance {tolerance!r} has {len(limits)} numbers, but the gold answer has {len(expected)}"
+        )
     if len(listed) != len(expected):
         return compare(gold, answer, algebra)
     return best_pairing(
@@ -122,7 +124,7 @@ def read_tolerance(tolerance: str | None) -> list[Limit]:
     for part in (tolerance or DEFAULT_TOLERANCE).split(","):
         part = part.strip()
         if not _TOLERANCE.fullmatch(part):
-            raise InputError(f"tolerance {tolerance!r} is none; write 1e-2, 1% or 1e-2,1e-1")
+            raise InputError(f"tolerance {tolerance!r} is not valid. Write 1e-2, 1% or 1e-2,1e-1")
         relative = part.endswith("%")
         limits.append(Limit(Fraction(part.rstrip("%")) / (100 if relative else 1), relative))
     return limits
