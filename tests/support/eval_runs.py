@@ -97,7 +97,7 @@ def add_eval_run(
     counting: Answers = "all",
     **spec: Any,
 ) -> Run:
-    """Store a run with its problems, cells, samples, texts and grades.
+    """Store a run with its problems, tasks, samples, texts and grades.
 
     Args:
         benchmark: its name, `problems` in the spec.

@@ -82,7 +82,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     stopped = cli(*judging, *price, "--max-usd", "0.000001", "--json")
     assert stopped.out, stopped.err
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
-    assert "7 samples still wait for the judge" in stopped.err
+    assert "7 samples still waiting for the judge" in stopped.err
     waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
     assert (waiting.code, "6 requests are open; go on with `tagrpo resume" in waiting.err) == (3, True)
     assert server.paid.total() == 0

@@ -67,7 +67,7 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     cli(*evaluate(server))
     before = stats(server)["requests"]
     done = cli(*evaluate(server, n=32))
-    assert "continuing run test-model.sums" in done.err
+    assert "resuming run test-model.sums" in done.err
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
@@ -142,7 +142,7 @@ def test_what_a_server_says_of_failed_requests_is_shown(
         assert found["missing"] == 48
         for_good = 48 if fault == "content_filter" else 0
         assert found["missing_for_good"] == for_good
-        assert ("go on with `tagrpo resume test-model.sums`" in shown.err) == (not for_good)
+        assert ("resume with `tagrpo resume test-model.sums`" in shown.err) == (not for_good)
         set_faults(server, {})
         assert cli("resume", "test-model.sums", *(["--retry-final"] if for_good else [])).code == 0
         assert cli("runs", "show", "test-model.sums").code == 0
@@ -278,7 +278,7 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     done = cli(*evaluate(server, *priced, "--max-usd", "1"))
     assert done.code == 3
     assert "--max-usd 1.0 are spent" in words(done.err)
-    assert "the same command with a higher --max-usd draws them" in words(done.err)
+    assert "run the same command with a higher --max-usd to draw them" in words(done.err)
     table = cli("runs", "show", "test-model.sums")
     assert "requests for" in table.out
     (line,) = json.loads(cli("runs", "show", "test-model.sums", "--json").out)["ledger"]

@@ -64,8 +64,8 @@ def add_neighbor_run(db: Database, name: str, ordinal: int) -> Run:
             )
         )
         add_ask(session, run.id, completion("2"), about="q", usd=0.5)
-        if session.scalar(select(AskRow.id).where(AskRow.scope == "")) is None:
-            add_ask(session, run.id, completion("2"), scope="", about="q", usd=0.5)
+        if session.scalar(select(AskRow.id).where(AskRow.scope == "solver")) is None:
+            add_ask(session, run.id, completion("2"), scope="solver", about="q", usd=0.5)
         session.execute(
             insert(ProposalRow).values(
                 run_id=run.id,
@@ -164,7 +164,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     names = ("runs", "asks", "ask_bodies", "tasks", "notes", "proposals", "verdicts", "standings")
     assert [left[name] for name in names] == [1, 2, 2, 0, 0, 1, 1, 1]
     with db.read() as session:
-        assert session.scalars(select(AskRow.run_id).where(AskRow.scope == "")).all() == [None]
+        assert session.scalars(select(AskRow.run_id).where(AskRow.scope == "solver")).all() == [None]
     assert db.integrity_report() == []
     remove(db, "kept")
     assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
@@ -175,7 +175,7 @@ def test_answers_that_a_batch_job_of_the_run_brought_stay_with_another_that_uses
     add_neighbor_run(db, "kept", 2)
     add_job(db, gone, collected=True)
     with db.write() as session:
-        session.execute(update(AskRow).where(AskRow.scope == "").values(job="job"))
+        session.execute(update(AskRow).where(AskRow.scope == "solver").values(job="job"))
     remove(db, "gone")
     left = rows(db)
     assert [left[name] for name in ("runs", "jobs", "asks", "ask_bodies")] == [1, 0, 2, 2]

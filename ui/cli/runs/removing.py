@@ -35,9 +35,10 @@ def remove(
 ) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
-    Published sets, reviews, questions and candidates stay, as do the answers of solvers, which other runs can
-    use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose audits contain
-    human decisions. `tagrpo db vacuum` releases the disk space.
+    Published sets, reviews, questions and candidates stay, as do the answers of solvers and judges, which
+    other runs can use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose
+    audits contain human decisions.
+    `tagrpo db vacuum` releases the disk space.
 
     Example: [bold]tagrpo runs remove first-try[/bold]
     """
