@@ -3,10 +3,10 @@
 Sizes at scale 1: 10,000 questions, 30,000 neighbors with verdicts and evidence, 3 versions of a set, 2
 reviewers, 4 trainings with 1,000,000 rollouts, 8 eval runs with 200,000 samples. All follows from a seed.
 
-Questions, runs, cells, problems, sets, reviews and rollouts are written by the project's own functions;
-rollouts go into folders next to the database. Candidates, verdicts, answers, samples and grades go into their
-tables by plain inserts, as the project's functions would write them (its triggers run as well). Texts are
-drawn from a pool of generated ones.
+Questions, runs, tasks, requests, problems, sets, reviews and rollouts are written by the project's own
+functions; rollouts go into folders next to the database. Candidates, verdicts, samples and grades go into
+their tables by plain inserts, as the project's functions would write them (its triggers run as well). Texts
+are drawn from a pool of generated ones.
 """
 
 import random

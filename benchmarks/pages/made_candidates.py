@@ -2,19 +2,25 @@
 
 import json
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
+
+from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
 from rephraser.checks import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.spec import RunSpec, SolverSpec
+from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
+from service.asks.ask import pack
+from service.asks.money import PICO_PER_USD
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow
 from service.database import Database, utc_now
 from service.models.settings import Sampling
 from service.questions import Question
-from service.runs.cells import CellPlan, Receipt, add_cells, claim_cells, fail_cell, fill_cell, set_outcomes
 from service.runs.store import Run, finish_run, open_run
 
 STRATEGIES = (
@@ -43,16 +49,11 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
         run, _ = open_run(
             session, name="math-neighbors", kind="propose", spec=spec.to_json(), question_ids=ids, versions={}
         )
-        plans = [
-            CellPlan(run.id, "propose", id, 0, 0, 0, {"count": 3, "seed": n}) for n, id in enumerate(ids)
-        ]
-        add_cells(session, run.id, plans)
-        cells = {}
-        for cell in claim_cells(session, run.id, run.id, owner="benchmark", limit=len(plans)):
-            cells[cell.subject_id] = cell.id
+        add_tasks(session, run.id, ids)
+        asks = begin_asks(session, [_attempt(run, "", PROPOSE, id, 0, MODELS[0], {}) for id in ids])
     rows: dict[str, list[Any]] = {"candidates": [], "proposals": [], "first": [], "last": []}
-    bodies: dict[int, str] = {}
-    for question in questions:
+    replies: list[str] = []
+    for question, ask_id in zip(questions, asks, strict=True):
         proposed = []
         for ordinal in range(3):
             strategy = STRATEGIES[ordinal]
@@ -60,48 +61,50 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
             identity = candidate_id(question.id, text)
             proposed.append(text)
             rows["candidates"].append((identity, question.id, text, now, 0.5))
-            cell = cells[question.id]
             model = MODELS[chance.random() < 0.3]
             rows["proposals"].append(
-                (run.id, question.id, identity, cell, "llm", strategy.name, strategy.hash, model, 0, ordinal)
+                (
+                    run.id,
+                    question.id,
+                    identity,
+                    ask_id,
+                    "llm",
+                    strategy.name,
+                    strategy.hash,
+                    model,
+                    0,
+                    ordinal,
+                )
             )
             findings = _findings(chance)
             fatal = any(finding["severity"] == "fatal" for finding in findings)
             first = "rejected" if fatal else "unverified"
             evidence = {"findings": findings, "versions": {"checks": "1"}}
             rows["first"].append(
-                (identity, run.id, first, None, "structural checks", fatal, json.dumps(evidence), now)
+                (identity, run.id, first, "structural checks", fatal, json.dumps(evidence), now)
             )
             if not fatal:
                 rows["last"].append((identity, run.id, *_judged(chance, question, findings, solver.id), now))
-        bodies[cells[question.id]] = json.dumps(
-            {
-                "choices": [
-                    {"message": {"content": json.dumps({"rephrasings": proposed})}, "finish_reason": "stop"}
-                ]
-            }
-        )
+        replies.append(_reply([json.dumps({"rephrasings": proposed})]))
+    answered = list(zip(asks, replies, strict=True))
     with db.write() as session:
-        for number, (cell, body) in enumerate(bodies.items()):
-            if number % 200 == 199:
-                fail_cell(session, cell, "RateLimitError: 429 after 6 attempts", attempts=6, cost_usd=None)
-            else:
-                fill_cell(session, cell, body, Receipt(MODELS[0], 700, 400, 0.019, 1, 4.2))
-        set_outcomes(session, dict.fromkeys(bodies, "ok"))
+        end(session, [_ended(number, ask_id, reply) for number, (ask_id, reply) in enumerate(answered)])
+        session.execute(update(AskRow).where(AskRow.state == ANSWERED).values(outcome="ok"))
+        session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         connection = session.connection()
         connection.exec_driver_sql(
             "INSERT INTO candidates (id, question_id, text, created_at, likeness) VALUES (?, ?, ?, ?, ?)",
             rows["candidates"],
         )
         connection.exec_driver_sql(
-            "INSERT INTO proposals (run_id, question_id, candidate_id, cell_id, proposer, strategy,"
+            "INSERT INTO proposals (run_id, question_id, candidate_id, ask_id, proposer, strategy,"
             " strategy_hash, model, round, ordinal) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             rows["proposals"],
         )
         for part in ("first", "last"):
             connection.exec_driver_sql(
-                "INSERT INTO verdicts (candidate_id, run_id, status, posterior, reason, final, evidence,"
-                " created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO verdicts (candidate_id, run_id, status, reason, final, evidence, created_at)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 rows[part],
             )
         finish_run(session, run.id, finished=True)
@@ -123,7 +126,7 @@ def _findings(chance: random.Random) -> list[dict[str, str]]:
 
 def _judged(
     chance: random.Random, question: Question, findings: list[dict[str, str]], solver: str
-) -> tuple[str, float, str, bool, str]:
+) -> tuple[str, str, bool, str]:
     status = chance.choices(("accepted", "undecided", "rejected"), (0.75, 0.15, 0.1))[0]
     shared = {"accepted": chance.randint(6, 12), "undecided": chance.randint(1, 3), "rejected": 0}[status]
     evidence = {
@@ -146,7 +149,6 @@ def _judged(
     }
     return (
         status,
-        round(chance.random(), 4),
         f"{shared} of 12 answers are shared.",
         True,
         json.dumps(evidence),
@@ -164,25 +166,45 @@ def _make_answers(
     """Draw 32 answers to a twentieth of the questions and 12 to their candidates, four to a request."""
     of_candidates = [row[0] for row in candidates[: 3 * len(questions)]]
     wanted = [(question.id, 32) for question in questions] + [(id, 12) for id in of_candidates]
-    response = f"{texts.prose(600, 900)} So it is \\boxed{{7}}."
-    choices = [{"message": {"content": response}, "finish_reason": "stop"}] * 4
-    body = json.dumps({"choices": choices})
+    reply = _reply([f"{texts.prose(600, 900)} So it is \\boxed{{7}}."] * 4)
     with db.write() as session:
-        plans = [
-            CellPlan(solver.id, "answer", subject, 0, first, 0, {"count": 4})
-            for subject, number in wanted
-            for first in range(0, number, 4)
-        ]
-        add_cells(session, run.id, plans)
-        answers = []
-        for cell in claim_cells(session, run.id, solver.id, owner="benchmark", limit=len(plans)):
-            fill_cell(session, cell.id, body, Receipt(solver.model, 200, 1600, 0.0005, 1, 9.0))
-            answers += [
-                (cell.id, solver.id, cell.subject_id, cell.ordinal + choice, choice, "7", "stop")
-                for choice in range(4)
-            ]
-        session.connection().exec_driver_sql(
-            "INSERT INTO answers (cell_id, solver_id, subject_id, ordinal, choice, extracted, finish_reason)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            answers,
+        asks = begin_asks(
+            session,
+            [
+                _attempt(run, solver.id, ANSWER, subject, first, solver.model, {"n": 4})
+                for subject, number in wanted
+                for first in range(0, number, 4)
+            ],
         )
+        cost = round(0.0005 * PICO_PER_USD)
+        end(session, [Ended(id, ANSWERED, cost, 200, 1600, 9.0, reply=pack(reply)) for id in asks])
+
+
+def begin_asks(session: Session, attempts: Sequence[Attempt]) -> list[int]:
+    """Store attempts as sent; return their ids."""
+    return [_known(ask_id) for ask_id in begin(session, attempts)]
+
+
+def _known(ask_id: int | str) -> int:
+    if isinstance(ask_id, str):
+        raise ValueError(f"an attempt was not stored: {ask_id}")
+    return ask_id
+
+
+def _attempt(
+    run: Run, scope: str, kind: str, about: str, place: int, model: str, fields: dict[str, Any]
+) -> Attempt:
+    key = f"{scope} {kind} {about} {place}".encode()
+    request = {"messages": [{"role": "user", "content": f"A request about {about}."}], **fields}
+    return Attempt(key, run.id, scope, kind, about, place, model, 0, PICO_PER_USD, pack(json.dumps(request)))
+
+
+def _ended(number: int, ask_id: int, reply: str) -> Ended:
+    if number % 200 == 199:
+        return Ended(ask_id, FINAL, 0, error="context length: the prompt is too long")
+    return Ended(ask_id, ANSWERED, round(0.019 * PICO_PER_USD), 700, 400, 4.2, reply=pack(reply))
+
+
+def _reply(texts: Iterable[str]) -> str:
+    choices = [{"message": {"content": text}, "finish_reason": "stop"} for text in texts]
+    return json.dumps({"choices": choices, "model": "m"})

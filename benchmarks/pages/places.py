@@ -2,14 +2,16 @@
 
 from dataclasses import dataclass
 
-from sqlalchemy import select, text
+from sqlalchemy import select
 
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import list_eval_runs
 from rephraser.reviews.audit import list_audits
+from rephraser.run.spec import ANSWER
 from rephraser.sets.store import list_sets
 from rephraser.tables import CandidateRow
+from service.asks.tables import AskRow
 from service.database import Database
 from service.questions.tables import QuestionRow
 from service.runs.store import Run, list_runs
@@ -45,13 +47,14 @@ def read_world(db: Database) -> World:
         neighbor_run = next(run for run in runs if run.kind == "propose")
         trainings = {run.id: open_record(session, run) for run in runs if run.kind == "train"}
         counts = next(iter(trainings.values())).counts()
-        answer = session.execute(text("SELECT solver_id FROM answers LIMIT 1")).scalar_one()
-        answered = session.scalars(text("SELECT DISTINCT subject_id FROM answers")).all()
+        is_answer = AskRow.kind == ANSWER
+        solver = session.scalars(select(AskRow.scope).where(is_answer).limit(1)).one()
+        answered = session.scalars(select(AskRow.about).where(is_answer).distinct()).all()
         shown = {run.id: shown_grader(session, run.id) for run in eval_runs}
         headers = list_sets(session)
         return World(
             neighbor_run=neighbor_run,
-            solver=str(answer),
+            solver=solver,
             eval_runs=eval_runs,
             problems={run.id: [one.id for one in run_problems(session, run.id)] for run in eval_runs},
             graders={id: grader.id for id, grader in shown.items() if grader is not None},

@@ -25,7 +25,7 @@ from rephraser.sets.wordings import wordings
 from rephraser.tables import ReviewRow
 from rephraser.views import questions as search
 from rephraser.views.candidates import CandidateFilters, page_candidates, read_cards
-from rephraser.views.evidence import page_answers, read_answer_texts
+from rephraser.views.evidence import page_answers
 from service.questions import browsing as questions
 from service.questions.browsing import count_labels
 from service.questions.store import question_texts
@@ -55,7 +55,7 @@ def _overview(world: World) -> dict[str, Ask]:
     def running(session: Session, chance: random.Random) -> None:
         (found,) = progress.progress_of(session, [world.neighbor_run])
         minutes = progress.last_minutes(session, world.neighbor_run.id)
-        progress.pace(minutes, found.open, datetime.now(UTC))
+        progress.pace(minutes, found, datetime.now(UTC))
         progress.frequent_errors(session, world.neighbor_run.id)
 
     return {
@@ -87,10 +87,8 @@ def _questions(world: World) -> dict[str, Ask]:
     def count(**filters: Any) -> Ask:
         return lambda s, c: search.count_questions(s, search.QuestionFilters(**filters))
 
-    def answers(session: Session, chance: random.Random) -> None:
-        subject = chance.choice(world.answered)
-        found = page_answers(session, subject, world.solver)
-        read_answer_texts(session, [one.id for one in found])
+    def answers(session: Session, chance: random.Random) -> object:
+        return page_answers(session, chance.choice(world.answered), world.solver)
 
     run, model = world.neighbor_run.id, "openai/gpt-4-turbo"
     filtered: dict[str, dict[str, Any]] = {
