@@ -37,7 +37,7 @@ import os, signal, sys
 from service.asks import store
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-end, write_again = store.end, store.Database.write_again
+end, handle = store.end, store.Store._handle
 
 def die_at(reached):
     if reached == place and left <= 0:
@@ -51,12 +51,13 @@ def end_or_die(session, ended):
     die_at("in the commit")
     return done
 
-def write_or_die(*arguments):
-    done = write_again(*arguments)
-    die_at("after the commit")
+def handle_or_die(*arguments, write):
+    done = handle(*arguments, write=write)
+    if write:
+        die_at("after the commit")
     return done
 
-store.end, store.Database.write_again = end_or_die, write_or_die
+store.end, store.Store._handle = end_or_die, handle_or_die
 from ui.cli.app import main
 main()
 """
