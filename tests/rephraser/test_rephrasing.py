@@ -120,7 +120,7 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
     with world.db.read() as session:
         reasons = session.scalars(select(VerdictRow.reason).order_by(VerdictRow.id)).all()
         likeness = dict(session.execute(select(CandidateRow.text, CandidateRow.likeness)).all())
-    assert "5% other than those of the original, at least 15% are wanted" in reasons[0]
+    assert "5% of its words differ from those of the original, but at least 15% must differ" in reasons[0]
     assert "those of the sibling number 1" in reasons[2]
     assert likeness == {near: 0.9524, GOOD[0]: 0.6, again: 0.5714}
 
