@@ -28,6 +28,7 @@ from world_runs import (
 
 from rephraser.tables import candidate_id
 from service.asks.ask import Models, RetryPolicy
+from service.asks.batch import BatchJobs
 from service.database import Database
 from service.runs.store import find_run
 
@@ -221,8 +222,9 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
-    calm: Calm, tmp_path: Path
+    calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(BatchJobs.__init__.__kwdefaults__, "quiet_s", 0.3)
     undisturbed, paid = calm
     db = tmp_path / "batch.db"
     import_world(db, QUESTIONS)
