@@ -39,6 +39,9 @@ from service.runs.spending import Account, read_account
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
 
+IN_A_JOB = "batch job"
+"""Why a request fails that only a process with batch jobs can collect."""
+
 ELSEWHERE_POLL_S = 0.5
 _LOG = logging.getLogger("tagrpo.asks")
 # A small window: the compressor clears its tables for each reply.
@@ -240,6 +243,8 @@ class Asker:
             if result is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
+                if await self.store.read(rows.are_in_idle_jobs, request.key):
+                    raise Failed(IN_A_JOB, "it waits in a batch job; resume with --batch", final=False)
                 await self.pause(ELSEWHERE_POLL_S)
                 continue
             ask_id, final, pause_s = result

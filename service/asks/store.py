@@ -27,6 +27,7 @@ from service.asks.tables import (
     SENT,
     AskBodyRow,
     AskRow,
+    JobRow,
     NoteRow,
     TaskRow,
     WorkerRow,
@@ -224,6 +225,18 @@ def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     return [stored.get(key) for key in keys]
 
 
+def are_in_idle_jobs(session: Session, keys: Sequence[bytes]) -> list[bool]:
+    """Return which asks are in a batch job that no living process waits for."""
+    held = session.execute(
+        select(AskRow.key, JobRow.worker)
+        .join(JobRow, JobRow.tag == AskRow.job)
+        .where(AskRow.key.in_(keys), AskRow.state == SENT)
+    ).all()
+    dead = dead_workers(session, {worker for _, worker in held})
+    idle = {bytes(key) for key, worker in held if key is not None and worker in dead}
+    return [key in idle for key in keys]
+
+
 def have_answers(session: Session, run_ids: Sequence[str]) -> list[bool]:
     """Return which runs have paid for an answer."""
     answered = select(AskRow.id).where(AskRow.state == ANSWERED).limit(1)
@@ -236,7 +249,7 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
     """
     granted = _reserve(session, attempts)
-    _give_up_lost(session, [attempt.key for attempt in granted])
+    _give_up_lost(session, [attempt.key for attempt in attempts])
     rows = sorted((_ask_row(attempt) for attempt in granted), key=lambda row: row["key"])
     made: dict[bytes, int] = {}
     if rows:

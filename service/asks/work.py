@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 from service.asks import store as rows
-from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Stopped
+from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
 from service.asks.money import PICO_PER_USD
 from service.asks.store import Claim, Finished, Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
@@ -194,7 +194,8 @@ class _Tasks:
             if self.outcome.stopped is None:
                 self.outcome.stopped, self.outcome.message = stopped.kind, str(stopped)
         except Failed as failed:
-            state, error = (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
+            if failed.kind != IN_A_JOB:
+                state, error = (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
             self.outcome.failed += failed.final
         finally:
             if state == OPEN:

@@ -173,7 +173,7 @@ def test_a_killed_run_goes_on_with_the_same_answers(calm: Path, solver: Path, tm
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_another_checkpoint_in_the_folder_is_refused(calm: Path, solver: Path, tmp_path: Path) -> None:
+def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Path) -> None:
     folder = tmp_path / "solver"
     shutil.copytree(solver, folder)
     db = import_questions(tmp_path)
@@ -190,7 +190,7 @@ def test_another_checkpoint_in_the_folder_is_refused(calm: Path, solver: Path, t
     gone = run_here("resume", "run", "--db", db)
     assert gone.code == 2
     assert str(folder) in gone.err
-    assert state(db) == before == state(calm)
+    assert state(db) == before
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
 @pytest.mark.slow
 def test_a_text_without_room_fails_alone(solver: Path, tmp_path: Path) -> None:
     db = import_questions(tmp_path)
-    long = f"{GOOD[1]} {'Take your time. ' * 40}"  # the context is 512 tokens, one per letter
+    long = f"{GOOD[1]} {'Take your time. ' * 40}".strip()  # the context is 512 tokens, one per letter
     candidates = tmp_path / "c.jsonl"
     candidates.write_text(candidates.read_text().replace(json.dumps(GOOD[1])[1:-1], json.dumps(long)[1:-1]))
     done = propose(db, solver)
@@ -244,15 +244,14 @@ def test_a_checkpoint_proposes_the_same_again(tmp_path: Path) -> None:
             *("--device", "cpu", "--batch-size", batch_size),
         )
         assert done.code == 0, done.err  # random weights propose nothing usable
-        assert rows(db, "SELECT kind, about, count(*), sum(cost_pico) FROM asks GROUP BY 1, 2") == [
-            ("propose", question.id, 2, 0) for question in sorted((QUESTION, OTHER), key=lambda each: each.id)
-        ]
+        asked = "SELECT kind, count(DISTINCT about), sum(cost_pico) FROM asks GROUP BY kind"
+        assert rows(db, asked) == [("propose", 2, 0)]
         states.append(state(db))
         refused = run_here("resume", "run", "--db", db, "--api-base", "http://127.0.0.1:1/v1")
         assert (refused.code, refused.out) == (2, "")
-        assert "--api-base" in words(refused.err)
+        assert "--api-base is for remote models" in words(refused.err)
     assert states[0] == states[1]
-    assert len(set(states[0]["replies"])) == 4
+    assert len(set(states[0]["replies"])) >= 2
 
 
 def test_a_solver_is_sent_the_prompt_of_its_preset(tmp_path: Path) -> None:

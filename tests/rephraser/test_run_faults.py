@@ -28,6 +28,7 @@ from world_runs import (
 
 from rephraser.tables import candidate_id
 from service.asks.ask import Models, RetryPolicy
+from service.asks.batch import BatchJobs
 from service.database import Database
 from service.runs.store import find_run
 
@@ -37,7 +38,7 @@ import os, signal, sys
 from service.asks import store
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-end, write_again = store.end, store.Database.write_again
+end, handle = store.end, store.Store._handle
 
 def die_at(reached):
     if reached == place and left <= 0:
@@ -51,12 +52,13 @@ def end_or_die(session, ended):
     die_at("in the commit")
     return done
 
-def write_or_die(*arguments):
-    done = write_again(*arguments)
-    die_at("after the commit")
+def handle_or_die(*arguments, write):
+    done = handle(*arguments, write=write)
+    if write:
+        die_at("after the commit")
     return done
 
-store.end, store.Database.write_again = end_or_die, write_or_die
+store.end, store.Store._handle = end_or_die, handle_or_die
 from ui.cli.app import main
 main()
 """
@@ -220,8 +222,9 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
-    calm: Calm, tmp_path: Path
+    calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(BatchJobs.__init__.__kwdefaults__, "quiet_s", 0.3)
     undisturbed, paid = calm
     db = tmp_path / "batch.db"
     import_world(db, QUESTIONS)

@@ -77,7 +77,7 @@ def test_a_review_is_there_once_or_not_at_all(cluster: Cluster, url: str, in_com
     review = ("neighbors", "review", candidate, "--accept", "--reviewer", "ann", "--db", url)
     with Restart(cluster, "INSERT INTO reviews", in_commit=in_commit):
         done = run_here(*review)
-    assert (done.code, "Nothing of the last step was written" in done.err) == (2, True), done
+    assert (done.code, "The last step was not written" in done.err) == (2, True), done
     assert count(url, ReviewRow) == [0]
     assert run_here(*review).code == 0
     assert count(url, ReviewRow) == [1]
@@ -90,7 +90,7 @@ def test_a_set_is_published_whole_or_not_at_all(cluster: Cluster, url: str, in_c
     publish = ("sets", "publish", "math", "--run", "run", "--json", "--db", url)
     with Restart(cluster, "INSERT INTO neighbor_set_members", in_commit=in_commit):
         done = run_here(*publish)
-    assert (done.code, "Nothing of the last step was written" in done.err) == (2, True), done
+    assert (done.code, "The last step was not written" in done.err) == (2, True), done
     assert count(url, *tables) == [0, 0, 0]
     assert [json.loads(run_here(*publish).out)["created"] for _ in range(2)] == [True, False]
     assert count(url, *tables) == [1, 2, 2]

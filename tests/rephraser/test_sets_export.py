@@ -208,9 +208,9 @@ BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "posterior": (lambda rows: rows[0]["neighbors"][0].update(posterior=2), '"posterior" is 2'),
     "reviewed": (lambda rows: rows[0]["neighbors"][0].update(reviewed="no"), "\"reviewed\" is 'no'"),
     "level": (lambda rows: rows[0].update(level=3), 'row 1: "level" is 3'),
-    "repeated": (repeat, "row 4: the question of row 2 again"),
+    "repeated": (repeat, "row 4: repeats the question of row 2"),
     "twins": (twin, "row 2: two neighbors have the same text"),
-    "nothing": (lambda rows: rows.clear(), "holds no rows"),
+    "nothing": (lambda rows: rows.clear(), "contains no rows"),
 }
 
 

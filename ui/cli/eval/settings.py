@@ -313,6 +313,8 @@ def model_settings(
             batch=requests.batch,
             batch_poll_s=requests.batch_poll_s,
         )
+    if base_url:
+        raise InputError(f"--{prefix}api-base is for remote models; {model} is a model on this machine.")
     if kind == "local":
         return TransformersSettings(checkpoint=model, **given)
     gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
