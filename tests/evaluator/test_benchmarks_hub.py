@@ -49,7 +49,7 @@ def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
     assert "HF_TOKEN" in gpqa["message"]
     assert missing["error"] == "InputError"
     assert other["error"] == "ChangedBenchmarkError"
-    assert "mine has 31 problems, this source 30" in other["message"]
+    assert "mine has 31 problems, but this source has 30" in other["message"]
 
 
 @pytest.mark.slow

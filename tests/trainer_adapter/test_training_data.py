@@ -70,10 +70,10 @@ def other_golds(path: Path) -> None:
         ("train", without("neighbors"), "has no column 'neighbors'"),
         ("train", without("reward_model"), "has no column 'reward_model'"),
         ("validation", without("prompt"), "has no column 'prompt'"),
-        ("train", emptied, "holds no row"),
-        ("train", cut, "no whole parquet file"),
-        ("train", lambda path: path.write_bytes(b""), "no whole parquet file"),
-        ("validation", lambda path: path.write_text("question,answer\n"), "no whole parquet file"),
+        ("train", emptied, "contains no rows"),
+        ("train", cut, "not a complete parquet file"),
+        ("train", lambda path: path.write_bytes(b""), "not a complete parquet file"),
+        ("validation", lambda path: path.write_text("question,answer\n"), "not a complete parquet file"),
         ("train", Path.unlink, "missing, although manifest.json lists it"),
         ("train", other_golds, "changed since the export (its checksum is not the manifest's)"),
     ],
@@ -125,8 +125,8 @@ def test_files_for_validation_that_cannot_be_used_are_refused(place: Path, tagrp
     spoiled = place / "other.parquet"
     for spoil, message in (
         (without("reward_model"), "has no column 'reward_model'"),
-        (emptied, "holds no row"),
-        (cut, "no whole parquet file"),
+        (emptied, "contains no rows"),
+        (cut, "not a complete parquet file"),
     ):
         spoiled.write_bytes(good.read_bytes())
         spoil(spoiled)
@@ -145,7 +145,7 @@ def test_a_path_that_verl_would_not_find_is_refused(place: Path, tagrpo: Command
     done = tagrpo(*WORDS, "reward.custom_reward_function.path=my_reward.py")
     assert done.code == 2
     assert (
-        "reward.custom_reward_function.path=my_reward.py: verl runs in the folder of the run; "
-        f"write the whole path, {place / 'my_reward.py'}."
+        "reward.custom_reward_function.path=my_reward.py: verl runs in the run's folder. "
+        f"Write the absolute path, {place / 'my_reward.py'}."
     ) in done.err
     assert tagrpo(*WORDS, f"reward.custom_reward_function.path={place / 'my_reward.py'}").code == 0

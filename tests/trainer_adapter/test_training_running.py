@@ -149,9 +149,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
 
     monkeypatch.delenv("FAKE_VERL")
     less = [f"actor_rollout_ref.{key}" for key in LESS_MEMORY]
-    with pytest.raises(
-        InputError, match=r"run x was started already \(a checkpoint of step 1\); go on with it"
-    ):
+    with pytest.raises(InputError, match=r"run x was already started \(a checkpoint of step 1\)\. Resume it"):
         trained(wanted(model))
     again = trained(wanted(model, *less, "tagrpo_run.max_gen_batches=20"), resume=True)
     assert again.finished
@@ -200,8 +198,8 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
         trained(wanted(model, "tagrpo_run.seed=7", "loss.kl_coef=0"), resume=True)
     message = str(refused.value)
     assert "run x was started with other settings" in message
-    assert "\n  plug_in.seed: 42 there, 7 now" in message
-    assert "\n  recipe.loss.kl_coef: 0.001 there, 0.0 now" in message
+    assert "\n  plug_in.seed: 42 in the run, 7 now" in message
+    assert "\n  recipe.loss.kl_coef: 0.001 in the run, 0.0 now" in message
     with opened() as database:
         publish(database, "math", run="source", n=1)
     with pytest.raises(InputError, match=r"holds math@1, --set names math@2"):
@@ -215,7 +213,7 @@ def test_one_name_is_one_run(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError, match="run 'x' exists with other settings"):
         trained(wanted(model, "tagrpo_run.seed=7", folder=place / "elsewhere"))
-    with pytest.raises(InputError, match="there is no run to go on with"):
+    with pytest.raises(InputError, match="there is no run to resume"):
         trained(wanted(model, name="y"), resume=True)
 
 
@@ -228,7 +226,9 @@ def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
     assert not (result.folder / "data").exists()
     with (export / "train.parquet").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(InputError, match=r"train.parquet: no whole parquet file .* export the set anew"):
+    with pytest.raises(
+        InputError, match=r"train.parquet: not a complete parquet file .* export the set again"
+    ):
         trained(wanted(model, name="z", set_ref=None, data=export))
 
 
@@ -324,7 +324,7 @@ def test_a_refused_start_leaves_nothing_that_a_later_one_would_take(place: Path,
 def test_going_on_with_another_validation_share_is_refused(place: Path, model: Path) -> None:
     trained(wanted(model, validation_share=0.25))
     with pytest.raises(
-        InputError, match=r"--validation-share 0.5 holds back 2 questions, the run began with 1"
+        InputError, match=r"--validation-share 0.5 holds back 2 questions, but the run started with 1"
     ):
         trained(wanted(model, validation_share=0.5), resume=True)
     with pytest.raises(InputError, match=r"--validation-share 0 holds back 0 questions"):

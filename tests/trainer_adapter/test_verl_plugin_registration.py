@@ -49,7 +49,7 @@ except PrerequisiteError as error:
     assert done.returncode == 0, done.stderr
     *known, refusal = done.stdout.splitlines()[-4:]
     assert known == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop"]
-    assert "verl does not know tagrpo's trainer and agent loop and advantage estimator; set" in refusal
+    assert "verl does not know tagrpo's trainer and agent loop and advantage estimator. Set" in refusal
     assert f"VERL_USE_EXTERNAL_MODULES={REGISTRATION}" in refusal
 
 

@@ -381,7 +381,7 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
         done = cli(*path, *arguments, "--json")
         assert done.code in (0, 3), (path, done.err)
         assert isinstance(json.loads(done.out), dict), path
-        assert (done.code == 3) == ("attention:" in done.err), path
+        assert (done.code == 3) == ("warning:" in done.err), path
 
 
 def test_every_command_that_reports_has_json() -> None:

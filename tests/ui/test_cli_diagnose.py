@@ -167,7 +167,7 @@ def test_forecast_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     assert result["forecast_models"][0]["shift_assumed"] is False
     text = tagrpo("diagnose", "forecast", "base")
     assert "Other values of N and G" in text.out
-    assert "G=24 is beyond the 8 responses of the pilot" in words(text.out)
+    assert "G=24 exceeds the 8 responses of the pilot" in words(text.out)
 
 
 def test_forecast_of_a_pilot_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
@@ -297,7 +297,7 @@ def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_
     assert found == same
     assert "ta, step 1" in by_name.out
     both = tagrpo("diagnose", "zero-gradient", "ta", "base", "--db", tmp_path / "other.db")
-    assert "name it alone" in words(both.err)
+    assert "Give it alone" in words(both.err)
 
 
 @pytest.mark.slow
@@ -310,7 +310,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         "forecast from step 1",
         "What is the yield of each number of neighbors",
         "Do rephrasings",
-        "How far apart",
+        "How diverse are responses",
         "What does a group",
     ):
         assert question in done.out

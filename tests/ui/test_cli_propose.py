@@ -42,7 +42,7 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
         (["--rounds", "0"], "rounds is 0; give 1 to 20"),
         (["--content-attempts", "21"], "content-attempts is 21; give 1 to 20"),
         (["--limit", "0"], "--limit"),
-        (["--accept", "0"], "accept_overlap is 0; give at least 1"),
+        (["--accept", "0"], "accept_overlap is 0. Give at least 1"),
     ],
 )
 def test_numbers_out_of_range_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
@@ -225,7 +225,7 @@ def test_ctrl_c_in_the_middle_of_a_run_keeps_what_was_answered(cli: CommandLine,
         done = cli(*arguments)
         seen = stats(url)
     assert done.code == 0, done.err
-    assert "continuing run r" in done.err
+    assert "resuming run r" in done.err
     assert seen["paid"] == seen["paid_distinct"]  # what was in flight was awaited and stored
 
 

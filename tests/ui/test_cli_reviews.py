@@ -64,7 +64,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ((ADD, "--accept", "--run", "run"), "require --interactive"),
         ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
         ((ADD, "--accept", "--reviewer", " "), "name is empty"),
-        (("c_zz", "--accept"), "near it"),
+        (("c_zz", "--accept"), "similar ids"),
         (("--interactive", "--accept"), "require a candidate"),
         (("--interactive", "--audit", "1", "--run", "run"), "an audit has its own candidates"),
         (("--sheet", "nowhere.jsonl"), "cannot be read"),

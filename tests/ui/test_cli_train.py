@@ -101,10 +101,10 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
             ["train", "run", "grpo", "--model", "m", "--set", "a", "--tolerance", "1%"],
             "answer kind tolerance",
         ),
-        (["recipes", "show", "grpoo"], "no recipe 'grpoo'; there are: grpo,"),
+        (["recipes", "show", "grpoo"], "no recipe 'grpoo'. Available: grpo,"),
         (["recipes", "show", "grpo", "actor_rollout_ref.rollout.n=4"], "recipe grpo decides this"),
         (["recipes", "show", "grpo", "advantage=mymod:fn"], "module mymod cannot be imported"),
-        (["recipes", "show", "grpo", "respones=2"], "no axis 'respones'; there are: name,"),
+        (["recipes", "show", "grpo", "respones=2"], "no axis 'respones'. Available: name,"),
         (["recipes", "show", "grpo", "--nodes", 2], "need a Ray cluster"),
         (["train", "plan", "grpo", "--model", "Qwen3-4B"], "--questions"),
         (
@@ -115,7 +115,7 @@ def test_what_is_shown_names_axes_values_and_sources(tagrpo: CommandLine) -> Non
             ["train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--assume-shift-sd", 1],
             "--pilot",
         ),
-        (["train", "plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "no export for verl"),
+        (["train", "plan", "grpo", "--model", "Qwen3-4B", "--data", "nowhere"], "not an export for verl"),
         (["train", "run", "grpo", "--model", "m"], "--set"),
         (["train", "run", "grpo", "--model", "m", "--set", "a", "--data", "b"], "--set"),
     ],
@@ -196,7 +196,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     plan += ["--data", "verl", "--compare", "grpo,ta_grpo", "--responses", 256, "--script", "go.sh"]
     done = tagrpo(*plan)
     assert done.code == 0, done.err
-    assert "try it with --dry-run first" in done.err
+    assert "Try it with --dry-run first" in done.err
     text = Path("go.sh").read_text(encoding="utf-8")
     # 256 responses are 8 steps of 4 questions with 8 responses, 2 of 32; 12 questions make 3 steps an epoch
     changed = "ta_rescue-loss.kl_coef-0"
@@ -249,7 +249,7 @@ def test_a_pilot_gives_the_forecast_of_the_recipes_groups(tagrpo: CommandLine, p
     dry = tagrpo("train", "plan", "grpo_ds", "--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot")
     assert dry.code == 3
     assert "dynamic sampling will draw" in dry.err
-    assert "with those that dynamic sampling drops" in dry.out
+    assert "including those that dynamic sampling drops" in dry.out
 
 
 class TestRuns:
