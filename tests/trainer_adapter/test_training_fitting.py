@@ -61,7 +61,7 @@ def test_ranks_share_a_long_sequence_and_no_reference_needs_no_room(tmp_path: Pa
 def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
     about = {"max_position_embeddings": 2048, "model_type": "qwen2"}
     (tmp_path / "config.json").write_text(json.dumps(about))
-    with pytest.raises(InputError, match="max_position_embeddings of the model is 2048. Give 3584 or more"):
+    with pytest.raises(InputError, match=r"max_position_embeddings of the model is 2048\. Give 3584 or more"):
         checking.check_configuration(composed(model=str(tmp_path)), tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(about | {"rope_scaling": {"factor": 4}}))
     assert checking.check_configuration(composed(model=str(tmp_path)), tmp_path) == []

@@ -226,9 +226,7 @@ def test_an_export_is_trained_on_as_it_lies(place: Path, model: Path) -> None:
     assert not (result.folder / "data").exists()
     with (export / "train.parquet").open("ab") as file:
         file.write(b"x")
-    with pytest.raises(
-        InputError, match=r"train.parquet: not a complete parquet file .* export the set again"
-    ):
+    with pytest.raises(InputError, match=r"train.parquet: not a complete parquet .* export the set again"):
         trained(wanted(model, name="z", set_ref=None, data=export))
 
 
