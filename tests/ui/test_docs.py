@@ -216,11 +216,9 @@ def prepare(page: str, folder: Path) -> None:
     if page == "docs/evaluate.md":
         save_tiny_model(folder / "checkpoints" / "step_200")
     if page == "docs/reference/metrics.md":
-        for rollouts in (
-            write_run(folder / "runs" / "ta" / "rollouts", run="ta"),
-            write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1),
-        ):
-            run_here("rollouts", "import", str(rollouts))
+        write_run(folder / "runs" / "ta" / "rollouts", run="ta")
+        rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
+        assert run_here("rollouts", "add", str(rescues)).code == 0
     if (
         page == "docs/train.md"
     ):  # it begins with the finished run math-gpt4 too, over questions that are asked
