@@ -199,9 +199,9 @@ class Study:
         return {step: round(data["tagrpo/batch/responses"]) for step, data in self.metrics(name).items()}
 
     def metrics(self, name: str) -> dict[int, dict[str, float]]:
-        from trainer_adapter.record.reading import read_metrics
+        from trainer_adapter.record.files import read_metrics
 
-        return read_metrics(self.place / name / "rollouts")
+        return read_metrics(self.place / name / "rollouts")[0]
 
     def checkpoint(self, recipe: str, name: str, point: int) -> tuple[int, Path] | None:
         """Return a training's checkpoint of a point, once it drew the point's responses.

@@ -34,7 +34,6 @@ ON_DATA = {
     "studies.structural_checks": "--rows 5",
 }
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
-ON_TORCH = {"speed.sampling": "--problems 4 --samples 2 --tokens 8 --rounds 1"}
 ON_VERL = {
     "speed.advantages": "--tokens 64 --repeats 1",
     "speed.reward": "--rows 8 --repeats 1 --skip-processes",
@@ -86,7 +85,7 @@ def test_small_on_programs(run: Callable[..., str], tmp_path: Path) -> None:
 
 
 def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
-    here = {*SIZES, *ON_DATA, *ON_TORCH, *ON_VERL, *ELSEWHERE, *TRAINING}
+    here = {*SIZES, *ON_DATA, *ON_VERL, *ELSEWHERE, *TRAINING}
     assert {name.removeprefix("benchmarks.") for name in scripts()} == {*here, "gpu_check"}
     list_benchmarks()
     output = capsys.readouterr().out
@@ -107,12 +106,6 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
     if not harness.DATA.is_dir():
         pytest.skip(f"{harness.DATA} is not here; set TAGRPO_DATA to the folder of public data")
     assert json.loads(run(name, *ON_DATA[name].split()).splitlines()[-1])
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ON_TORCH)
-def test_small_with_torch(name: str, run: Callable[..., str]) -> None:
-    assert json.loads(run(name, *ON_TORCH[name].split()).splitlines()[-1])
 
 
 @pytest.mark.slow
