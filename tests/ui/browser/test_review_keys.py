@@ -147,7 +147,7 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     assert "Undone: you had rejected this one." in view.tab.locator(".says").inner_text()
     assert "1 of 80 decided by bea; in this session 1 accepted, 0 rejected, 1 skipped" in view.text()
     press(view, "w")
-    view.tab.get_by_label("Reason of the rejection").fill("another unknown, so a u and an a are no keys")
+    view.tab.get_by_label("Reason for the rejection").fill("another unknown, so a u and an a are no keys")
     view.tab.keyboard.press("Enter")
     until_quiet(view)
     seen = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
