@@ -62,20 +62,8 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
             proposed.append(text)
             rows["candidates"].append((identity, question.id, text, now, 0.5))
             model = MODELS[chance.random() < 0.3]
-            rows["proposals"].append(
-                (
-                    run.id,
-                    question.id,
-                    identity,
-                    ask_id,
-                    "llm",
-                    strategy.name,
-                    strategy.hash,
-                    model,
-                    0,
-                    ordinal,
-                )
-            )
+            proposer = ("llm", strategy.name, strategy.hash, model)
+            rows["proposals"].append((run.id, question.id, identity, ask_id, *proposer, 0, ordinal))
             findings = _findings(chance)
             fatal = any(finding["severity"] == "fatal" for finding in findings)
             first = "rejected" if fatal else "unverified"
