@@ -180,7 +180,7 @@ def test_a_publication_that_fails_leaves_nothing(db: Database, monkeypatch: pyte
 TAMPERING = {
     "UPDATE neighbor_set_members SET posterior = 0.5 WHERE position = 2": "members have changed",
     "UPDATE neighbor_set_members SET verdict = 'rejected' WHERE position = 2": "neighbors_by_verdict",
-    "DELETE FROM neighbor_set_members WHERE position = 2": "neighbors = 2, but the set has 3",
+    "DELETE FROM neighbor_set_members WHERE position = 2": "members give neighbors = 2, but the set has 3",
     "DELETE FROM neighbor_set_questions WHERE position = 0": "3 neighbors are stored, but 1 belong to",
     "UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'": "does not match its id",
     "UPDATE questions SET answer = '6' WHERE answer = '5'": "answer or images of question q_",

@@ -47,7 +47,7 @@ def test_a_killed_demo_goes_on_with_the_step_it_was_in(tmp_path: Path) -> None:
     second = killed_at(folder, "$ tagrpo sandbox candidates")
     assert done()[:4] == ["sandbox policy", "sandbox policy", "sandbox questions", "questions import"]
     assert not [line for line in second if line.startswith("$ tagrpo sandbox policy")]
-    assert f"{len(first)} of 32 steps" in "".join(second)
+    assert f"{len(first)} of 32 steps in {folder} are finished" in "".join(second)
 
     # As a kill between the two files leaves it.
     (folder / "candidates.jsonl").unlink(missing_ok=True)
