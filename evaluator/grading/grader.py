@@ -57,7 +57,8 @@ class Grader:
 
     The calling process compares by spelling and exact arithmetic; only comparisons that need algebra go to
     the workers, which start at the first such case. Programs run in enclosures, as many at a time, each with
-    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it needs the usual `if __name__ == "__main__":`, since workers import the main module.
+    `time_limit_s` seconds of a CPU. Safe to use from several threads. A script that uses it needs the
+    usual `if __name__ == "__main__":`, since workers import the main module.
     """
 
     def __init__(
