@@ -202,7 +202,7 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
     assert "\n  recipe.loss.kl_coef: 0.001 in the run, 0.0 now" in message
     with opened() as database:
         publish(database, "math", run="source", n=1)
-    with pytest.raises(InputError, match=r"holds math@1, --set names math@2"):
+    with pytest.raises(InputError, match=r"contains math@1, but --set is math@2"):
         trained(wanted(model), resume=True)
     # what only changes what is kept may change
     assert trained(wanted(model, "trainer.save_freq=1", set_ref="math@1"), resume=True).attempt.number == 2
