@@ -25,8 +25,11 @@ def start(*words: object) -> subprocess.Popen[str]:
 
 
 def finish(*words: object) -> str:
-    process = start(*words)
-    printed, _ = process.communicate(timeout=LIMIT_S)
+    with start(*words) as process:
+        try:
+            printed, _ = process.communicate(timeout=LIMIT_S)
+        finally:
+            process.terminate()
     assert process.returncode == 0, printed
     return printed
 
