@@ -335,7 +335,8 @@ class TestRuns:
             assert tagrpo(*words).code == 130
         assert seen[0] > 0
         step = place / "runs" / "x" / "rollouts" / "step-00000001.parquet"
-        step.write_bytes(b"broken")
+        step.unlink()
+        step.write_bytes(b"broken")  # as a copy that was cut off leaves it
         done = tagrpo("rollouts", "list", "x", "--step", 2, "--json")
         assert f"{step}: is empty, cut short or still being copied" in done.err
         assert json.loads(done.out)["rollouts"]
@@ -366,8 +367,8 @@ class TestRuns:
         monkeypatch.setattr("ui.cli.console.write_line", stop)
         done = tagrpo(*words)
         assert done.code == 130
-        assert done.err.count("go on") == 1  # and not once more by whoever sees the exit code
-        assert "stopped by SIGINT, verl ended; go on from the checkpoint of step 1 with" in done.err
+        assert done.err.count("Resume from") == 1  # and not once more by whoever sees the exit code
+        assert "stopped by SIGINT, verl ended. Resume from the checkpoint of step 1 with" in done.err
 
 
 def test_every_preset_can_be_named() -> None:
