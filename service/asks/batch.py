@@ -106,7 +106,7 @@ class BatchJobs:
         Args:
             endpoint: The model at OpenAI, or at one server with OpenAI's batch protocol; it is open.
             poll_s: Seconds between two looks at a job.
-            quiet_s: A job is made after so long without a new request.
+            quiet_s: A job is made after so long without a new request; never longer than `poll_s`.
             tries: A request fails after so many jobs left it without an answer.
 
         Raises:
@@ -123,7 +123,7 @@ class BatchJobs:
                 f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove --batch, "
                 "or give the --api-base of a server that has them."
             )
-        self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, quiet_s, tries
+        self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
         self.client = provider.openai_client(CALL_TIMEOUT_S)
         self._runs: dict[Asker, _RunJobs] = {}
