@@ -17,7 +17,7 @@ from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
 from service.asks.batch import BatchJobs
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
-from service.asks.store import Store
+from service.asks.store import Store, have_answers
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
@@ -392,6 +392,7 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
             assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
         server.batches.complete = refuse_as_too_long
         async with asking(db, server, run_id) as asker:
+            asker.has_answers = await asker.store.read(have_answers, run_id)  # as `work_on` does
             (outcome,) = await ask_all(asker, [question(2, OPENAI)])
     assert isinstance(outcome, Failed)
     assert outcome.final
