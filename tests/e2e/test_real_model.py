@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
 LIMIT_S = 900
 
@@ -38,6 +40,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
+@pytest.mark.timeout(1800)
 def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Path) -> None:
     travel, place, out = tmp_path / "travel", tmp_path / "place", tmp_path / "out"
     rows = out / "rows.jsonl"
