@@ -177,7 +177,7 @@ class Study:
         save = size.pilot_steps if pilot else math.ceil(size.points[0] / compared.saves)
         return (
             *("train", "run", compared.recipe, "--data", str(self.set), "--model", str(self.policy)),
-            *("--hide-log", "--no-import", "--name", name, "--folder", str(self.place / name)),
+            *("--hide-log", "--name", name, "--folder", str(self.place / name)),
             *("--db", str(self.place / f"{name}.db"), *size.training, *compared.changes),
             "loss.kl_coef=0",
             f"data.train_batch_size={size.questions}",

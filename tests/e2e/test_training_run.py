@@ -246,7 +246,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
     assert "verl was killed by SIGKILL" in killed.errors[0]
-    assert "go on from the checkpoint of step 2 with `tagrpo resume second`" in killed.errors[0]
+    assert "resume from the checkpoint of step 2 with `tagrpo resume second`" in killed.errors[0]
     assert killed.still_there == []
     assert not any(ray_folder.exists() for _, ray_folder in killed.marks)
 
@@ -284,7 +284,7 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
     ended = json.loads(out)
     assert (process.returncode, ended["finished"], ended["stopped_by"]) == (130, False, "SIGINT")
     assert (ended["step"], ended["checkpoint"], ended["killed"]) == (None, None, False)
-    assert "stopped by SIGINT, verl ended; go on from step 1, since nothing was saved yet," in errors
+    assert "stopped by SIGINT, verl ended. Resume from step 1, since nothing was saved yet," in errors
     assert find_processes(mark, ray_folder) == []
     assert not ray_folder.exists()
 
