@@ -116,7 +116,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert (score["value"], score["value_high"]) == (pytest.approx(4 / 9), pytest.approx(8 / 9))
     assert (score["judged"], score["judged_correct"]) == (4, 3)
     assert score["judge_points"] == pytest.approx(3 / 9)
-    assert any("4 grades, 3 of them correct, 33.33 of the points" in note for note in judged["notes"])
+    assert any("4 grades, 3 of them correct, 33.33 points of pass@1" in note for note in judged["notes"])
     compared = json.loads(cli("compare", "a=m.rows", "b=m.rows", "--judge", MODEL, "--json").out)
     assert any("4 grades, 3 of them correct" in note for note in compared["notes"])
     by_name = json.loads(cli("report", "m.rows", "--k", "1", "--grader", "doubting:grade", "--json").out)
