@@ -157,7 +157,7 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
         assert holdings(session, first).usd == 1.0
         remove_run(session, first)
     with db.read() as session:
-        left = session.execute(select(AskRow.id, AskRow.run_id, AskRow.key.is_not(None)))
+        left = session.execute(select(AskRow.id, AskRow.run_id, AskRow.key.is_not(None)).order_by(AskRow.id))
         assert next(tuple(row) for row in left) == (shared, None, True)
         account = read_account(session, second.id)
         assert session.query(TaskRow).count() == 0
