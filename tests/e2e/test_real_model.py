@@ -70,8 +70,9 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     assert len({(row["recipe"], row["benchmark"], row["problem"]) for row in tested}) == len(tested) == 48
     assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] for row in tested)
     assert sum(row["correct"] for row in tested) > 0
-    starts = (place / "grpo-10" / "attempts.jsonl").read_text().splitlines()
-    assert len(starts) == 2
+    starts = rows_of(place / "grpo-10" / "attempts.jsonl")
+    # verl may save its second and last step before it notices the kill; then nothing is left to train.
+    assert len(starts) == (1 if starts[0]["checkpoint"] == 2 else 2)
     assert (out / "set.tar").exists()
 
     finish("prepare", travel, "--tiny", "--rows", rows, "--set", out / "set.tar")
