@@ -79,7 +79,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
     assert (first.prompt_tokens, first.completion_tokens) == (5, 7)
     values = [each.score.value for each in (first, second, third) if each.score is not None]
     assert values == [GradeValue.CORRECT, GradeValue.WRONG, GradeValue.WRONG]
-    with pytest.raises(InputError, match="no scorer 'other'; there are: match"):
+    with pytest.raises(InputError, match=r"no scorer 'other'\. Available: match"):
         open_responses([path], scorer="other")
     cut = tmp_path / f"cut.{form}"
     cut.write_bytes(path.read_bytes()[:3000])

@@ -252,7 +252,7 @@ def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
         load()
     with pytest.raises(InputError, match="only the answer kind tolerance has one"):
         load(source=source, task=GradingConfig(tolerance="1%"))
-    with pytest.raises(InputError, match="its answer '4' is no choice"):
+    with pytest.raises(InputError, match="its answer '4' is not a valid choice"):
         load(source=source, task=GradingConfig(answer_kind="choice"))
     assert [task.key for task in load(source=source)[0].phrasings()] == [
         f"{load(source=source)[0].data.id}{place}" for place in ("", "#1", "#2")
