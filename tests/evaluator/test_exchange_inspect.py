@@ -83,7 +83,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
         open_responses([path], scorer="other")
     cut = tmp_path / f"cut.{form}"
     cut.write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(InputError, match=f"cut.{form}: cannot be read as a log of inspect_ai"):
+    with pytest.raises(InputError, match=f"cut.{form}: cannot be read as an inspect_ai log"):
         open_responses([cut], "inspect")
 
 
