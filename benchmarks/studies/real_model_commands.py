@@ -40,7 +40,7 @@ def run_together(
     Args:
         place: the folder of the study; logs are in `logs`.
         deadline: on the clock of `time.monotonic`.
-        attention: exit code 3 is no failure.
+        attention: whether exit code 3 is accepted.
         stopped: `watch` may stop them.
 
     Raises:

@@ -84,7 +84,7 @@ def samples_lost(session: Session, run_id: str, n: int) -> int:
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
     """Return by run and problem the samples whose requests got no answer, for good or so far.
 
-    Nobody knows what they would have been, so every pass@k takes them as unknown. Blocks that were not asked
+    Their grades are unknown, and every pass@k counts them so. Blocks that were not asked
     for yet are left out: their absence has nothing to do with their answers.
     """
     missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))

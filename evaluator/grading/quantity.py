@@ -166,7 +166,7 @@ _NOT_A_UNIT = frozenset((
 
 
 def split_unit(text: str) -> tuple[str, str | None]:
-    r"""Splits tidy text into a core and a unit in one spelling, None when no unit stands there.
+    r"""Split normalized text into a core and its unit in one spelling; the unit is None if there is none.
 
     >>> split_unit(r"9\text{ square inches}")
     ('9', 'square inch')

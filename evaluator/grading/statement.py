@@ -22,7 +22,7 @@ _TEXT = re.compile(r"\\[A-Za-z]+ ?\{[^{}]*\}")
 _LIST_GLUE = re.compile(r"\s*(?:,|;|,?\s*\b(?:and|or)\b)\s*", re.IGNORECASE)
 _STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)__")
 
-# Mathematics that stands in a sentence without dollar signs: `4√3`, `7 − 2i`, `[2, 5)`, `\frac{5}{36}`.
+# Mathematics in a sentence without dollar signs: `4√3`, `7 − 2i`, `[2, 5)`, `\frac{5}{36}`.
 _SIGN = r"[-−–+±]?"
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
@@ -71,14 +71,14 @@ _WORDS = re.compile(r"(?<![\\A-Za-z])[A-Za-z]{2,}")
 _FOREIGN_LETTER = re.compile(f"[{FOREIGN}]")
 _COUNTED = re.compile(rf" ?(?:{FOREIGN_NUMERAL})")
 _NO_WORDS = frozenset(("and", "or", "sqrt", "pi", "ln", "log", "exp", "sin", "cos", "tan"))
-"""What may stand in a list of formulas that are typed without LaTeX: `sqrt(6)/3`."""
+"""An entry of a list of formulas typed without LaTeX: `sqrt(6)/3`."""
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3})")
 _VARIABLE = re.compile(r"(?<![\\A-Za-z])[A-Za-z](?![A-Za-z])")
 _COMMAND = re.compile(r"\\[A-Za-z]{2,}")
 _UNIT = re.compile(r"\s?\*{0,2}((?:square |sq\.? |cubic )?[A-Za-z]+\.?(?:\^?[23²³])?)")
 _LEADING = re.compile(r"^(?:(?:so|thus|hence|therefore)(?:,\s*|\s+))+", re.IGNORECASE)
 
-# What a sentence says beside its statement: why, under which condition, in parentheses.
+# Parts of a sentence that are not its statement: a reason, a condition, a remark in parentheses.
 _REASON = re.compile(
     r"\s*(?:,\s*(?:which|where|since|because|as|not|rather than|while|assuming|instead|regardless)\b"
     r"(?!\s+(?:(?:is|are|equals?|equal to|was)\s+(?:[-\d$*√\\(]|sqrt|US\$)|give|yield|leave|make|total|"

@@ -205,7 +205,7 @@ def labelled_choice(text: str) -> tuple[str, str] | None:
 
 
 def letter_in_front(text: str) -> str | None:
-    """Return the letter of `B(42)`, which is no function if the other answer is a letter; else None."""
+    """Return the letter of `B(42)`, an option if the other answer is a letter; else None."""
     match = _LETTER_IN_FRONT.fullmatch(text)
     return match.group(1) if match else None
 

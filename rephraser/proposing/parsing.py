@@ -1,6 +1,6 @@
 """Reading candidates out of what a model wrote: tags, JSON, lists or plain text, with all that goes wrong.
 
-Nothing here raises on any text: what cannot be used is named by an `Outcome`, and the cell is asked again
+Nothing here raises on any text: what cannot be used is named by an `Outcome`, and the request is sent again
 with another seed.
 """
 

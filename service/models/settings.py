@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any, Literal, Protocol, Self
+from typing import Any, Literal, Self
 
 from service.errors import InputError
 
@@ -123,16 +123,3 @@ class PromptSpec:
     def fill(self, question: str) -> str:
         """Return the prompt's text for a question."""
         return self.template.replace("{question}", question)
-
-
-class DrawingSpec(Protocol):
-    """Model, prompt and sampling: what an eval run's and a solver's specification have in common."""
-
-    @property
-    def model(self) -> str: ...
-
-    @property
-    def prompt(self) -> PromptSpec: ...
-
-    @property
-    def sampling(self) -> SamplingSettings: ...
