@@ -28,6 +28,7 @@ from service.models.settings import PromptSpec, SamplingSettings
 from service.questions import Question
 from service.runs.store import finish_run, open_run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import register
 
 TRAININGS = ("grpo", "ta_grpo", "ta_grpo_star", "w_reinforce")
@@ -116,7 +117,7 @@ def make_rollouts(
                 writer.write(step, list(_make_step(step, batch, rates, pool, chance)))
                 writer.write_metrics(step, _metrics(step, chance))
         with db.write() as session:
-            finish_run(session, register(session, folder / name).id, finished=True)
+            finish_run(session, register(session, Record(folder / name)).id, finished=True)
 
 
 def _make_step(

@@ -7,6 +7,7 @@ from typing import Any
 from service.database import Database
 from service.runs.store import Run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import register
 
 
@@ -59,4 +60,4 @@ def write_run(folder: Path, steps: Sequence[int] = (1, 2), *, run: str = "ta", *
 def add_training(db: Database, folder: Path, name: str | None = None) -> Run:
     """Add a training's folder to the database; return its run."""
     with db.write() as session:
-        return register(session, folder, name)
+        return register(session, Record(folder), name)

@@ -41,6 +41,8 @@ def listed() -> list[dict[str, Any]]:
 
 
 def test_a_folder_is_added_and_its_new_place_too() -> None:
+    assert "nowhere: this folder of rollouts cannot be read" in refused("add", "nowhere")
+    assert not Path("tagrpo.db").exists()
     assert run("add", "ta").out == "ta: 32 rollouts in 2 steps, 1 to 2\n"
     assert read("add", "ta", "--name", "again")["folder"] == str(Path("ta").resolve())
     assert sorted(one["run"] for one in listed()) == ["again", "ta"]

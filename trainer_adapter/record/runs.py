@@ -48,17 +48,16 @@ class TrainRun:
         return {"recipe": self.recipe, "model": self.model, **asdict(self.numbers)}
 
 
-def register(session: Session, folder: Path, name: str | None = None) -> Run:
+def register(session: Session, record: Record, name: str | None = None) -> Run:
     """Store where a training has its record; also the new place of a folder that was moved.
 
     Args:
         name: of the run in the database; by default as training called it.
 
     Raises:
-        InputError: the folder holds no record or does not say its run, or a run of this name is not a
-            training run or has other settings.
+        InputError: the record does not say its run, or another run has the name.
     """
-    about = Record(folder).run
+    about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
         raise InputError(f"{folder}: does not say which run it belongs to. Name it with --name.")
     there = next((run for run in list_runs(session) if run.name == check_name(run_name)), None)

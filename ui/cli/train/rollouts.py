@@ -44,13 +44,13 @@ def add(
 
     Example: [bold]tagrpo rollouts add runs/ta/rollouts[/bold]
     """
+    from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
 
-    with db.open(create=True) as database:
-        with database.write() as session:
-            run = register(session, folder, name)
-        with database.read() as session:
-            training = read_train_run(session, run)
+    recorded = Record(folder)  # a wrong folder leaves no new database
+    with db.open(create=True) as database, database.write() as session:
+        run = register(session, recorded, name)
+        training = read_train_run(session, run)
     record = {"run": run.name, "folder": str(folder.resolve()), **training.to_json()}
     terminal.emit(record, output.say, f"{run.name}: {numbers_text(training.numbers)}")
 
