@@ -14,7 +14,7 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import db, demo, doctor, exits, output, sandbox, ui
+from ui.cli import configs, db, demo, doctor, exits, output, sandbox, ui
 from ui.cli.diagnose import commands as diagnose
 from ui.cli.eval import benchmarks, exchange, human_grades, reporting, running
 from ui.cli.eval import browsing as eval_browsing
@@ -43,13 +43,13 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 app = typer.Typer(
     name="tagrpo",
     no_args_is_help=True,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
     f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
-    "Example: [bold]tagrpo questions import math_train.jsonl --name math[/bold]",
+    "Example: tagrpo questions import math_train.jsonl --name math",
 )
 GROUPS = {
     "questions": command_group(
@@ -70,11 +70,11 @@ GROUPS = {
         "tagrpo benchmarks check mine.jsonl",
         {"list": benchmarks.list_, "check": benchmarks.check},
     ),
-    "neighbors": command_group(
+    "rephrase": command_group(
         "Propose, check, browse, review and audit neighbors.",
-        "tagrpo neighbors propose math --name rules --proposer rules",
+        "tagrpo rephrase run math --name rules proposer=rules",
         {
-            "propose": proposing.propose,
+            "run": proposing.run,
             "list": neighbors.list_,
             "show": neighbors.show,
             "review": reviews.review,
@@ -190,11 +190,8 @@ GROUPS = {
 }
 for name, group in GROUPS.items():
     app.add_typer(group, name=name)
-for command in (demo.demo, ui.ui, doctor.doctor):
+for command in (demo.demo, ui.ui, doctor.doctor, resuming.resume, configs.config):
     app.command()(with_settings(command))
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(
-    with_settings(resuming.resume)
-)
 
 
 _COMMANDS_OF_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")

@@ -207,23 +207,21 @@ def _hub() -> Check:
 def _endpoints(model: str, bases: list[str]) -> list[Check]:
     """Look at each server by itself, then whether several serve the same."""
     from service.asks.redaction import redact
-    from ui.cli.eval.settings import split_bases
 
-    addresses = split_bases(bases)
-    if len(addresses) < 2:
-        return [_endpoint(f"model {model}", model, addresses)]
-    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in addresses]
-    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, addresses)]
+    if len(bases) < 2:
+        return [_endpoint(f"model {model}", model, bases)]
+    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in bases]
+    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, bases)]
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     import asyncio
 
-    from service.asks.money import PriceTable
+    from service.asks.money import find_price
     from service.asks.remote import RemoteEndpoint
     from service.errors import PrerequisiteError
 
-    endpoint = RemoteEndpoint(model, bases, price=PriceTable().price(model))
+    endpoint = RemoteEndpoint(model, bases, price=find_price(model))
 
     async def look() -> bool:
         try:
@@ -240,6 +238,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     details = [
         "reachable",
         "structured output" if structured else "no structured output",
-        "price known" if priced else "price unknown: set one with --price to use --max-usd",
+        "price known" if priced else "price unknown: set the model's price to use --max-usd",
     ]
     return Check(what, "ok", ", ".join(details))

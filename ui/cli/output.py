@@ -186,6 +186,12 @@ class Terminal:
         """Show how far long work is, unless JSON is wanted."""
         return progress(label, quiet=self.as_json or quiet)
 
+    @contextmanager
+    def stages(self, label: str) -> "Iterator[TellStage]":
+        """Show how far work in stages is, unless JSON is wanted."""
+        with self.progress(label) as bar:
+            yield stages(bar)
+
 
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""

@@ -11,7 +11,6 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.eval.problems import note_golds
 from ui.cli.eval.settings import (
     AnswersTaken,
     BenchmarkRows,
@@ -255,9 +254,10 @@ def _note_thoughts(read: "Survey") -> None:
 
 def _note_golds(label: str, placed: "Sequence[PlacedProblem]", grader: "Grader") -> None:
     from evaluator.benchmarks import LoadedBenchmark, check_golds
+    from evaluator.evals.evaluating import note_golds
 
     loaded = LoadedBenchmark(label, label, tuple(place.problem for place in placed), {}, None)
-    note_golds(loaded, len(check_golds(loaded, grader)))
+    note_golds(loaded, len(check_golds(loaded, grader)), output.note)
 
 
 def _unmatched(counts: "Counter[str]", benchmark: "LoadedBenchmark | None") -> dict[str, Any]:

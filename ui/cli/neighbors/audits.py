@@ -50,11 +50,11 @@ def audit(
 
     Exit code 3: some candidates of the audit have no decision yet.
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7[/bold]
+    Example: tagrpo neighbors audit math-gpt4 --sample 50 --seed 7
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl[/bold]
+    Example: tagrpo neighbors audit math-gpt4 --sample 50 --seed 7 --out sheet.jsonl
 
-    Example: [bold]tagrpo neighbors audit math-gpt4 --groups --seed 7[/bold]
+    Example: tagrpo neighbors audit math-gpt4 --groups --seed 7
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet

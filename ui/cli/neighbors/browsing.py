@@ -36,7 +36,7 @@ def list_(
 
     A review overrides the verdict; such a status is marked.
 
-    Example: [bold]tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing[/bold]
+    Example: tagrpo neighbors list --run math-gpt4 --status rejected --finding number_missing
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -63,7 +63,7 @@ def show(
 ) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
-    Example: [bold]tagrpo neighbors show c_3fa1 --raw[/bold]
+    Example: tagrpo neighbors show c_3fa1 --raw
     """
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import read_detail

@@ -63,13 +63,13 @@ def review(
     Interactive review stores each decision at once and skips candidates that the same reviewer has decided.
     You can stop at any time and continue with the same command.
 
-    Example: [bold]tagrpo neighbors review c_3fa1 --reject --reason "asks for the area, not the side"[/bold]
+    Example: tagrpo neighbors review c_3fa1 --reject --reason "asks for the area, not the side"
 
-    Example: [bold]tagrpo neighbors review --sheet decisions.jsonl --reviewer ada[/bold]
+    Example: tagrpo neighbors review --sheet decisions.jsonl --reviewer ada
 
-    Example: [bold]tagrpo neighbors review --run math-gpt4 --interactive --status undecided[/bold]
+    Example: tagrpo neighbors review --run math-gpt4 --interactive --status undecided
 
-    Example: [bold]tagrpo neighbors review --audit 1 --interactive[/bold]
+    Example: tagrpo neighbors review --audit 1 --interactive
     """
     from rephraser.reviews.sheet import Sheet, read_sheet
     from rephraser.reviews.store import Decision, find_candidate

@@ -91,9 +91,9 @@ def export(
 
     Exit code 3 (verl): prompts over the limit were left out.
 
-    Example: [bold]tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors[/bold]
+    Example: tagrpo sets export math@1 --format hf --out out/math --push me/math-neighbors
 
-    Example: [bold]tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B[/bold]
+    Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
     """
     _refuse_foreign_options(context, form)
     if form == "verl":
@@ -149,7 +149,7 @@ def import_(
     Questions and candidates that are missing in the database are added. Download a version from the Hub with
     `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
 
-    Example: [bold]tagrpo sets import out/math --name math[/bold]
+    Example: tagrpo sets import out/math --name math
     """
     from rephraser import sets
 

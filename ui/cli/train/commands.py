@@ -80,9 +80,9 @@ def plan(
 
     Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
 
-    Example: [bold]tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4[/bold]
+    Example: tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4
 
-    Example: [bold]tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498[/bold]
+    Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
     """
     from trainer_adapter.methods.recipes import find_recipe
     from trainer_adapter.plans.compute import Speed, plan_compute, uncounted, warnings
@@ -207,9 +207,9 @@ def run(
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
-    Example: [bold]tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4[/bold]
+    Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
 
-    Example: [bold]tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1[/bold]
+    Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu trainer.total_epochs=1
     """
     from service.runs.store import find_run
     from trainer_adapter.runs import running

@@ -12,7 +12,7 @@ from ui.cli.train.settings import Changes, DataOption, MachineSettings, RecipeAr
 def list_(*, terminal: Terminal) -> None:
     """List the recipes with their choice on every axis.
 
-    Example: [bold]tagrpo recipes list[/bold]
+    Example: tagrpo recipes list
     """
     from trainer_adapter.methods.recipes import RECIPES
 
@@ -36,7 +36,7 @@ def show(
 
     Paths of files, folders and the model are placeholders unless you give them.
 
-    Example: [bold]tagrpo recipes show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4[/bold]
+    Example: tagrpo recipes show ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
     """
     from trainer_adapter.runs.checking import check_formulas
     from trainer_adapter.runs.composing import compose_run
