@@ -171,12 +171,10 @@ def _evaluation(folder: Path, cpu: bool) -> list[str]:
     words = ["eval", "run", "sums.jsonl", "--name", "check", "--model", str(trained)]
     return [
         *words,
-        "--sampler",
-        "local" if cpu else "vllm",
+        f"sampler={'local' if cpu else 'vllm'}",
         "--n",
         str(SAMPLES),
-        "--max-tokens",
-        "64",
+        "max_tokens=64",
         "--json",
     ]
 

@@ -28,14 +28,14 @@ SIDES: dict[str, dict[str, str]] = {"own": {"TAGRPO_FORK_SERVER": ""}, "forked":
 
 def prepare(folder: Path) -> None:
     """Make policy, questions and an export."""
-    db, given = ("--db", "tagrpo.db"), ("--candidates", "candidates.jsonl")
+    db, given = ("--db", "tagrpo.db"), ("proposer.candidates=candidates.jsonl")
     made = ("--out", "candidates.jsonl", "--truth", "truth.jsonl")
     for words in (
         ("sandbox", "policy", "policy"),
         ("sandbox", "questions", "questions", "--train", "8", "--heldout", "1"),
         ("sandbox", "candidates", "questions", *made, "--per-question", "3", "--broken", "0"),
         ("questions", "import", "questions/train.jsonl", "--name", "study", *db),
-        ("neighbors", "propose", "study", "--name", "true", "--proposer", "file", *given, "--n", "3", *db),
+        ("rephrase", "run", "study", "--name", "true", "proposer=file", *given, "--n", "3", *db),
         ("sets", "publish", "study", "--run", "true", "--include", "unverified", "--n", "3", *db),
         ("sets", "export", "study@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy", *db),
     ):

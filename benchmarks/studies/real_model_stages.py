@@ -88,12 +88,12 @@ class Study:
     def make_set(self) -> None:
         """Check the rewrites by the model's own answers, publish and export the set."""
         db = ("--db", str(self.place / "set.db"))
-        candidates = ("--proposer", "file", "--candidates", str(self.job / "candidates.jsonl"), "--n", "3")
+        candidates = ("proposer=file", f"proposer.candidates={self.job / 'candidates.jsonl'}", "--n", "3")
         solver = ("--solver", str(self.policy), *self.size.solver)
         to = ("--format", "verl", "--tokenizer", str(self.policy), "--out", str(self.set))
         for words in (
             ("questions", "import", str(self.job / "pool.jsonl"), "--name", "pool", *db),
-            ("neighbors", "propose", "pool", "--name", "gate", *candidates, *solver, *db),
+            ("rephrase", "run", "pool", "--name", "gate", *candidates, *solver, *db),
             ("sets", "publish", "pool", "--run", "gate", "--n", "3", *db),
             ("sets", "export", "pool", *to, *self.size.export, *db),
             ("runs", "show", "gate", "--json", *db),

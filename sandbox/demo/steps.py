@@ -27,8 +27,8 @@ from sandbox.demo.plan import (
 PER_QUESTION, BROKEN, ROUNDS = 6, 0.25, 4
 LONGEST_RESPONSE, LONGEST_PROMPT = 40, 64
 _PLAIN = (
-    *("--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-    *("--max-tokens", str(LONGEST_RESPONSE), "--batch-size", "256"),
+    *("--preset", "plain", "temperature=1.0", "top_p=1.0"),
+    *(f"max_tokens={LONGEST_RESPONSE}", "batch_size=256"),
 )
 """How responses are drawn everywhere: the bare question, at the temperature of training.
 
@@ -151,12 +151,12 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
         "its question: enough answers in common accept it, none in common and a new dominant answer "
         "rejects it. The rest stays undecided and out of the set.",
         (
-            *("neighbors", "propose", QUESTIONS, "--name", CANDIDATES, "--proposer", "file"),
-            *("--candidates", str(folder / "candidates.jsonl"), "--n", str(NEIGHBORS)),
-            *("--solver", str(plan.solver), "--solver-preset", "plain"),
-            *("--solver-dtype", "float32", "--solver-temperature", "1.0", "--solver-top-p", "1.0"),
-            *("--rounds", str(ROUNDS), "--solver-batch-size", "256"),
-            *("--solver-max-tokens", str(LONGEST_RESPONSE), *db),
+            *("rephrase", "run", QUESTIONS, "--name", CANDIDATES, "proposer=file"),
+            *(f"proposer.candidates={folder / 'candidates.jsonl'}", "--n", str(NEIGHBORS)),
+            *("--solver", str(plan.solver), "solver.preset=plain"),
+            *("solver.dtype=float32", "solver.temperature=1.0", "solver.top_p=1.0"),
+            *(f"rounds={ROUNDS}", "solver.batch_size=256"),
+            *(f"solver.max_tokens={LONGEST_RESPONSE}", *db),
         ),
     )
     yield Step(
@@ -318,8 +318,8 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
             "intervals.",
             (
                 *("eval", "run", str(plan.folder / "questions" / "heldout.jsonl"), "--name", name),
-                *("--model", str(model), "--dtype", "float32", "--n", str(size.samples)),
-                *(*_PLAIN, "--samples-per-request", "16", *db),
+                *("--model", str(model), "dtype=float32", "--n", str(size.samples)),
+                *(*_PLAIN, "samples_per_request=16", *db),
             ),
         )
     yield Step(
@@ -367,8 +367,8 @@ def _evaluation(plan: DemoPlan) -> Iterator[Step]:
 
 def _eval_neighbors(plan: DemoPlan, model: Path, name: str) -> tuple[str, ...]:
     return (
-        *("eval", "run", "--neighbors", f"{QUESTIONS}@1", "--name", name, "--model", str(model)),
-        *("--dtype", "float32", "--n", str(plan.size.pilot), *_PLAIN, *_db(plan)),
+        *("eval", "run", f"neighbors={QUESTIONS}@1", "--name", name, "--model", str(model)),
+        *("dtype=float32", "--n", str(plan.size.pilot), *_PLAIN, *_db(plan)),
     )
 
 

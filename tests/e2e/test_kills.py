@@ -58,7 +58,7 @@ def evaluate(folder: Path) -> Command:
 
     def words(db: str, url: str) -> list[str]:
         return [
-            *("eval", "run", str(sums), "--db", db, "--model", "hosted_vllm/test-model", "--api-base", url),
+            *("eval", "run", str(sums), "--db", db, "--model", "hosted_vllm/test-model", "--base-url", url),
             *("--n", "16", "--samples-per-request", "2", "--max-tokens", "64", *SHORT),
             price("hosted_vllm/test-model"),
         ]
@@ -70,7 +70,7 @@ def rephrase(folder: Path) -> Command:
     def words(db: str, url: str) -> list[str]:
         if not holds_questions(db):
             import_world(db, 4, folder / "world.jsonl")
-        tokens = ("--max-tokens", "500", "--solver-max-tokens", "64")
+        tokens = ("proposer.max_tokens=500", "solver.max_tokens=64")
         prices = (price("openai/test-model"), price("hosted_vllm/test-model"))
         return propose_arguments(db, url, *PREMISES, *SHORT, *tokens, *prices)
 
@@ -172,7 +172,7 @@ def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -
     sums = write_sums(tmp_path / "sums.jsonl", 4)
     with world_server("--model", "test-model", "--batch-polls", "60") as url:
         arguments = [
-            *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--api-base", url),
+            *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--base-url", url),
             *("--n", "4", "--samples-per-request", "2", "--batch", "--batch-poll", "0.05"),
         ]
         for _ in range(3):  # the first one sends it, the others find and await it

@@ -37,9 +37,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
         ("sandbox", "candidates", "questions", "--out", "all.jsonl", "--truth", "truth.jsonl",
          "--per-question", "3", "--broken", "0"),
         ("questions", "import", "questions/train.jsonl", "--name", "a"),
-        ("neighbors", "propose", "a", "--name", "true", "--proposer", "file", "--candidates", "all.jsonl"),
+        ("rephrase", "run", "a", "--name", "true", "proposer=file", "proposer.candidates=all.jsonl"),
         ("sets", "publish", "a", "--run", "true", "--include", "unverified", "--n", str(NEIGHBORS)),
-        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "--tokenizer", "policy",
+        ("sets", "export", "a@1", "--format", "verl", "--out", "verl", "tokenizer=policy",
          "--instruction", "", "--max-prompt-tokens", "64"),
         ("train", "run", "ta_grpo", "--data", "verl", "--model", "policy", "--cpu", "--hide-log",
          "--name", "ta", "--folder", "run",
@@ -68,9 +68,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
 
 def evaluation(name: str, model: str) -> tuple[str, ...]:
     return (
-        *("eval", "run", "questions/heldout.jsonl", "--name", name, "--model", model, "--dtype", "float32"),
-        *("--n", "16", "--preset", "plain", "--temperature", "1.0", "--top-p", "1.0"),
-        *("--max-tokens", "40", "--samples-per-request", "16", "--batch-size", "512"),
+        *("eval", "run", "questions/heldout.jsonl", "--name", name, "--model", model, "dtype=float32"),
+        *("--n", "16", "--preset", "plain", "temperature=1.0", "top_p=1.0"),
+        *("max_tokens=40", "samples_per_request=16", "batch_size=512"),
     )
 
 

@@ -198,7 +198,7 @@ def test_no_help_imports_a_heavy_module() -> None:
     script = f"""
 import sys
 from ui.cli.app import main
-for path in [], ["neighbors", "propose"]:
+for path in [], ["rephrase", "run"]:
     sys.argv = ["tagrpo", *path, "--help"]
     try:
         main()
@@ -225,22 +225,22 @@ BAD = {
     "unknown command": (["frobnicate"], "No such command 'frobnicate'"),
     "unknown sub-command": (["sets", "frobnicate"], "No such command 'frobnicate'"),
     "missing argument": (["questions", "import"], "Missing argument"),
-    "missing option": (["neighbors", "propose", "demo"], "Missing option '--name'"),
+    "missing option": (["rephrase", "run", "demo"], "Missing option '--name'"),
     "no number": (["questions", "list", "--limit", "many"], "--limit"),
     "number out of range": (["questions", "list", "--limit", "0"], "--limit"),
     "no such choice": (
-        ["neighbors", "propose", "demo", "--name", "r", "--proposer", "magic"],
+        ["rephrase", "run", "demo", "--name", "r", "proposer=magic"],
         "'llm', 'rules', 'file'",
     ),
     "missing file": (["questions", "import", "absent.jsonl", "--name", "x"], "absent.jsonl: no such file"),
     "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" is not a valid name'),
     "bad name of a run": (
-        ["neighbors", "propose", "demo", "--name", "a/b", "--proposer", "rules", "--db", "{db}"],
+        ["rephrase", "run", "demo", "--name", "a/b", "proposer=rules", "--db", "{db}"],
         "'a/b' cannot be a name",
     ),
     "missing set": (["questions", "list", "nope", "--db", "{db}"], '"nope"; available: demo'),
     "missing set to propose for": (
-        ["neighbors", "propose", "nope", "--name", "r", "--proposer", "rules", "--db", "{db}"],
+        ["rephrase", "run", "nope", "--name", "r", "proposer=rules", "--db", "{db}"],
         '"nope"; available: demo',
     ),
     "missing run": (["runs", "show", "nope", "--db", "{db}"], "only: rules"),
@@ -324,7 +324,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("benchmarks", "list"): [],
         ("benchmarks", "check"): [one_question(folder)],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
-        ("neighbors", "propose"): ["demo", "--name", "rules", "--proposer", "rules", "--db", db],
+        ("rephrase", "run"): ["demo", "--name", "rules", "proposer=rules", "--db", db],
         ("resume",): ["rules", "--db", db],
         ("neighbors", "list"): ["--db", db],
         ("neighbors", "show"): [candidate, "--raw", "--db", db],

@@ -66,7 +66,7 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
 
 
 def test_files_of_rows_are_for_benchmarks(cli: CommandLine) -> None:
-    done = cli("eval", "run", "--neighbors", "x", "--from", "y.jsonl", "--model", "m")
+    done = cli("eval", "run", "neighbors=x", "--from", "y.jsonl", "--model", "m")
     assert (done.code, "--from applies to benchmarks" in words(done.err)) == (2, True)
 
 

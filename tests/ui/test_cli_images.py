@@ -95,9 +95,9 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         done = run_here("questions", "import", "shapes.jsonl")
         assert done.code == 0, done.err
         asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
-        solver = ["--solver", "hosted_vllm/test-model", "--solver-api-base", server.url]
+        solver = ["--solver", "hosted_vllm/test-model", f"solver.base_url={server.url}"]
         few = ["--n", 2, "--rounds", 1, "--min-distance", 0]
-        done = run_here("neighbors", "propose", "shapes", "--name", "r", *asking, *solver, *few)
+        done = run_here("rephrase", "run", "shapes", "--name", "r", *asking, *solver, *few)
         assert done.code in (0, 3), done.err
         done = run_here("sets", "publish", "shapes", "--run", "r")
         assert done.code == 0, done.err
@@ -117,14 +117,14 @@ def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, se
 
 def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer) -> None:
     asking = ["--model", "hosted_vllm/test-model", "--api-base", server.url]
-    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 2, "--json")
+    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 2, "--json")
     assert done.code == 0, done.err
     (run,) = json.loads(done.out)["runs"]
     assert run["samples"] == 12
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
         grades = session.execute(text("SELECT value, count(*) FROM grades GROUP BY value")).all()
     assert [tuple(row) for row in grades] == [("correct", 12)]
-    raw = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--preset", "paper-eval")
+    raw = run_here("eval", "run", "neighbors=shapes@1", *asking, "--preset", "paper-eval")
     assert raw.code == 2
     assert "raw text has no place for images" in raw.err
 
@@ -143,7 +143,7 @@ def test_requests_are_stored_without_the_pictures(place: Path) -> None:
 
 def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:
     asking = ["--model", "hosted_vllm/other", "--price", "hosted_vllm/other=1,1", "--n", 2]
-    done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--dry-run")
+    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--dry-run")
     assert done.code == 0, done.err
     assert (
         "8 images: each model counts image tokens differently; assumed 64 to 16,384 tokens each" in done.out
@@ -153,7 +153,7 @@ def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: P
 def test_a_model_without_eyes_says_so(place: Path) -> None:
     with running_server(answer=answer, faults=lambda _: Fault("no_images")) as started:
         asking = ["--model", "hosted_vllm/test-model", "--api-base", started.url]
-        done = run_here("eval", "run", "--neighbors", "shapes@1", *asking, "--n", 1, "--name", "blind")
+        done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 1, "--name", "blind")
     assert done.code == 3
     assert "test-model is not a multimodal model" in done.err
 

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("world_set")
 
 
 def solved(url: str, *more: str) -> list[str]:
-    return llm(url, "--solver", "hosted_vllm/test-model", "--solver-api-base", url, "--n", "2", *more)
+    return llm(url, "--solver", "hosted_vllm/test-model", f"solver.base_url={url}", "--n", "2", *more)
 
 
 @pytest.mark.slow
@@ -61,11 +61,11 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("--proposer", "rules", *more), message)
+    refused(cli, propose("proposer=rules", *more), message)
 
 
 def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
-    assert cli(*propose("--proposer", "rules")).code == 0
+    assert cli(*propose("proposer=rules")).code == 0
     done = cli("neighbors", "judge", "r")
     assert done.code == 2
     assert "no solver" in done.err
@@ -95,8 +95,8 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     assert {attempt for _, attempt in asks} >= {0, 1}
     assert "premises" in cli("runs", "show", "r").out
     seen = stats(server)["requests"]
-    assert cli("resume", "r", "--api-base", server, "--solver-api-base", server,
-               "--premises-api-base", server).code == 0  # fmt: skip
+    assert cli("resume", "r", "--base-url", server, f"solver.base_url={server}",
+               f"premises.base_url={server}").code == 0  # fmt: skip
     assert stats(server)["requests"] == seen
     accepted = rows(
         db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"

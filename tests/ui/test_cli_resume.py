@@ -19,8 +19,8 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
 ) -> None:
     Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(6))))
     model = "hosted_vllm/test-model"
-    asked = ["eval", "run", "sums.jsonl", "--model", model, "--api-base", server, "--n", 2, "--name", "r"]
-    first = command_line(*asked, "--max-requests", 2, "--price", f"{model}=1,1", "--samples-per-request", 1)
+    asked = ["eval", "run", "sums.jsonl", "--model", model, "--base-url", server, "--n", 2, "--name", "r"]
+    first = command_line(*asked, "max_requests=2", "price=[1,1]", "samples_per_request=1")
     assert first.code == 3
     with Database.open("tagrpo.db") as database, database.write() as session:
         run = find_run(session, "r.sums")
@@ -45,8 +45,8 @@ def test_a_run_goes_on_by_its_name_with_what_it_was_told(
 def test_a_run_goes_on_whose_settings_file_had_an_empty_list(command_line: CommandLine, server: str) -> None:
     Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(2))))
     Path("tagrpo.toml").write_text("[eval.run]\nprice = []\n")
-    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", server, "--n", 1]
-    assert command_line(*asked, "--name", "r", "--max-requests", 1).code == 3
+    asked = ["eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--base-url", server, "--n", 1]
+    assert command_line(*asked, "--name", "r", "max_requests=1").code == 3
     more = command_line("resume", "r.sums")
     assert more.code == 0, more.err
 
@@ -62,7 +62,7 @@ def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: s
     Path("sums.jsonl").write_text(json.dumps({"question": "What is 1 + 1?", "answer": "2"}))
     address = server.replace("://", "://me:secret@")
     done = command_line(
-        "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--api-base", address
+        "eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--base-url", address
     )
     assert (done.code, "has a name or password" in words(done.err)) == (2, True)
     assert "secret" not in done.err

@@ -116,7 +116,7 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     twice = cli(*evaluate("http://localhost:1/v1", "http://localhost:1/v1/"))
     assert (twice.code, "http://localhost:1/v1 is given twice" in words(twice.err)) == (2, True)
     batch = cli(
-        *("eval", "run", "sums.jsonl", "--model", "openai/m", "--batch"),
+        *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
         *bases("http://localhost:1/v1", "http://localhost:2/v1"),
         "--dry-run",
     )
@@ -133,7 +133,7 @@ def test_proposers_and_solvers_have_several_servers(cli: CommandLine, tmp_path: 
         before = stats(urls[0])["requests"]
         asked = [word for word in propose_arguments(db, urls[0]) if word not in ("--api-base", urls[0])]
         asked.remove("--solver-api-base")
-        done = cli(*asked, *bases(*urls), "--solver-api-base", ",".join(urls))
+        done = cli(*asked, *bases(*urls), f"solver.base_url={','.join(urls)}")
         assert done.code == 0, done.err
         assert final_state(db) == final_state(calm)
         shares = (stats(urls[0])["requests"] - before, stats(urls[1])["requests"])

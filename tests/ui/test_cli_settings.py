@@ -165,7 +165,7 @@ def test_a_file_beside_the_database_gives_options_and_endpoints(
         '[endpoint.lab]\nmodel = "hosted_vllm/m"\napi-base = "http://lab/v1"\nmax-concurrency = 16\n'
     )
     (tmp_path / "more.toml").write_text("max-concurrency = 32\n")
-    asked = ["eval", "run", "x.jsonl", "--db", "team/tagrpo.db", "--endpoint", "lab"]
+    asked = ["eval", "run", "x.jsonl", "--db", "team/tagrpo.db", "endpoint=lab"]
     assert "seen" in command_line(*asked).err
     assert seen == {"model": "hosted_vllm/m", "base": ("http://lab/v1",), "cap": 5.0, "at_once": 16}
     command_line(*asked, "--config", "more.toml")
@@ -207,8 +207,7 @@ def test_an_endpoint_names_the_variable_of_its_key_and_never_holds_the_key(
             "1",
             "--model",
             "hosted_vllm/test-model",
-            "--endpoint",
-            "lab",
+            "endpoint=lab",
         ]
         asked += ["--db", "tagrpo.db"]
 

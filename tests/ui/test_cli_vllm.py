@@ -102,9 +102,9 @@ def test_vllm_answers_as_solver_and_ends_with_the_command(cli: CommandLine, mode
     before = vllm_processes(os.getpid())
     import_question(cli)
     done = cli(
-        *("neighbors", "propose", "few", "--name", "rules", "--proposer", "rules", "--n", 1, "--rounds", 1),
-        *("--solver", model, "--solver-sampler", "vllm", "--solver-dtype", "float32"),
-        *("--solver-max-tokens", 60),
+        *("rephrase", "run", "few", "--name", "rules", "proposer=rules", "--n", 1, "rounds=1"),
+        *("--solver", model, "solver.sampler=vllm", "solver.dtype=float32"),
+        "solver.max_tokens=60",
     )
     assert done.code in (0, 3), done.err
     assert vllm_processes(os.getpid()) == before
@@ -116,7 +116,7 @@ def test_vllm_answers_as_solver_and_ends_with_the_command(cli: CommandLine, mode
 def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
     import_question(cli)
     done = cli(
-        *("neighbors", "propose", "few", "--name", "model", "--n", 1, "--rounds", 1),
+        *("rephrase", "run", "few", "--name", "model", "--n", 1, "rounds=1"),
         *("--model", SERVED, "--api-base", server, "--reply", "json", "--max-tokens", 3000),
     )
     assert done.code in (0, 3), done.err
@@ -135,7 +135,7 @@ def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str
 
 def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, server: str) -> None:
     write_problems("long.jsonl", "What is 1 + 1?", f"What is {'1 + ' * CONTEXT}1?")
-    run = ("eval", "run", "long.jsonl", "--model", SERVED, "--api-base", server, "--n", 4)
+    run = ("eval", "run", "long.jsonl", "--model", SERVED, "--base-url", server, "--n", 4)
     for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final
         done = cli(*run, "--max-tokens", 60)
         assert done.code == 3
