@@ -88,7 +88,7 @@ def candidates(
             "broken": number,
         },
         output.say,
-        f"{out}: {len(drawn):,} candidates, for `tagrpo neighbors propose --proposer file`",
+        f"{out}: {len(drawn):,} candidates, for `tagrpo rephrase run proposer=file`",
         f"{truth}: the true labels; {number:,} candidates are broken",
     )
 
