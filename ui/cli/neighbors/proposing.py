@@ -16,9 +16,9 @@ FLAGS = {
     "--n": "n",
     "--limit": "limit",
     "--max-usd": "max_usd",
-    
     "--base-url": "proposer.base_url",
 }
+
 
 @verb("rephrase", RephraseConfig, "questions", FLAGS)
 def run(config: RephraseConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
