@@ -25,12 +25,10 @@ FLAGS = {
     "--model": "model",
     "--n": "n",
     "--name": "name",
-    "--neighbors": "neighbors",
     "--limit": "limit",
     "--preset": "preset",
     "--from": "sources",
     "--max-usd": "max_usd",
-    "--endpoint": "endpoint",
     "--base-url": "base_url",
 }
 
