@@ -262,7 +262,10 @@ class Reading(Generic[C]):
         if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
             values = {**self._profile(profile, at), **values, PROFILES: None}
         resolved: dict[str, Any] = {}
-        for name, value in values.items():
+        missing = {
+            name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
+        }
+        for name, value in {**missing, **values}.items():
             info = kind.model_fields.get(str(name))
             tables = _tables(info) if info is not None else []
             here = (*at, name)
@@ -270,16 +273,15 @@ class Reading(Generic[C]):
                 resolved[name] = None
             elif isinstance(value, _Several):
                 resolved[name] = [
-                    self._resolved(tables[0], item, (*here, index))
-                    for index, item in enumerate(value.all(tables[0]))
+                    self._resolved(tables[0], item, (*here, index)) for index, item in enumerate(value.all())
                 ]
             elif info is not None and tables and isinstance(value, dict):
                 table = _member(tables, value, None) or tables[0]
                 inner = self._resolved(table, value, here)
                 if len(tables) > 1:
                     inner.setdefault("kind", _default_kind(info))
-                elif _optional(info) and table.leading not in inner:
-                    continue  # settings of what is not there
+                elif _optional(info) and not inner:
+                    continue  # the mere header of a table
                 resolved[name] = inner
             elif info is not None and not tables and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
@@ -373,10 +375,10 @@ class _Several:
                     for each in (self.shared, *self.items):
                         reading._merge(table, each, {key: deepcopy(inner)}, at, place_of)
 
-    def all(self, table: type[Config]) -> list[dict[Any, Any]]:
-        """Return the tables; what holds for each makes one if it says its leading field."""
+    def all(self) -> list[dict[Any, Any]]:
+        """Return the tables; what holds for each is one where there is no other."""
         if not self.items:
-            return [self.shared] if table.leading in self.shared else []
+            return [self.shared] if self.shared else []
         return [{**self.shared, **item} for item in self.items]
 
 

@@ -49,11 +49,11 @@ def model_settings(config: Model) -> ModelSettings:
     Raises:
         InputError: an address that cannot be used.
     """
-    if config.runs_on == "remote":
+    if config.sampler == "remote":
         return remote_settings(config, config.model)
-    names = ENGINE_SETTINGS[config.runs_on]
+    names = ENGINE_SETTINGS[config.sampler]
     given: dict[str, Any] = {name: value for name in names if (value := getattr(config, name)) is not None}
-    if config.runs_on == "local":
+    if config.sampler == "local":
         return TransformersSettings(checkpoint=config.model, **given)
     gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
     if (address := given.pop("ray_address", None)) is not None:
