@@ -116,12 +116,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --api-base once, or remove --batch."
+                f"{endpoint.spelling}: one server holds a batch job. Give one base_url, or remove batch."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove --batch, "
-                "or give the --api-base of a server that has them."
+                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove batch, "
+                "or give the base_url of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)

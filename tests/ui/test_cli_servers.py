@@ -1,4 +1,4 @@
-"""Several servers on the command line: `--api-base` repeated, in files, kept by a run, and one that dies."""
+"""Several servers on the command line: `--base-url` repeated, in files, kept by a run, and one that dies."""
 
 import json
 import os
@@ -34,14 +34,14 @@ def two_servers(*arguments: str) -> Iterator[tuple[str, str]]:
         yield first, second
 
 
-def bases(*urls: str, option: str = "--api-base") -> list[str]:
+def bases(*urls: str, option: str = "--base-url") -> list[str]:
     return [word for url in urls for word in (option, url)]
 
 
 def evaluate(*urls: str, n: int = 8, db: str = "tagrpo.db") -> list[object]:
     return [
         *("eval", "run", "sums.jsonl", "--db", db, "--model", MODEL, "--n", n, *bases(*urls)),
-        *("--samples-per-request", 2, "--max-concurrency", 4),
+        *("samples_per_request=2", "max_concurrency=4"),
     ]
 
 
@@ -76,7 +76,7 @@ def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums
     assert gone.code == 2
     assert "no server answers" in words(gone.err)
     with world_server(*SAME) as url:  # one address in place of both
-        assert cli("resume", "test-model.sums", "--api-base", url).code == 0
+        assert cli("resume", "test-model.sums", f"base_url={url}").code == 0
 
 
 @pytest.mark.slow

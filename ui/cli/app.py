@@ -110,7 +110,7 @@ GROUPS = {
     ),
     "eval": command_group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
-        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1 --n 128",
+        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
         {
             "run": running.run,
             "import": eval_importing.import_,

@@ -24,12 +24,10 @@ FLAGS = {
     "--model": "model",
     "--n": "n",
     "--name": "name",
-    "--neighbors": "neighbors",
     "--limit": "limit",
     "--preset": "preset",
     "--from": "sources",
     "--max-usd": "max_usd",
-    "--endpoint": "endpoint",
     "--base-url": "base_url",
 }
 
@@ -47,7 +45,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate
+    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
 
@@ -60,7 +58,8 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         terminal.emit(record, print_estimates, estimates, "problem", spread, config.max_usd)
         return
     summing = _Summing(config.n, terminal)
-    with db.open(create=True) as database:
+    loaded = load_benchmarks(config)  # a wrong name leaves no new database
+    with db.open(create=config.neighbors is None) as database:
         worked = asyncio.run(
             evaluate(
                 config,
@@ -68,6 +67,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
                 progress=terminal.stages,
                 note=output.note,
                 each=partial(summing.add, database),
+                loaded=loaded,
                 neighbors=_neighbors(config, database),
             )
         )
