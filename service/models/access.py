@@ -77,13 +77,25 @@ class Access(Config):
         except InputError as error:
             raise ValueError(str(error)) from None
 
-    @model_validator(mode="after")
-    def _check_access(self) -> "Access":
-        if self.price is not None and not all(0 <= each < math.inf for each in self.price):
-            raise ValueError("price takes two finite numbers from 0, as in [10,30].")
-        if self.api_key_env is not None:
-            _check_key_variable(self.api_key_env)
-        return self
+    @field_validator("price")
+    @classmethod
+    def _check_price(cls, price: tuple[float, float] | None) -> tuple[float, float] | None:
+        if price is not None and not all(0 <= each < math.inf for each in price):
+            raise ValueError("give two finite numbers from 0, as in [10,30].")
+        return price
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _check_key_variable(cls, name: str | None) -> str | None:
+        """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
+        if name is None or os.environ.get(name):
+            return name
+        if _VARIABLE.fullmatch(name) is None or name != redact(name):
+            raise ValueError(
+                "give the name of an environment variable; this looks like a key itself. Never write keys "
+                "into files or commands: `export LAB_KEY=...` and give LAB_KEY."
+            )
+        raise ValueError(f"the variable {name} is not set. Run `export {name}=...` first.")
 
 
 def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
@@ -103,19 +115,6 @@ def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
         if plain.count(address) > 1:
             raise InputError(f"{address} is given twice. Name each server once.")
     return plain
-
-
-def _check_key_variable(name: str) -> None:
-    """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
-    if os.environ.get(name):
-        return
-    if _VARIABLE.fullmatch(name) is None or name != redact(name):
-        raise ValueError(
-            "api_key_env takes the name of an environment variable, but this looks like a key itself. "
-            "Never write "
-            "keys into files or commands: `export LAB_KEY=...` and give LAB_KEY."
-        )
-    raise ValueError(f"api_key_env {name}: the variable is not set. Run `export {name}=...` first.")
 
 
 class Model(Access):

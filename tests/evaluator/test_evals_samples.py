@@ -157,7 +157,9 @@ def test_a_spec_comes_back_from_json() -> None:
         source={"file": "a.jsonl"},
         model="m",
         engine={"sampler": "remote"},
-        prompt=PromptSpec(template="{question}\nBox it.", system="s", chat_template_kwargs={"enable_thinking": False}),
+        prompt=PromptSpec(
+            template="{question}\nBox it.", system="s", chat_template_kwargs={"enable_thinking": False}
+        ),
         sampling=SamplingSettings(seed=3),
     )
     assert EvalSpec.from_json(spec.to_json()) == spec

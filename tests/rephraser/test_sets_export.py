@@ -299,7 +299,9 @@ def test_nothing_is_overwritten_unasked(db: Database, header: SetHeader, tmp_pat
     assert len(read_rows(tmp_path / name)[1]["neighbors"]) == 2
     export(db, "math", tmp_path / name, overwrite=True)
 
-    assert sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == newer.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == newer.content_hash
+    )
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -331,7 +333,9 @@ def test_an_export_that_fails_leaves_the_old_one(
     export(db, "math", tmp_path / name)
     with pytest.raises(InputError, match="No space left"):
         export(db, "math", tmp_path / name, overwrite=True, report=fail)
-    assert sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
+    )
     assert list(tmp_path.glob(".*")) == []
 
 
@@ -374,7 +378,10 @@ def test_posteriors_of_earlier_sets_are_kept(db: Database, header: SetHeader, tm
     assert old.content_hash != header.content_hash
     sets.export_file(db, "old", tmp_path / "again.jsonl", "jsonl")
     assert read_rows(tmp_path / "again.jsonl")[1]["neighbors"][0]["posterior"] == 0.333333
-    assert sets.import_set(db, sets.read_set(tmp_path / "again.jsonl"), "again").header.content_hash == old.content_hash
+    assert (
+        sets.import_set(db, sets.read_set(tmp_path / "again.jsonl"), "again").header.content_hash
+        == old.content_hash
+    )
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
