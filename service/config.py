@@ -140,7 +140,7 @@ class Reading(Generic[C]):
         self._kind = kind
         self._values: dict[str, Any] = {}
         self._places: dict[Place, str] = {}
-        self._profiles: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
         self._problems: list[str] = []
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
@@ -157,10 +157,15 @@ class Reading(Generic[C]):
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not valid TOML ({error}).") from error
         lines = _lines(text)
+
+        def line(place: Place) -> int:
+            return lines[place] if place in lines else line(place[:-1]) if place else 1
+
         profiles = tables.pop(PROFILES, {}) if isinstance(tables.get(PROFILES, {}), dict) else {}
         for name, profile in profiles.items():
             if isinstance(profile, dict):
-                self._profiles[name] = f"{path}:{lines.get((PROFILES, name), 1)}", profile
+                places = {key: f"{path}:{line((PROFILES, name, key))}: " for key in profile}
+                self._profiles[name] = places, profile
             else:
                 self._problems.append(
                     f"{path}: {PROFILES}.{name} is not a table. Write its settings below [{PROFILES}.{name}]."
@@ -172,10 +177,6 @@ class Reading(Generic[C]):
                 f"settings with -c FILE."
             )
             return
-
-        def line(place: Place) -> int:
-            return lines[place] if place in lines else line(place[:-1]) if place else 1
-
         self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
 
     def add_words(self, words: Sequence[str]) -> None:
@@ -312,9 +313,9 @@ class Reading(Generic[C]):
                 f"{self._place((*at, PROFILES))}[{PROFILES}.{name}] does not exist. Available: {available}."
             )
             return {}
-        place, profile = self._profiles[name]
-        for key in profile:
-            self._places.setdefault((*at, key), f"{place}: ")
+        places, profile = self._profiles[name]
+        for key, place in places.items():
+            self._places.setdefault((*at, key), place)
         return profile
 
     def _place(self, at: Place) -> str:

@@ -109,8 +109,8 @@ def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
         parts = urlsplit(address)
         if parts.username is not None:
             raise InputError(
-                f"the address of {parts.hostname} has a name or password, which cannot be sent next to a key. "
-                "Leave it out; a proxy of your own can add it."
+                f"the address of {parts.hostname} has a name or password, which cannot be sent next to a "
+                "key. Leave it out; a proxy of your own can add it."
             )
         if plain.count(address) > 1:
             raise InputError(f"{address} is given twice. Name each server once.")

@@ -148,7 +148,8 @@ def test_rows_in_another_order_are_the_same_set(db: Database, header: SetHeader,
     sets.export_file(db, "math", path, "jsonl")
     path.write_bytes(b"\n".join(reversed(path.read_bytes().split(b"\n"))))
 
-    assert sets.import_set(db, sets.read_set(path), "copy").header.content_hash == header.content_hash
+    imported = sets.import_set(db, sets.read_set(path), "copy").header
+    assert imported.content_hash == header.content_hash
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

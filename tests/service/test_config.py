@@ -246,7 +246,7 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
     message = refused(
         tmp_path, EvalConfig, ["n=0", "zzz=1"], 'temperature = "hot"\n', "max_tokns = 1\nseed = -1\n"
     )
-    assert message.splitlines()[0] == "7 settings cannot be used:"
+    assert message.splitlines()[0] == "6 settings cannot be used:"
     lines = [line.strip() for line in message.splitlines()[1:]]
     for start in (
         "0.toml:1: temp",

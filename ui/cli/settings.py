@@ -155,12 +155,13 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     default = setting.default
     if isinstance(default, bool):
         return Annotated[bool, Option(flag, help=setting.info.description)], False
-    notes = [setting.limits] if setting.limits else []
+    values = metavar(setting)
+    notes = [setting.limits] if setting.limits and "|" not in values else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
     text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
     if isinstance(default, tuple):
         return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
-    return Annotated[str | None, Option(flag, metavar=metavar(setting), help=text)], None
+    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
 
 
 def _flag_name(flag: str) -> str:
