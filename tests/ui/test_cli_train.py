@@ -310,9 +310,9 @@ class TestRuns:
         assert "actor/pg_loss" not in more.err
         assert json.loads(more.out)["number"] >= 2
         # a run of training is none of neighbors: there is one of those, which needs no name
-        assert tagrpo("neighbors", "list").code == 0
+        assert tagrpo("rephrase", "list").code == 0
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
-        refused = tagrpo("neighbors", "list", "--run", "x")
+        refused = tagrpo("rephrase", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
     @pytest.mark.slow
