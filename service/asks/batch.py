@@ -116,14 +116,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --base-url once, or remove "
-                f"batch=true."
+                f"{endpoint.spelling}: one server holds a batch job. Give one base_url, or remove batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
                 f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove "
-                f"batch=true, "
-                "or give the --base-url of a server that has them."
+                "batch=true, or give the base_url of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)

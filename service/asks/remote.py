@@ -6,7 +6,6 @@ import re
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from service.asks.chat import optional_fields
 from service.asks.faults import blame, classify
@@ -14,8 +13,8 @@ from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request
 from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
-from service.errors import InputError
 from service.hashing import whole_characters
+from service.models.access import checked_addresses
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class RemoteEndpoint(ServedEndpoint):
             InputError: an address has a password or is given twice.
         """
         self.spelling, self.price, self.model = spelling, price, identity or spelling
-        self.bases = checked_addresses(spelling, bases)
+        self.bases = checked_addresses(bases)
         self.where = redact(" and ".join(self.bases) or spelling)
         self._key_env = key_env
         self._providers: dict[str | None, Provider] = {}
@@ -177,22 +176,3 @@ class RemoteEndpoint(ServedEndpoint):
         await self._servers.close()
         for provider in self._providers.values():
             await provider.close()
-
-
-def checked_addresses(model: str, bases: Sequence[str]) -> tuple[str, ...]:
-    """Return the addresses of a model's servers without a slash at the end.
-
-    Raises:
-        InputError: an address has a password, or is given twice.
-    """
-    addresses = tuple(base.strip().rstrip("/") for base in bases)
-    for address in addresses:
-        parts = urlsplit(address)
-        if parts.username is not None:
-            raise InputError(
-                f"{model}: the address of {parts.hostname} has a name or password, which cannot be sent next "
-                "to a key. Leave it out; a proxy of your own can add it."
-            )
-        if addresses.count(address) > 1:
-            raise InputError(f"{model}: {address} is given twice. Name each server once.")
-    return addresses

@@ -416,7 +416,7 @@ def test_keys_are_removed_from_replies(db: Database, monkeypatch: pytest.MonkeyP
 async def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
     await two.load()
-    with pytest.raises(InputError, match="Give --api-base once, or remove --batch"):
+    with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
         BatchJobs(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     await anthropic.load()

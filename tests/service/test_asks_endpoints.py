@@ -261,7 +261,7 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         await RemoteEndpoint("gpt-4-turbo").open()
     with pytest.raises(PrerequisiteError, match="needs a key: set MY_KEY"):
         await RemoteEndpoint("hosted_vllm/m", ["http://127.0.0.1:9/v1"], key_env="MY_KEY").open()
-    with pytest.raises(PrerequisiteError, match="needs its server's address: --api-base"):
+    with pytest.raises(PrerequisiteError, match="needs its server's address: --base-url"):
         await RemoteEndpoint("hosted_vllm/m").open()
     with pytest.raises(PrerequisiteError, match="Spell it as gpt-4-turbo"):
         await RemoteEndpoint("nobody-knows-this").open()

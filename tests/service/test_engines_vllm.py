@@ -21,7 +21,6 @@ from pictures import picture
 from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
 
-from service.asks.money import PriceTable
 from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
 from service.engines import ending
 from service.engines.batch_loop import TransformersSettings
@@ -225,7 +224,7 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
         VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
     )
     settings = VllmSettings(checkpoint=str(model))
-    async with OpenModels(tmp_path, PriceTable()) as models:
+    async with OpenModels(tmp_path) as models:
         first = await models.open(settings)
         assert await models.open(VllmSettings(checkpoint=str(model))) is first
         other = await models.open(settings.model_copy(update={"gpu_memory_utilization": 0.4}))

@@ -57,7 +57,6 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
         (["verdict.looks=12;16"], "verdict.looks is ['12;16']; give a list"),
         (["verdict.looks=[16,12]"], "increasing"),
         (["premises=openai/test-model"], "name a solver"),
-        (["premises.base_url=http://127.0.0.1:9/v1"], "premises.model is missing"),
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:

@@ -100,13 +100,13 @@ def test_the_demos_folder_is_cut_to_its_name_and_other_paths_of_the_machine_are_
         database,
         tmp_path,
         f"""UPDATE runs SET spec = '{{"model": "{tmp_path}/demo/policy"}}' WHERE name = 'joint'""",
-        f"INSERT INTO run_commands SELECT id, '{tmp_path}', '{{}}' FROM runs WHERE name = 'joint'",
+        f"INSERT INTO run_configs SELECT id, '{tmp_path}', '{{}}' FROM runs WHERE name = 'joint'",
     )
     pack(path, tmp_path / "demo.xz")
     unpack(tmp_path / "demo.xz", tmp_path / "t.db")
     with closing(sqlite3.connect(tmp_path / "t.db")) as connection:
         found = connection.execute("SELECT spec FROM runs WHERE name = 'joint'").fetchone()
-        folder = connection.execute("SELECT folder FROM run_commands").fetchone()
+        folder = connection.execute("SELECT folder FROM run_configs").fetchone()
     assert found == ('{"model": "demo/policy"}',)
     assert folder == (".",)
     with closing(sqlite3.connect(path)) as connection:
