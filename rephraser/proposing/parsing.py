@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from evaluator.grading.extraction import after_thinking
-from rephraser.checks import same_language
-from rephraser.checks.shape import MARKUP
+from rephraser.checks.chatter import MARKUP
+from rephraser.checks.language import check_language
 
 
 class Outcome(StrEnum):
@@ -152,7 +152,7 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
             continue
         if _skeleton(item) == _skeleton(question) or _repeats_prompt(item):
             echoes += 1
-        elif not same_language(question, item):
+        elif check_language(question, item):
             foreign += 1
         elif _skeleton(item) not in {_skeleton(other) for other in usable}:
             usable.append(item)
