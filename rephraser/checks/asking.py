@@ -10,11 +10,11 @@ from rephraser.checks.reading import read
 _ASKING = re.compile(
     r"[?]|\b(?:find|determine|compute|calculate|evaluate|simplify|solve|what|how|which|who|whose|why|express|"
     r"prove|show|identify|factor|expand|convert|rationali[sz]e|describe|construct|figure out|work out|"
-    r"factori[sz]e|ascertain|deduce|establish|derive|verify|enumerate|estimate|approximate)\b|"
+    r"factori[sz]e|ascertain|deduce|establish|derive|obtain|verify|enumerate|estimate|approximate)\b|"
     # Verbs that are not only requests, at the start of a sentence or after a formula.
     r"(?:^|[.!:;,}] ?|\b(?:please|then|and|to) )(?:write|give|state|round|list|name|graph|sketch|choose|"
     r"select|decide|add|subtract|multiply|divide|count|explain|rewrite|represent|complete|report|enter|specify|"
-    r"tell|order|arrange|obtain|reduce|perform|provide|translate|answer|combine|match|change|transform|"
+    r"tell|order|arrange|reduce|perform|provide|translate|answer|combine|match|change|transform|"
     r"fill in|pick|use|when|where|is|are|does|do|can|will|must)\b"
 )
 _ALSO = re.compile(
@@ -54,13 +54,12 @@ _PLACE = re.compile(
     r"(?P<decimals>one|two|three|four|\d)[- ](?:decimal (?:place|digit)|(?:digits?|places?) after)|"
     r"\b(?P<figures>\w{1,20}) significant (?:figure|digit)"
 )
-_DECIMALS = {
-    "one": "tenth", "1": "tenth", "two": "hundredth", "2": "hundredth", "three": "thousandth",
-    "3": "thousandth",
+_COUNTS = {"one": "1", "two": "2", "three": "3", "four": "4"}
+_NEAREST = {
+    "tenth": "1 decimal places", "hundredth": "2 decimal places", "thousandth": "3 decimal places",
+    "10": "ten", "100": "hundred", "1000": "thousand", "whole": "integer", "unit": "integer",
+    "one": "integer", "full": "integer",
 }  # fmt: skip
-_NEAREST = {"10": "ten", "100": "hundred", "1000": "thousand"} | dict.fromkeys(
-    ("whole", "unit", "one", "full"), "integer"
-)
 _ROUNDING = re.compile(
     r"\bround|\bapproximat|\bcorrect to\b|\bestimat|\bnearest\b|\bclosest\b|decimal places?|\btruncat"
 )
@@ -116,7 +115,7 @@ def _places(text: str) -> set[str]:
         if match["figures"]:
             found.add(f"{match['figures']} significant digits")
         elif match["decimals"]:
-            found.add(_DECIMALS.get(match["decimals"], f"{match['decimals']} decimals"))
+            found.add(f"{_COUNTS.get(match['decimals'], match['decimals'])} decimal places")
         else:
             place = match["nearest"].replace(",", "")
             found.add(_NEAREST.get(place, place))
