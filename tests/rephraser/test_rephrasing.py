@@ -303,7 +303,7 @@ def test_a_slow_grader_rejects_no_good_neighbor(
 def test_a_number_finding_blocks_only_without_a_solver(tmp_path: Path, solved: bool, status: str) -> None:
     candidate = "If the sum of $x$ and 7 is 19, what is $x$, give or take 300?"
     spec = make_spec(n=1, rounds=1) if solved else make_spec(n=1, rounds=1, solvers=())
-    world = World(tmp_path, spec, proposed=[proposals(candidate)], answers={candidate: "12"})
+    world = World(tmp_path, spec, proposed=[proposals(candidate)])
     world.work()
     assert world.final() == {candidate: status}
     (finding,) = world.evidence()["findings"]
