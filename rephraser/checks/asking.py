@@ -49,8 +49,8 @@ def check_requests(original: str, candidate: str) -> list[Finding]:
 
 _PLACE = re.compile(
     r"(?:nearest|closest) (?P<nearest>(?:(?:ten|hundred)[- ]?)?(?:tenth|hundredth|thousandth)|\d[\d,]*|ten|"
-    r"hundred|thousand|million|whole|full|integer|unit|one|cent|penny|dollar|degree|percent|minute|second|hour|day|year|"
-    r"inch|foot|mile|pound|meter)|"
+    r"hundred|thousand|million|whole|full|integer|unit|one|cent|penny|dollar|degree|percent|minute|second|hour|"
+    r"day|year|inch|foot|mile|pound|meter)|"
     r"(?P<decimals>one|two|three|four|\d)[- ](?:decimal (?:place|digit)|(?:digits?|places?) after)|"
     r"\b(?P<figures>\w{1,20}) significant (?:figure|digit)"
 )

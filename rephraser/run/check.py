@@ -6,7 +6,6 @@ from typing import Any
 from rephraser.checks import (
     CHECKS_VERSION,
     CheckOptions,
-    Finding,
     Severity,
     check_candidate,
 )
@@ -86,12 +85,6 @@ def check_structure(
         findings = check_candidate(
             question.text, text, answer=question.answer, siblings=siblings, options=options
         )
-    return _structural_verdict(run_id, spec, candidate_id, findings)
-
-
-def _structural_verdict(
-    run_id: str, spec: RunSpec, candidate_id: str, findings: Sequence[Finding]
-) -> dict[str, Any]:
     fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
     if fatal:
         status, final, reason = Verdict.REJECTED, True, "; ".join(finding.detail for finding in fatal)
