@@ -3,12 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rephraser.checks import (
-    CHECKS_VERSION,
-    CheckOptions,
-    Severity,
-    check_candidate,
-)
+from rephraser.checks import CHECKS_VERSION, CheckOptions, Severity, check_candidate
 from rephraser.checks.premises import Premises
 from rephraser.checks.programs import check_program
 from rephraser.run.spec import PremiseSpec, RunSpec
@@ -18,12 +13,10 @@ from service.answer_kinds import AnswerKind
 from service.database import utc_now
 from service.program_gold import read_gold
 
-PREMISE_CHANGED, PREMISE_DROPPED = "premise_changed", "premise_dropped"
-
 
 def premise_findings(premises: Premises) -> list[dict[str, str]]:
     """Return what was changed or dropped, in the form of findings of the structural checks."""
-    pairs = ((PREMISE_DROPPED, premises.dropped), (PREMISE_CHANGED, premises.changed))
+    pairs = (("premise_dropped", premises.dropped), ("premise_changed", premises.changed))
     return [
         {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
         for name, differing in pairs
