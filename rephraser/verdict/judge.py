@@ -13,6 +13,9 @@ from service.hashing import Json
 RULE = "overlap"
 """The name of the rule in its stored form."""
 
+RETIRED = {"flagged_overlap", "flagged_over_new", "flagged_looks"}
+"""Fields of stored rules that are ignored: findings once made the thresholds stricter."""
+
 
 class Verdict(StrEnum):
     """What the answers say about a candidate."""
@@ -166,12 +169,12 @@ def rule_from_spec(spec: Mapping[str, Json]) -> OverlapRule:
     if spec.get("rule") != RULE:
         raise InputError(f"verdict rule: {spec.get('rule')!r} is not a rule. Choose {RULE}")
     names = {field.name for field in fields(OverlapRule)}
-    if unknown := sorted(set(spec) - names - {"rule"}):
+    if unknown := sorted(set(spec) - names - RETIRED - {"rule"}):
         raise InputError(
             f"verdict rule: {RULE} has no {', '.join(unknown)}. It has {', '.join(sorted(names))}"
         )
     values: dict[str, Any] = {
-        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key != "rule"
+        key: tuple(v) if isinstance(v, list) else v for key, v in spec.items() if key in names
     }
     try:
         return OverlapRule(**values)
