@@ -24,7 +24,7 @@ _ALSO = re.compile(
 
 
 def count_questions(text: str) -> int:
-    """Return how many questions a text certainly asks: question marks, and what is to be found "also".
+    """Return how many questions a text certainly asks: question marks, and what is to be places_named "also".
 
     Consecutive requests are one: "Determine the fraction m/n in lowest terms. Compute m + n."
     """
@@ -110,16 +110,16 @@ def check_answer_form(original: str, candidate: str) -> list[Finding]:
 
 def _places(text: str) -> set[str]:
     """Return the places that a text rounds to."""
-    found = set()
+    places_named = set()
     for match in _PLACE.finditer(text):
         if match["figures"]:
-            found.add(f"{match['figures']} significant digits")
+            places_named.add(f"{match['figures']} significant digits")
         elif match["decimals"]:
-            found.add(f"{_COUNTS.get(match['decimals'], match['decimals'])} decimal places")
+            places_named.add(f"{_COUNTS.get(match['decimals'], match['decimals'])} decimal places")
         else:
             place = match["nearest"].replace(",", "")
-            found.add(_NEAREST.get(place, place))
-    return found
+            places_named.add(_NEAREST.get(place, place))
+    return places_named
 
 
 def _bases(text: str) -> set[str]:

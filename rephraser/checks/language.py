@@ -68,10 +68,10 @@ def language(text: str) -> str:
         return ""
     shares = {}
     for code, common in _COMMON.items():
-        found = [word for word in words if word in common]
+        frequent = [word for word in words if word in common]
         # Names of variables and points ("a", "o", "e") and a single short word show no language.
-        enough = len({word for word in found if len(word) > 1}) >= 2
-        shares[code] = len(found) / len(words) if enough else 0.0
+        enough = len({word for word in frequent if len(word) > 1}) >= 2
+        shares[code] = len(frequent) / len(words) if enough else 0.0
     (best, share), (_, second) = sorted(shares.items(), key=lambda item: -item[1])[:2]
     return best if share >= 0.12 and share > 1.2 * second else ""
 

@@ -70,7 +70,7 @@ _PAIRS = {
 
 def _cut_off(text: str) -> set[str]:
     """Return how a text is cut off: what it leaves open, and whether it ends within a sentence."""
-    found = {
+    faults = {
         what
         for what, (opening, closing) in _PAIRS.items()
         if len(re.findall(opening, text)) != len(re.findall(closing, text))
@@ -78,7 +78,7 @@ def _cut_off(text: str) -> set[str]:
     dollars = len(_DOLLAR.findall(text)) - len(_PRICE_AT_END.findall(text))
     # In a text without marked formulas, dollar signs are money.
     if dollars % 2 == 1 and re.search(r"\$\s*[A-Za-z\\(]", text):
-        found.add("a formula is left open (odd number of dollar signs)")
+        faults.add("a formula is left open (odd number of dollar signs)")
     if _DANGLING.search(text.rstrip().rstrip("*_")[-40:]):
-        found.add("the candidate ends in the middle of a sentence")
-    return found
+        faults.add("the candidate ends in the middle of a sentence")
+    return faults
