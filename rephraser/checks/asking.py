@@ -24,7 +24,7 @@ _ALSO = re.compile(
 
 
 def count_questions(text: str) -> int:
-    """Return how many questions a text certainly asks: question marks, and what is to be places_named "also".
+    """Return how many questions a text certainly asks: question marks, and what is to be found "also".
 
     Consecutive requests are one: "Determine the fraction m/n in lowest terms. Compute m + n."
     """
@@ -110,16 +110,16 @@ def check_answer_form(original: str, candidate: str) -> list[Finding]:
 
 def _places(text: str) -> set[str]:
     """Return the places that a text rounds to."""
-    places_named = set()
+    rounded_to = set()
     for match in _PLACE.finditer(text):
         if match["figures"]:
-            places_named.add(f"{match['figures']} significant digits")
+            rounded_to.add(f"{match['figures']} significant digits")
         elif match["decimals"]:
-            places_named.add(f"{_COUNTS.get(match['decimals'], match['decimals'])} decimal places")
+            rounded_to.add(f"{_COUNTS.get(match['decimals'], match['decimals'])} decimal places")
         else:
             place = match["nearest"].replace(",", "")
-            places_named.add(_NEAREST.get(place, place))
-    return places_named
+            rounded_to.add(_NEAREST.get(place, place))
+    return rounded_to
 
 
 def _bases(text: str) -> set[str]:
