@@ -120,7 +120,6 @@ def _numbers(card: NeighborCard) -> None:
         ("shared answers", _number(compared.overlap)),
         ("most frequent answer of the question", _number(compared.original_top)),
         ("most frequent new answer of the neighbor", _number(compared.new_top)),
-        ("stricter thresholds because of", ", ".join(compared.asks_for_more) or "nothing"),
         ("solvers", ", ".join(compared.by_solver) or "none"),
         ("correct answers", successes(card) or "unknown"),
         ("words that differ from the question", f"{1 - card.likeness:.0%}"),
