@@ -13,7 +13,6 @@ from trainer_adapter.runs.settings import bare
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
 
 _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
-_AXES = tuple(each.name for each in fields(Recipe) if each.name != "loss")
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _CORRECTION, _ENGINE = "algorithm.rollout_correction", "model_engine"
 _MODEL = "actor_rollout_ref.model"
@@ -161,8 +160,8 @@ def assign(
         override = _parse(text)
         name, plain = override.name, override.key == override.name
         taken: dict[str, Any]
-        if plain and name in _AXES:
-            taken, key = axes, name
+        if plain and "." not in name and name != _ENGINE:
+            taken, key = axes, name  # or a setting of the advantage
         elif plain and name.startswith("loss."):
             taken, key = loss, name.removeprefix("loss.")
         elif name.startswith(f"{SETTINGS_KEY}."):
@@ -170,11 +169,6 @@ def assign(
         elif name.startswith((RECIPE_KEY, SETTINGS_KEY)):
             raise InputError(
                 f"{text}: set an axis (anchor=own) or {SETTINGS_KEY}.seed=7, not the whole block."
-            )
-        elif plain and "." not in name and name != _ENGINE:
-            raise InputError(
-                f"{text}: no axis {name!r}. Available: {', '.join(_AXES)}, loss.KEY. Keys of verl contain "
-                "dots: trainer.save_freq=5."
             )
         else:
             taken, key = overrides, name
