@@ -77,7 +77,7 @@ def test_a_preset_names_sources_models_that_plans_know_and_where_its_words_stand
 @pytest.mark.parametrize("recipe", RECIPES)
 def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say(name: str, recipe: str) -> None:
     preset, advantage = PRESETS[name], RECIPES[recipe].advantage
-    of_success = advantage in (*("w_reinforce", "max_rl"), *FOCUSED)
+    of_success = advantage in (*("w_reinforce", "max_rl", "pass_k"), *FOCUSED)
     of_success |= "a_grae" in advantage and preset.reward == "accuracy_format"
     changes = {}
     if preset.reward is not None and of_success:

@@ -191,7 +191,9 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "this control is defined by success rates; use a binary reward",
     ),
     (
-        lambda r: r.advantage in ("w_reinforce", "max_rl") and r.reward in ("overlong", *FORMAT_REWARDS),
+        lambda r: (
+            r.advantage in ("w_reinforce", "max_rl", "pass_k") and r.reward in ("overlong", *FORMAT_REWARDS)
+        ),
         "this advantage needs a binary reward",
     ),
     (
@@ -201,6 +203,10 @@ _RULES: tuple[tuple[Any, str], ...] = (
     (
         lambda r: r.advantage in ("w_reinforce", "rloo") and r.weights == "clip_cov",
         "Clip-Cov's bounds were set for advantages of unit deviation",
+    ),
+    (
+        lambda r: r.advantage == "pass_k" and not _between(1, r.settings.get("k", 1), r.group_size),
+        "k must be 1 to the number of responses in a group",
     ),
     (lambda r: not 0 < r.settings.get("alpha", 1.0) < math.inf, "alpha must be a number above 0"),
     (
@@ -287,6 +293,12 @@ _ALL = (
         reward="overlong",
     ),
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
+    Recipe(
+        "pass_k",
+        "a response's part in sets of k that hold a correct one (arXiv 2508.10751)",
+        advantage="pass_k",
+        settings={"k": 4},
+    ),
     Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
     _a_grae("a_grae_sample", "only A-GRAE's difficulty weighting", advantage="a_grae_sample", settings={}),
