@@ -209,6 +209,7 @@ _RULES: tuple[tuple[Any, str], ...] = (
         "k must be 1 to the number of responses in a group",
     ),
     (lambda r: not 0 < r.settings.get("alpha", 1.0) < math.inf, "alpha must be a number above 0"),
+    (lambda r: not 0 < r.settings.get("temperature", 1.0) < math.inf, "temperature must be above 0"),
     (
         lambda r: not (0 <= r.loss.clip_low <= 1 and 0 <= r.loss.clip_high < math.inf),
         "the clip range must be 0 to 1 below, and 0 or more above",
@@ -298,6 +299,13 @@ _ALL = (
         "a response's part in sets of k that hold a correct one (arXiv 2508.10751)",
         advantage="pass_k",
         settings={"k": 4},
+    ),
+    Recipe(
+        "dgpo",
+        "updates of equal size for all questions, times a weight for hard ones (arXiv 2601.20614)",
+        advantage="dgpo",
+        settings={"temperature": 2.0},
+        loss=Loss(aggregation="token-mean", kl_coef=0.0),
     ),
     Recipe("max_rl", "divides by the mean, not the deviation (arXiv 2602.02710)", advantage="max_rl"),
     _a_grae("a_grae", "difficulty-adaptive and asymmetric advantages"),
