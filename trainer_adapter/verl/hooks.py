@@ -83,9 +83,6 @@ PLUGIN: tuple[Hook, ...] = (
         "=BucketedWeightSender.__init__(zmq_handle, bucket_size_mb, use_shm)",
         "=BucketedWeightReceiver.__init__(zmq_handle, device, use_shm)",
     ),
-    *_verl(_LOOP, "plugin/checks.py", "_agent_loop_registry"),
-    *_verl(_CORE, "plugin/checks.py", "ADV_ESTIMATOR_REGISTRY"),
-    *_verl(_BASE, "plugin/checks.py", "TRAINER_REGISTRY"),
     *_verl("trainer/ppo/v1/trainer_sync.py", "plugin/trainer.py", "PPOTrainerSync"),
     *_verl(
         _BASE,

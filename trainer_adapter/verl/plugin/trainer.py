@@ -26,7 +26,6 @@ from trainer_adapter.verl.plugin.checks import (
     check_columns,
     check_config,
     check_connection,
-    check_registrations,
     check_version,
 )
 from trainer_adapter.verl.plugin.importance import Importance, importance, log_probs_of, own_log_probs
@@ -57,14 +56,12 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     """Train the recipe in the config.
 
     Raises:
-        PrerequisiteError: another verl, or one that does not know the parts of this trainer; another training
-            on the Ray cluster.
+        PrerequisiteError: another verl, or another training on the Ray cluster.
         InputError: a config that would train something other than the recipe.
     """
 
     def __init__(self, config: Any) -> None:
         check_version()
-        check_registrations()
         check_connection()
         plain: Any = OmegaConf.to_container(config, resolve=True)
         self.recipe, self.settings = recipe_of(plain), settings_of(plain)
