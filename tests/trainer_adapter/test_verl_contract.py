@@ -55,6 +55,23 @@ def test_every_import_of_verl_has_a_hook() -> None:
     assert missing == []
 
 
+def test_one_file_calls_the_queue() -> None:
+    files = {
+        file
+        for file, module in sources()
+        for node in ast.walk(module)
+        for name in (
+            [each.name for each in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom)
+            else []
+        )
+        if name.partition(".")[0] == "transfer_queue"
+    }
+    assert files == {"transfer.py"}
+
+
 @pytest.mark.slow
 def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook() -> None:
     known = {(hook.used_in, hook.name.rpartition(".")[2]) for hook in HOOKS}

@@ -221,6 +221,7 @@ def buffer_on(
     from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 
     monkeypatch.setattr(replay_buffer, "tq", queue)
+    monkeypatch.setattr("trainer_adapter.verl.transfer.tq", queue)
     return NeighborReplayBuffer(
         waves=waves,
         max_prompts=limit,

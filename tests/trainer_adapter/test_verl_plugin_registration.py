@@ -95,7 +95,7 @@ def test_the_entry_point_names_the_registration() -> None:
 ASKS = """
 import sys
 import ray
-from trainer_adapter.verl.plugin.checks import check_queue
+from trainer_adapter.verl.transfer import check_queue
 
 check_queue()
 ray.init(address=sys.argv[1], log_to_driver=False)
@@ -121,7 +121,7 @@ import ray
 import transfer_queue
 import transfer_queue.interface as queues
 from service.errors import PrerequisiteError
-from trainer_adapter.verl.plugin.checks import check_connection
+from trainer_adapter.verl.transfer import check_connection
 
 check_connection()
 ray.init(address=sys.argv[1], log_to_driver=False)

@@ -167,7 +167,6 @@ PLUGIN: tuple[Hook, ...] = (
         "ReplayBuffer.failure_keys",
         "ReplayBuffer.filter_groups_metric",
         "ReplayBuffer._dapo_classification_cache",
-        "tq",
     ),
     *_verl(_LOOP, "plugin/agent_loop.py", "AgentLoopOutput", "AgentLoopBase.rollout_config"),
     *_verl(
@@ -282,17 +281,15 @@ CPU: tuple[Hook, ...] = (
 """What a training without a GPU needs beside."""
 
 OTHERS: tuple[Hook, ...] = (
-    _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_get"),
-    _hook("transfer_queue", "__init__.py", "plugin/trainer.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/dynamic.py", "kv_clear"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_get"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_batch_put"),
-    _hook("transfer_queue", "__init__.py", "plugin/steps/replaying.py", "kv_clear"),
+    *(
+        _hook("transfer_queue", "__init__.py", "transfer.py", name)
+        for name in ("kv_batch_get", "kv_batch_put", "kv_clear", "async_kv_put", "async_kv_batch_put")
+    ),
     _hook("ray", "__init__.py", "plugin/grading.py", "get_actor"),
-    _hook("ray", "__init__.py", "plugin/checks.py", "get_actor"),
-    Hook("ray", "actor.py", "_actor_id", "plugin/checks.py", "line"),
-    Hook("transfer_queue", "interface.py", "TransferQueueController", "plugin/checks.py", "line"),
-    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "plugin/checks.py", "line"),
+    _hook("ray", "__init__.py", "transfer.py", "get_actor"),
+    Hook("ray", "actor.py", "_actor_id", "transfer.py", "line"),
+    Hook("transfer_queue", "interface.py", "TransferQueueController", "transfer.py", "line"),
+    Hook("transfer_queue", "interface.py", "ray.kill(_TQ_CONTROLLER)", "transfer.py", "line"),
     _hook("tensordict", "__init__.py", "plugin/grading.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "plugin/trainer.py", "TensorDict"),
     _hook("tensordict", "__init__.py", "cpu/grouped_agent_loop.py", "NonTensorData"),

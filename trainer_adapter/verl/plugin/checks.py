@@ -1,6 +1,5 @@
-"""Checks before a recipe is trained: verl's version, its queue, and a matching config."""
+"""Checks before a recipe is trained: verl's version, and a config and data that match."""
 
-import time
 from collections.abc import Collection, Mapping
 from importlib import metadata
 from typing import Any
@@ -11,14 +10,6 @@ from trainer_adapter.verl.contract import differences, installed_folders
 from trainer_adapter.verl.hooks import PLUGIN, TESTED_VERSIONS, Hook
 from trainer_adapter.verl.plugin.overrides import FORMAT_REWARD, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY
-
-_ENDING_S = 10.0
-"""Seconds that Ray may take to remove a killed training."""
-
-_ANOTHER = (
-    "another training runs on this Ray cluster, and verl would store the responses of both in one place. "
-    "Wait until it ends, or start a separate cluster."
-)
 
 _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
@@ -55,48 +46,6 @@ def untested_version() -> str | None:
         f"verl {version} is not among the tested versions ({', '.join(TESTED_VERSIONS)}), but everything "
         "that tagrpo extends matches them"
     )
-
-
-def check_queue() -> None:
-    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
-
-    Raises:
-        PrerequisiteError: another training runs.
-    """
-    import ray
-
-    ends = time.monotonic() + _ENDING_S
-    while ray.is_initialized():
-        try:
-            queue = ray.get_actor("TransferQueueController", namespace="transfer_queue")
-        except ValueError:
-            return
-        if _is_own(queue):
-            return
-        if time.monotonic() > ends:
-            raise PrerequisiteError(_ANOTHER)
-        time.sleep(1)
-
-
-def check_connection() -> None:
-    """Raise if verl has connected to the queue of a training that was started in the same seconds.
-
-    The other's queue is forgotten first; otherwise verl would end it when it exits.
-
-    Raises:
-        PrerequisiteError: the queue belongs to another training.
-    """
-    import transfer_queue.interface as queues
-
-    if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
-        queues._TQ_CONTROLLER = None
-        raise PrerequisiteError(_ANOTHER)
-
-
-def _is_own(queue: Any) -> bool:
-    import ray
-
-    return bool(queue._actor_id.job_id.hex() == ray.get_runtime_context().get_job_id())
 
 
 def check_config(config: Mapping[str, Any], recipe: Recipe) -> None:
