@@ -101,7 +101,8 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
     """Raise where recipe, settings and data do not go together; return what a user should know.
 
     Raises:
-        InputError: neighbors wanted and none there, validation without data, or prompts over the limit.
+        InputError: neighbors wanted and none there, a batch larger than the data, validation without data, or
+            prompts over the limit.
     """
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
@@ -114,7 +115,13 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"{data.folder}: no question of {data.set_ref} has a neighbor, but recipe {recipe.name} samples "
             f"{recipe.neighbors}. Publish a set with neighbors, or train grpo or grpo_matched."
         )
-    batch = int(composition.value("data.train_batch_size"))
+    batch, rows = int(composition.value("data.train_batch_size")), composition.rows_of(data)
+    if batch > rows:
+        raise InputError(
+            f"a batch has {batch:,} questions, but the training file only {rows:,}. Pass "
+            f"data.train_batch_size={rows} or less, and actor_rollout_ref.actor.ppo_mini_batch_size no "
+            "larger."
+        )
     updates_of_a_batch(batch, int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size")))
     if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
         for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
