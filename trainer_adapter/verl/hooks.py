@@ -137,8 +137,7 @@ PLUGIN: tuple[Hook, ...] = (
         "plugin/importance.py",
         "response_from_nested(tensor, response_mask)",
     ),
-    *_verl(_TENSORDICTS, "plugin/importance.py", "list_of_dict_to_tensordict"),
-    *_verl(_TENSORDICTS, "plugin/steps/replaying.py", "list_of_dict_to_tensordict"),
+    *_verl(_TENSORDICTS, "transfer.py", "list_of_dict_to_tensordict"),
     *_line(_BASE, "plugin/importance.py", "self.actor_rollout_wg.compute_log_prob(batch)"),
     *_line(_BASE, "plugin/trainer.py", "_dispatch_info[role]"),
     *_line(_BASE, "plugin/trainer.py", ".set_loss_fn("),
@@ -265,7 +264,6 @@ CPU: tuple[Hook, ...] = (
         "apply_greedy_sampling_params",
         "=AgentLoopWorkerTQ._run_prompt(prompt, sampling_params, trajectory, trace)",
     ),
-    *_verl(_TENSORDICTS, "cpu/grouped_agent_loop.py", "list_of_dict_to_tensordict"),
     *_verl(
         "workers/rollout/llm_server.py",
         "cpu/grouped_agent_loop.py",

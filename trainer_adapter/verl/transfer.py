@@ -10,6 +10,7 @@ from typing import Any
 import ray
 import transfer_queue as tq
 import transfer_queue.interface as queues
+from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 
 from service.errors import PrerequisiteError
 
@@ -30,20 +31,21 @@ def read_rows(batch: Any, fields: Sequence[str] | None = None, keys: Sequence[st
     )
 
 
-def write_rows(
+def write_fields(batch: Any, fields: Any) -> Any:
+    """Write fields, a TensorDict, of all rows of the batch; return verl's handle with these fields."""
+    return tq.kv_batch_put(keys=batch.keys, partition_id=batch.partition_id, fields=fields)
+
+
+def add_rows(
     batch: Any,
-    fields: Any,
-    keys: Sequence[str] | None = None,
-    tags: Sequence[Mapping[str, Any]] | None = None,
-) -> Any:
-    """Write fields of the batch's rows, or add rows with tags; return verl's handle on the result."""
-    added = {} if tags is None else {"tags": [dict(tag) for tag in tags]}
-    return tq.kv_batch_put(
-        keys=list(batch.keys if keys is None else keys),
-        partition_id=batch.partition_id,
-        fields=fields,
-        **added,
-    )
+    keys: Sequence[str],
+    rows: Sequence[Mapping[str, Any]],
+    tags: Sequence[Mapping[str, Any]],
+) -> None:
+    """Add rows to the batch's partition."""
+    fields = list_of_dict_to_tensordict(list(rows))
+    held = [dict(tag) for tag in tags]
+    tq.kv_batch_put(keys=list(keys), partition_id=batch.partition_id, fields=fields, tags=held)
 
 
 def remove_rows(batch: Any, keys: Sequence[str]) -> None:
@@ -51,8 +53,11 @@ def remove_rows(batch: Any, keys: Sequence[str]) -> None:
     tq.kv_clear(keys=list(keys), partition_id=batch.partition_id)
 
 
-async def add_responses(partition: str, keys: Sequence[str], fields: Any, tags: Sequence[Any]) -> None:
+async def add_responses(
+    partition: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], tags: Sequence[Any]
+) -> None:
     """Add finished responses to a partition."""
+    fields = list_of_dict_to_tensordict(list(rows))
     await tq.async_kv_batch_put(keys=list(keys), fields=fields, tags=list(tags), partition_id=partition)
 
 

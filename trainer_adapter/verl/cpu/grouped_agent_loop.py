@@ -33,7 +33,6 @@ from verl.trainer.ppo.v1.agent_loop_tq import (
     AgentLoopWorkerTQ,
     apply_greedy_sampling_params,
 )
-from verl.utils.tensordict_utils import list_of_dict_to_tensordict
 from verl.workers.rollout.llm_server import LLMServerClient
 
 from trainer_adapter.verl.plugin.grading import OF_THE_LOOP, grade
@@ -234,8 +233,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
             rows.setdefault(frozenset(row[1]), []).append(row)
         for alike in rows.values():
             keys, fields, tags = zip(*alike, strict=True)
-            made = list_of_dict_to_tensordict(list(fields))
-            await add_responses("val" if validate else "train", keys, made, tags)
+            await add_responses("val" if validate else "train", keys, fields, tags)
         return errors
 
     async def _grade(

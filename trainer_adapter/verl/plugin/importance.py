@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import torch
 from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_weights
-from verl.utils import tensordict_utils
 from verl.workers.utils.padding import response_from_nested
 
 from trainer_adapter.methods.groups import Tensor
@@ -18,7 +17,7 @@ from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin.images.positions import positions_of
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY, RunSettings
-from trainer_adapter.verl.transfer import read_rows, remove_rows, write_rows
+from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
 
 
 class Importance(NamedTuple):
@@ -178,7 +177,7 @@ def log_probs_of(
         fields=list(samples[0]),
         extra_info={"calculate_entropy": False, "compute_loss": False, "temperature": temperature},
     )
-    write_rows(handle, tensordict_utils.list_of_dict_to_tensordict(list(samples)), tags=handle.tags)
+    add_rows(handle, handle.keys, samples, handle.tags)
     try:
         workers.compute_log_prob(handle)
         data = read_rows(handle, ["log_probs", "response_mask"])

@@ -37,7 +37,7 @@ from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import look_back, open_record, record_step, step_batch
 from trainer_adapter.verl.time_limit import call_within
-from trainer_adapter.verl.transfer import check_connection, read_rows, write_rows
+from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the log of the rollout)"
@@ -360,7 +360,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             jagged = read_rows(batch, ["response_mask"])["response_mask"]
             fields["rollout_is_weights"] = response_to_nested(weights_AT, jagged)
         # The result names the fields that the workers will need.
-        return write_rows(batch, fields)
+        return write_fields(batch, fields)
 
     def _observe(self, responses: StepResponses, step: StepBatch, metrics: dict[str, Any]) -> None:
         """Inspect a step before the policy is updated."""

@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from verl.utils import tensordict_utils
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
-from trainer_adapter.verl.transfer import read_rows, remove_rows, write_rows
+from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
 
 _MIXED_GROUPS = "tagrpo_mixed_groups.pt"
 _IMAGES = "multi_modal_inputs"
@@ -107,12 +106,7 @@ class ReplayStep:
         ]
         fields = [{**row.fields, "old_log_probs": old_T} for row, old_T in zip(again, old, strict=True)]
         remove_rows(batch, gone)
-        write_rows(
-            batch,
-            tensordict_utils.list_of_dict_to_tensordict(fields),
-            [row.key for row in again],
-            [row.tag for row in again],
-        )
+        add_rows(batch, [row.key for row in again], fields, [row.tag for row in again])
         of_tokens = torch.cat(ratios).double()
         metrics["tagrpo/replay/age"] = sum(step - group.step for group in chosen) / len(chosen)
         metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
