@@ -21,46 +21,40 @@ class DamagedFileError(InputError):
 
 
 def write_parquet(
-    path: Path, parts: Iterable[Any], about: Mapping[bytes, str], *, dictionary: Sequence[str]
+    path: Path, schema: Any, parts: Iterable[Any], about: Mapping[bytes, str], repeated: Sequence[str]
 ) -> None:
-    """Write pyarrow tables of one schema, one row group each; `parts` yields at least one.
+    """Write pyarrow tables with this schema, one row group each.
 
     Args:
         about: stored in the footer.
-        dictionary: columns whose values repeat.
+        repeated: columns whose values repeat.
     """
     import pyarrow.parquet as pq
 
-    digests: dict[str, list[str]] = {}
-    writer = None
-    try:
+    digests: dict[str, list[str]] = {name: [] for name in schema.names}
+    with pq.ParquetWriter(
+        path,
+        schema,
+        compression="zstd",
+        compression_level=ZSTD_LEVEL,
+        use_dictionary=list(repeated),
+        write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:
         for part in parts:
-            writer = writer or pq.ParquetWriter(
-                path,
-                part.schema,
-                compression="zstd",
-                compression_level=ZSTD_LEVEL,
-                use_dictionary=list(dictionary),
-                write_statistics=False,
-                write_page_checksum=True,
-            )
             writer.write_table(part, row_group_size=max(1, len(part)))
-            for name in part.column_names:
-                digests.setdefault(name, []).append(_digest(part.column(name)))
-        assert writer is not None
+            for name, of_groups in digests.items():
+                of_groups.append(_digest(part.column(name)))
         writer.add_key_value_metadata({**about, DIGESTS: json.dumps(digests, separators=(",", ":"))})
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 def read_parquet(
-    path: Path, schema: Mapping[str, Any], about: Mapping[bytes, str], groups: Sequence[int] | None = None
+    path: Path, types: Mapping[str, str], about: Mapping[bytes, str], groups: Sequence[int] | None = None
 ) -> Any:
     """Return columns as a pyarrow table, after a look at every value; its metadata is the footer's.
 
     Args:
-        schema: types by the name of each column that is read.
+        types: of the columns to read.
         about: what the footer must say.
         groups: row groups to read; None for all.
 
@@ -82,25 +76,22 @@ def read_parquet(
                         "or remove it."
                     )
             digests: dict[str, list[str]] = json.loads(there[DIGESTS])
-            number = len(digests[next(iter(schema))])
+            number = len(digests[next(iter(types))])
             if number != file.metadata.num_row_groups:
-                raise DamagedFileError(f"{path}: has {file.metadata.num_row_groups} of {number} row groups.")
+                raise ValueError(f"it has {file.metadata.num_row_groups} of {number} row groups")
             parts = []
             for group in range(number) if groups is None else groups:
-                part = file.read_row_group(group, columns=list(schema))
+                part = file.read_row_group(group, columns=list(types)).select(list(types))
                 part.validate(full=True)
-                for name, kind in schema.items():
+                for name, kind in types.items():
                     column = part.column(name)
                     if column.type != kind or _digest(column) != digests[name][group]:
-                        raise DamagedFileError(
-                            f"{path}: is damaged (column {name!r} holds other values than were written). "
-                            "Copy it again or remove it."
-                        )
-                parts.append(part.select(list(schema)))
+                        raise ValueError(f"column {name!r} holds other values than were written")
+                parts.append(part)
             return pa.concat_tables(parts).replace_schema_metadata(there)
-    except (FileNotFoundError, DamagedFileError):
-        raise
     except (OSError, pa.ArrowException, LookupError, ValueError, TypeError) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
         raise DamagedFileError(
             f"{path}: is damaged or still being copied ({first_line(error)}). Copy it again or remove it."
         ) from error

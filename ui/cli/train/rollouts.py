@@ -216,17 +216,19 @@ def list_(
 
     Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
     """
-    from trainer_adapter.record.reading import RolloutFilters
+    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
     with db.reading() as session:
         name, record = chosen_record(session, run)
     after = None if after is None else after.rpartition(f"{name}:")[2]
-    page = record.rollouts(RolloutFilters(**vars(filters)), after=after, limit=limit)
+    page = list_rollouts(record, RolloutFilters(**vars(filters)), after=after, limit=limit)
     for problem in set(page.problems) - set(record.problems()):
         output.note(problem)
     done = {
         "run": name,
-        "rollouts": [{**asdict(header), "id": f"{name}:{header.id}"} for header in page.rollouts],
+        "rollouts": [
+            {**asdict(header), "id": f"{name}:{header.id}", "grade": header.grade} for header in page.rollouts
+        ],
         "after": page.after and f"{name}:{page.after}",
     }
     terminal.emit(done, _print_page, done)
@@ -253,6 +255,7 @@ def show(
         "run": name,
         **asdict(stored.header),
         "id": f"{name}:{stored.header.id}",
+        "grade": stored.header.grade,
         "prompt": stored.prompt,
         "response": stored.response,
         "token_log_ratios": None if ratios is None else ratios.pieces(stored.response),

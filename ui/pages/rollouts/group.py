@@ -8,7 +8,7 @@ import streamlit as st
 
 from service.errors import TagrpoError
 from trainer_adapter.record.groups import GroupFilters, RolloutGroup
-from trainer_adapter.record.reading import GroupColumn, JointGroup, Record, RolloutHeader
+from trainer_adapter.record.reading import FoundRollout, GroupColumn, JointGroup, Record
 from ui.charts.building import build_spec
 from ui.charts.training_steps import step_chart
 from ui.pages.rollouts import token_shading
@@ -266,7 +266,7 @@ def _colour(right: int, drawn: int) -> layout.Colour:
     return "green" if 0 < right < drawn else "gray"
 
 
-def _read(run_id: str, header: RolloutHeader, key: str) -> None:
+def _read(run_id: str, header: FoundRollout, key: str) -> None:
     cut = [layout.chip("truncated", "orange")] if header.truncated else []
     layout.line(layout.grade_chip(header.grade), layout.chip(header.reason), *cut)
     try:

@@ -2,7 +2,6 @@
 
 import streamlit as st
 
-from service.errors import InputError
 from trainer_adapter.record import rescues
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
@@ -25,7 +24,7 @@ def totals(record: Record) -> RescueTotals | None:
 
 
 @recorded
-def listed(record: Record, outcome: str | None, after: tuple[int, str] | None) -> list[RescuedQuestion]:
+def listed(record: Record, outcome: str | None, after: str | None) -> list[RescuedQuestion]:
     """Return a page of dead questions and the first of the next."""
     counts, spec = record.counts(), record.run.spec
     return rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=PAGE + 1)
@@ -48,7 +47,7 @@ def show(run_id: str, name: str) -> None:
         format_func=escaped,
         **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["behind"]),
     )
-    page = listed(run_id, outcome, _place())
+    page = listed(run_id, outcome, links.text("behind") or None)
     if not page:
         layout.empty_state("No question is like that.", "Choose the others, or begin the list anew.")
         return
@@ -84,7 +83,7 @@ def show(run_id: str, name: str) -> None:
         on_choose=opened,
         leads_away=True,
     )
-    behind = questions[-1].place if len(page) > PAGE else None
+    behind = questions[-1].question_id if len(page) > PAGE else None
     pager(
         {"behind": behind} if behind else None,
         {"behind": None} if links.text("behind") else None,
@@ -109,13 +108,6 @@ def _numbers(stages: RescueTotals) -> None:
             layout.Number("effective", _percent(stages.effective), hint="share of these, by their weights"),
         ]
     layout.numbers(items)
-
-
-def _place() -> tuple[int, str] | None:
-    try:
-        return rescues.place_of(links.text("behind"))
-    except InputError:
-        return None
 
 
 def _percent(share: float | None) -> str:

@@ -7,15 +7,17 @@ from typing import Any
 import streamlit as st
 
 from trainer_adapter.record.reading import Record as TrainingRecord
-from trainer_adapter.record.series import MetricSeries, metric_names, metric_series, over_seeds
+from trainer_adapter.record.series import metric_names, over_seeds
 from ui.charts.building import build_spec
 from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
 from ui.pages.state import links
-from ui.pages.state.records import recorded_together
+from ui.pages.state.records import recorded, recorded_together
 from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import charts, layout
 
 Record = dict[str, Any]
+Metrics = Mapping[int, Mapping[str, float]]
+"""By step and name."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ class Drawn:
     rows: list[Record]
 
 
-logged = recorded_together(metric_names)
+names_of = recorded(metric_names)
 
 
 def draw(
@@ -85,15 +87,12 @@ def _draw(
         forecasts: share, low, high by the name of a panel.
         level: put the panels of one unit on one axis, so that they can be compared.
     """
-    logged = metric_series(
-        records, tuple(dict.fromkeys(line.metric for panel in panels for line in panel.lines))
-    )
-    by_run = {series.run_id: series for series in logged}
-    width = window_for(max((len(series.steps) for series in logged), default=0), window)
+    by_run = {run_id: record.metrics() for run_id, record in records.items()}
+    width = window_for(max(map(len, by_run.values()), default=0), window)
     rows_of = [
         [row for line in panel.lines for row in _rows(line, by_run, width, panel.scale)] for panel in panels
     ]
-    steps = most_steps([series.steps for series in logged])
+    steps = most_steps([list(logged) for logged in by_run.values()])
     predicted = dict(forecasts)
     spans = _spans(panels, rows_of, predicted) if level else {}
     drawn = []
@@ -140,16 +139,16 @@ def _spans(
     return {unit: (min(values), max(values)) for unit, values in by_unit.items() if values}
 
 
-def _rows(line: Line, logged: Mapping[str, MetricSeries], width: int, scale: str) -> list[Record]:
+def _rows(line: Line, logged: Mapping[str, Metrics], width: int, scale: str) -> list[Record]:
     """Return the points of a line; those of several seeds say how far apart these are, and how many."""
     of_runs = [
         [
             (step, abs(value) if line.magnitude and value is not None else value)
-            for step, value in window_means(logged[run].steps, values, width)
+            for step, value in window_means(list(logged[run]), values, width)
             if scale != "log" or value != 0  # which has no place on it
         ]
         for run in line.runs
-        if (values := logged[run].values.get(line.metric, ()))
+        if (values := [metrics.get(line.metric) for metrics in logged[run].values()])
     ]
     if len(line.runs) == 1:
         points = of_runs[0] if of_runs else []

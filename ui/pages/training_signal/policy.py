@@ -108,7 +108,7 @@ def choose_logged(runs: Sequence[Run], *, seeds: bool = True) -> tuple[Chosen, d
     if not chosen.runs:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return chosen, {}
-    logged = lines.logged(chosen.ids)
+    logged = {run: lines.names_of(run) for run in chosen.ids}
     if any(logged.values()):
         return chosen, logged
     layout.empty_state(

@@ -52,7 +52,7 @@ def show(runs: Sequence[Run]) -> None:
         layout.empty_state("No run is chosen.", "Choose one or more training runs above.")
         return
     names = [f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS]
-    logged = lines.logged(chosen.ids)
+    logged = {run: lines.names_of(run) for run in chosen.ids}
     if not any(name in logged[run] for run in chosen.ids for name in names):
         layout.empty_state(
             "These runs have not logged shares of zero-gradient questions.",
