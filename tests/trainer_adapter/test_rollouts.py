@@ -225,7 +225,7 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
         return str(caught.value)
 
     about = {**table.schema.metadata, b"tagrpo.rollouts": b"1"}
-    assert "tagrpo.rollouts is '1' in this file, not '2'" in problem(table.replace_schema_metadata(about))
+    assert "tagrpo.rollouts is '1' in this file, not '3'" in problem(table.replace_schema_metadata(about))
     assert "tagrpo.rollouts is 'nothing'" in problem(table.replace_schema_metadata(None))
     assert "column 'tokens' holds other values" in problem(
         table.set_column(table.schema.get_field_index("tokens"), "tokens", pa.array([1] * 16, pa.int64()))

@@ -36,7 +36,7 @@ _KINDS = {
     **dict.fromkeys(("question_id", "neighbor_id", "strategy", "content"), "string"),
     **dict.fromkeys(("reward_sum", "weight", "squares", "reward_least", "reward_most"), "double"),
 }
-COUNT_TYPES = {name: _KINDS.get(name, "int64") for name in ("step", *_KEYS, *SUMS, *_OTHERS, "content")}
+COUNT_TYPES = {name: _KINDS.get(name, "int32") for name in ("step", *_KEYS, *SUMS, *_OTHERS, "content")}
 """Arrow's types of the columns of `counts.parquet`."""
 
 
@@ -135,7 +135,7 @@ def count_prompts(step: int, headers: Any, content: str) -> Any:
     grouped = pa.table(columns).group_by(_KEYS, use_threads=False)
     counted = grouped.aggregate([(name, _OTHERS.get(name, "sum")) for name in names])
     counted = counted.rename_columns([*_KEYS, *names]).sort_by([(key, "ascending") for key in _KEYS])
-    counted = counted.append_column("step", pa.array([step] * len(counted), pa.int64()))
+    counted = counted.append_column("step", pa.array([step] * len(counted)))
     counted = counted.append_column("content", pa.array([content] * len(counted)))
     return counted.select(list(COUNT_TYPES)).cast(pa.schema(COUNT_TYPES))
 

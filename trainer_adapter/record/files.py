@@ -19,7 +19,7 @@ from service.hashing import canonical_json
 from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.rollout import HEADERS, NUMBERS
 
-FORMAT = "2"
+FORMAT = "3"
 FORMAT_KEY, RUN_KEY, STEP_KEY = b"tagrpo.rollouts", b"tagrpo.run", b"tagrpo.step"
 TEXTS_KEY = b"tagrpo.texts"
 TEXTS_PER_GROUP = 128

@@ -180,11 +180,12 @@ class TokenLengths:
             if key not in self._decoded:
                 self._decoded[key] = self._decode([self._before, *key])[self._skipped :]
             part = self._decoded[key]
-            if _BROKEN in part and end < min(len(ids), first + _TOKENS_TOGETHER):
-                continue
             if at == 0 and part[:1] == " " and not text.startswith(part):
                 part = part[1:]
-            if not text.startswith(part, at):
+            is_there = text.startswith(part, at)
+            if (_BROKEN in part or not is_there) and end < min(len(ids), first + _TOKENS_TOGETHER):
+                continue
+            if not is_there:
                 return None
             lengths += [*[0] * (end - first - 1), len(part)]
             at, first = at + len(part), end
