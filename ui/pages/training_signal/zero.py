@@ -71,21 +71,21 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
         "Click a step to see its rollouts.",
     )
     kind = choices.choose(st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__)
-    panels = tuple(
+    foreseen = predicted if kind == SHARE else None
+    panels = [
         Panel(
             f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
             title,
             "share of questions",
             "share",
             tuple(Line((run.id,), f"tagrpo/zero/{group}/{kind}", run.name) for run in chosen.runs),
+            forecast=foreseen.shares.get(group) if foreseen else None,
         )
         for group, title, _ in GROUPS
-    )
-    palette, methods = tuple(chosen.palette.items()), tuple(chosen.methods.items())
-    foreseen = predicted if kind == SHARE else None
-    forecasts = tuple((f"zero-{name}", band) for name, band in foreseen.shares.items()) if foreseen else ()
-    drawn = lines.draw(panels, chosen.window, palette, methods, forecasts, True)
-    lines.show(panels, drawn, 3, {run.name: run.name for run in chosen.runs})
+    ]
+    by_name = {run.name: run.name for run in chosen.runs}
+    look = {"palette": chosen.palette, "methods": chosen.methods}
+    lines.show(panels, 3, by_name, window=chosen.window, level=True, **look)
     if foreseen:
         st.caption(escaped(foreseen.words))
 
