@@ -40,11 +40,6 @@ class StepGroups:
     timeouts: int
     tokens: int
 
-    @property
-    def zero_gradient(self) -> float:
-        """Share of joint groups with right or wrong responses only; unclear ones are not among them."""
-        return (self.all_right + self.all_wrong) / self.questions
-
 
 @dataclass(frozen=True)
 class RolloutGroup:

@@ -71,7 +71,6 @@ def prune(
 
     Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
     """
-    from trainer_adapter.record.pruning import prune as prune_steps
     from trainer_adapter.record.pruning import steps_to_prune
 
     with db.reading() as session:
@@ -98,8 +97,8 @@ def prune(
     if not yes:
         what = f"removing the rollouts of {output.plural(len(prunable), 'step')}"
         output.confirm(what, f"Remove {sentence}?")
-    with terminal.progress("steps") as bar:
-        prune_steps(prunable, report=bar.update)
+    for file in files:
+        file.unlink(missing_ok=True)
     terminal.emit(done, output.say, f"removed {sentence}")
 
 

@@ -91,7 +91,7 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
 
 
 def _table(chosen: Chosen) -> None:
-    rows = [{**row, "method": chosen.methods[str(row["run"])]} for row in last_shares(chosen.runs)]
+    rows = [{"run": run.name, "method": run.method, **_last_shares(run.id)} for run in chosen.runs]
     layout.section(f"Where training stands: zero-gradient shares, mean of the last {LAST_STEPS} steps")
     page_table(
         rows,
@@ -108,11 +108,6 @@ def _table(chosen: Chosen) -> None:
         name="tagrpo-zero-gradient",
     )
     show_printed("equal rewards")
-
-
-def last_shares(runs: Sequence[Run]) -> list[dict[str, str | float | int | None]]:
-    """Return one row per run with the means of its last steps."""
-    return [{"run": run.name, **_last_shares(run.id)} for run in runs]
 
 
 @recorded
@@ -159,17 +154,13 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
     if of is None:
         st.caption("A forecast needs the sizes of groups: none of these runs has recorded rollouts.")
         return None
+    wanted = Settings(g=of.g, n=of.n if pilot.neighbors else 0)
     try:
         with st.spinner(f"Fitting the pilot: {pilot.words}", show_time=True):  # safe
-            return _predicted(pilot, of.g, of.n)
+            [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     except TagrpoError as error:
         layout.error_box("There is no forecast from this pilot.", str(error))
         return None
-
-
-def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
-    wanted = Settings(g=g, n=n if pilot.neighbors else 0)
-    [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     rows = {
         FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
     }
@@ -177,7 +168,7 @@ def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
         f"{name} {row.share:.1%} ({row.low:.1%} to {row.high:.1%})" for name, row in rows.items()
     )
     questions = prediction.forecast.questions
-    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {g}, N = {n}: {figures}."
-    if n and "joint" not in rows:
+    words = f"Forecast from {pilot.words} ({questions:,} questions) for G = {of.g}, N = {of.n}: {figures}."
+    if of.n and "joint" not in rows:
         words += " The pilot has no neighbors, so it says nothing about groups with them."
     return Predicted({name: (row.share, row.low, row.high) for name, row in rows.items()}, words)
