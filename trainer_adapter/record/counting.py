@@ -70,7 +70,7 @@ def read_footers(folder: Path, earlier: Mapping[int, Footer]) -> dict[int, Foote
 
 
 def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) -> tuple[Any, list[str]]:
-    """Return the counts of all steps as a pyarrow table, and what is wrong with `counts.parquet`.
+    """Return the counts of all steps as a pyarrow table, and what is wrong with the files.
 
     Steps that the file lacks are counted now: a kill between a step and its counts leaves them out.
 
@@ -99,7 +99,7 @@ def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) ->
                 continue
             except DamagedFileError as error:
                 footers[step] = Footer(footer.state, problem=str(error))
-    return counts, problems
+    return counts, problems + [footer.problem for footer in footers.values() if footer.problem]
 
 
 def count_prompts(step: int, headers: Any, content: str) -> Any:

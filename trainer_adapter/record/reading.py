@@ -216,7 +216,6 @@ class Record:
             footers = read_footers(self.folder, self._footers)
             texts = set(steps_there(self.folder, "texts"))
             table, problems = current_counts(self.folder, self.run.name, footers)
-            problems += [footer.problem for footer in footers.values() if footer.problem]
             problems += [
                 f"{texts_path(self.folder, step)}: is missing. Copy it again or put it back."
                 for step, footer in footers.items()

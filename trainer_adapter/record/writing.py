@@ -188,7 +188,6 @@ class RolloutWriter:
         if self._counts is None:  # what an earlier start left
             footers = read_footers(self.folder, {})
             self._counts, problems = current_counts(self.folder, self.run, footers)
-            problems += [footer.problem for footer in footers.values() if footer.problem]
             for problem in problems:
                 _LOG.warning("%s", problem)
         self._counts = counts = replace_step(self._counts, step, count_prompts(step, headers, content))
