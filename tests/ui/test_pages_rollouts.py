@@ -346,7 +346,7 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     rescued, never = tables(app)[1]["right of neighbors' responses"]
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
     assert list(tables(opened(path, outcome="never rescued"))[1]["right of neighbors' responses"]) == [never]
-    assert len(tables(opened(path, outcome="x", behind="y"))[1]) == 2
+    assert len(tables(opened(path, outcome="x", following="y"))[1]) == 2
 
 
 def test_a_training_without_stages_says_nothing_of_rescues(filled):

@@ -102,8 +102,8 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
         before = prompts.get(sample.variant)
         if before is not None and row.is_visit:
             raise InputError(
-                f"{row.place}: variant {sample.variant} of question {row.group_id} was there before; give "
-                "one row a prompt."
+                f"{row.place}: variant {sample.variant} of question {row.group_id} was there before. Give "
+                "one row per prompt."
             )
         prompts[sample.variant] = sample if before is None else _add(before, sample)
         responses += sample.known + sample.unknown

@@ -139,7 +139,7 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int | Non
     with right:
         other = choose(
             st.selectbox,
-            "Beside it",
+            "Compare with",
             "to",
             [NONE, *(other for other in steps if other != step)],
             words=in_words,

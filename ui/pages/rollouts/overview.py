@@ -175,7 +175,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     before = None if after else key_of(links.text("before"))
     page, earlier, later = listed(run_id, filters, after, before)
     if not page:
-        layout.empty_state("Nothing is left here.", "Choose a filter or a step: the list begins anew.")
+        layout.empty_state("Nothing is left here.", "Choose a filter or a step to start the list again.")
         return
     texts = texts_of(tuple(group.question_id for group in page))
     rows = [

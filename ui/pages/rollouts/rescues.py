@@ -45,11 +45,11 @@ def show(run_id: str, name: str) -> None:
         "Questions that were",
         list(OUTCOMES),
         format_func=escaped,
-        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["behind"]),
+        **links.bind("outcome", lambda: links.choice("outcome", OUTCOMES, "") or None, resets=["following"]),
     )
-    page = listed(run_id, outcome, links.text("behind") or None)
+    page = listed(run_id, outcome, links.text("following") or None)
     if not page:
-        layout.empty_state("No question is like that.", "Choose the others, or begin the list anew.")
+        layout.empty_state("No question is like that.", "Choose the others, or start the list again.")
         return
     questions = page[:PAGE]
     texts = texts_of(tuple(question.question_id for question in questions))
@@ -83,10 +83,10 @@ def show(run_id: str, name: str) -> None:
         on_choose=opened,
         leads_away=True,
     )
-    behind = questions[-1].question_id if len(page) > PAGE else None
+    following = questions[-1].question_id if len(page) > PAGE else None
     pager(
-        {"behind": behind} if behind else None,
-        {"behind": None} if links.text("behind") else None,
+        {"following": following} if following else None,
+        {"following": None} if links.text("following") else None,
         words=f"{len(questions)} questions, most often dead first; a click on a row shows its last dead step",
         name="rescues-pager",
     )

@@ -92,7 +92,7 @@ def _shares(chosen: Chosen, predicted: Predicted | None) -> None:
 
 def _table(chosen: Chosen) -> None:
     rows = [{"run": run.name, "method": run.method, **_last_shares(run.id)} for run in chosen.runs]
-    layout.section(f"Where training stands: zero-gradient shares, mean of the last {LAST_STEPS} steps")
+    layout.section(f"Zero-gradient shares, mean of the last {LAST_STEPS} steps")
     page_table(
         rows,
         [
