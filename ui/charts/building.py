@@ -57,14 +57,11 @@ def frame_chart(
     """
     alt = altair()
     look = look or {"fontSize": 13, "offset": 8}
-    return apply_theme(
-        chart.properties(
-            title=alt.TitleParams(title, subtitle=subtitle, **look),
-            width=width,
-            height=height,
-            autosize=alt.AutoSizeParams(type=fit, contains="padding"),
-        )
-    )
+    # `chart.properties` would copy the whole chart and compare each property with Vega-Lite's schema.
+    chart.title = alt.TitleParams(title, subtitle=subtitle, **look)
+    chart.width, chart.height = width, height
+    chart.autosize = alt.AutoSizeParams(type=fit, contains="padding")
+    return apply_theme(chart)
 
 
 def interval_dots(

@@ -82,7 +82,8 @@ def altair() -> Any:
 
 def apply_theme(chart: Any) -> Any:
     """Return the finished chart in the project's theme; it can no longer be part of another chart."""
-    return chart.configure(**CONFIG)
+    chart.config = altair().Config(**CONFIG)
+    return chart
 
 
 _DARK: dict[str, str] = {

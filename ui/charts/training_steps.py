@@ -227,7 +227,7 @@ def _steps(
     encoded = drawn.encode(
         x=x("from"),
         x2="to:Q",
-        opacity=alt.condition(picked, alt.value(0.25), alt.value(0)),
+        opacity=alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25}),
         tooltip=tooltip,
     )
     return encoded.add_params(picked)

@@ -18,7 +18,7 @@ from service.runs.progress import (
     page_runs,
 )
 from service.runs.store import Run
-from trainer_adapter.record.series import TrainingProgress, training_progress
+from trainer_adapter.record.progress import TrainingProgress, training_progress
 from ui.pages.overview.runs import KINDS, UNITS
 from ui.pages.state import links
 from ui.pages.state.database import cached

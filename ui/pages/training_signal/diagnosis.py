@@ -48,7 +48,7 @@ def difficulty(runs: Sequence[Run]) -> None:
     """Show the difficulty audit of a chosen source."""
     layout.section(
         "Difficulty of neighbors",
-        "The success rate of each neighbor beside that of its original. Shifts are wanted; a rate that is "
+        "The success rate of each neighbor and of its original. Shifts are wanted; a rate that is "
         "implausible given the question's other prompts may mean a leaked answer or another problem.",
     )
     responses = _choose(runs)
@@ -243,7 +243,7 @@ def _choose(runs: Sequence[Run]) -> Responses | None:
     with last_place:
         last = _step("to step", "to", high, low, high)
     if first > last:
-        st.caption("The first step is behind the last one.")
+        st.caption("The first step is after the last one.")
         return None
     return Responses(name, first, last)
 
