@@ -98,7 +98,7 @@ def make_run(db: Database, tasks: int) -> str:
 async def compare(url: str, folder: Path, count: int, rounds: int) -> dict[str, list[Measured]]:
     """Measure each way of asking in turn, `rounds` times."""
     remote = RemoteEndpoint(SPELLING, [url], max_concurrency=IN_FLIGHT, price=Price(1.0, 1.0))
-    plain = PlainEndpoint(SPELLING, url, "test-model", max_concurrency=IN_FLIGHT)
+    plain = PlainEndpoint(url, "test-model", max_concurrency=IN_FLIGHT)
     await remote.open()
     await plain.open()
     import litellm

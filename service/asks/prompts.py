@@ -31,17 +31,16 @@ def prompt_request(
         InputError: raw text has images, or not as many places as images.
     """
     filled = prompt.fill(text)
-    decoding = {name: getattr(sampling, name) for name in Sampling.__dataclass_fields__}
     if prompt.form == "raw":
         if images:
             raise InputError(NO_RAW_IMAGES)
-        return Request(model, prompt=filled, sampling=decoding, **identity)
+        return Request(model, prompt=filled, sampling=sampling.decoding, **identity)
     system = (Message("system", prompt.system),) if prompt.system is not None else ()
     kwargs = dict(prompt.chat_template_kwargs)
     return Request(
         model,
         messages=(*system, message_with_images(filled, text, images)),
-        sampling=decoding,
+        sampling=sampling.decoding,
         extra={"chat_template_kwargs": kwargs} if kwargs else {},
         **identity,
     )

@@ -13,8 +13,9 @@ from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.engines.choosing import Choosing, Uniforms, choose_tokens, log_probs, penalize
+from service.engines.choosing import Uniforms, choose_tokens, log_probs, penalize
 from service.errors import PrerequisiteError
+from service.models.settings import Sampling
 
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
@@ -39,7 +40,7 @@ class Row:
     prompt: tuple[int, ...]
     max_tokens: int
     seed: int
-    how: Choosing
+    how: Sampling
     stop_ids: frozenset[int]
     owner: Any = None
     ends: Callable[[Sequence[int]], bool] | None = None
@@ -253,14 +254,13 @@ class Decoder:
         if self._never:
             logits = logits.clone()
             logits[:, self._never] = -torch.inf
-        alike: dict[Choosing, list[int]] = {}
+        alike: dict[Sampling, list[int]] = {}
         for place, row in enumerate(rows):
             alike.setdefault(row.how, []).append(place)
         for how, places in alike.items():
             chosen = [rows[place] for place in places]
             part = logits if len(alike) == 1 else logits[places]
-            if how.has_penalties:
-                part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
+            part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
             uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
             tokens = choose_tokens(part, uniforms, how)
             if any(row.log_probs is not None for row in chosen):

@@ -8,7 +8,6 @@ import asyncio
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -17,10 +16,10 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.engines.choosing import Choosing
 from service.engines.decoding import Decoder, PromptImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
 from service.engines.loading import Device, memory_for_keys, model_class
+from service.models.settings import NEUTRAL, Sampling
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
@@ -29,7 +28,8 @@ ARRIVAL_WINDOW_S = 0.02
 """How long the server waits for more prompts before it begins: Ray delivers those of one step a few
 milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
-_SAMPLING = frozenset(field.name for field in fields(Choosing))
+_SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
+"""The settings that verl may leave out, with the values that change nothing."""
 
 
 class ResponseServer:
@@ -129,7 +129,7 @@ class ResponseServer:
         bias, stop = given.pop("logit_bias", {}), given.pop("stop_token_ids", ())
         log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
         seed = given.pop("seed", None)
-        if unknown := sorted(given.keys() - _SAMPLING):
+        if unknown := sorted(given.keys() - (_SAMPLING.keys() - {"stop"})):
             raise ValueError(f"the CPU rollout does not know {', '.join(unknown)}; leave it out")
         if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
             raise ValueError(f"the CPU rollout takes no logit_bias but {FORBIDDEN} for tokens of images")
@@ -137,7 +137,7 @@ class ResponseServer:
             tuple(prompt),
             min(asked[0] or asked[1] or self._response_length, self._response_length),
             self._seeds.getrandbits(62) if seed is None else seed,
-            Choosing(**given),
+            Sampling(**_SAMPLING | given | {"top_k": max(0, given.get("top_k", 0))}),
             self._end_ids | set(stop),
             images=images,
             log_probs=log_probs,
