@@ -6,15 +6,15 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import zstandard
-from sqlalchemy.orm import Session
 
-from service.asks import store as rows
+from service.asks import attempts
+from service.asks.attempts import NO_ROOM, Attempt, Ended
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
@@ -30,11 +30,11 @@ from service.asks.request import (
     Request,
     read_reply,
 )
-from service.asks.store import NO_ROOM, Attempt, Ended, Store
+from service.asks.store import Store, note, one_by_one, read_notes
 from service.asks.tables import ANSWERED, FAILED
 from service.asks.tables import FINAL as FINAL_STATE
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
-from service.runs.spending import Account, read_account
+from service.runs.spending import read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
@@ -43,6 +43,7 @@ IN_A_JOB = "batch job"
 """Why a request fails that only a process with batch jobs can collect."""
 
 ELSEWHERE_POLL_S = 0.5
+_READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
 # A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
 _PACKER = zstandard.ZstdCompressor(
@@ -182,10 +183,10 @@ class Asker:
 
         Whatever can differ at a replay goes through here, so that a replay sends the same requests.
         """
-        kept = await self.store.read(rows.read_notes, (self.run_id, name))
+        kept = await self.store.read(read_notes, (self.run_id, name))
         if kept is not None:
             return kept
-        return await self.store.write(rows.note, (self.run_id, name, await compute()))
+        return await self.store.write(note, (self.run_id, name, await compute()))
 
     def stop(self, kind: str, message: str) -> None:
         """Send nothing more; requests in flight finish, pauses between attempts end at once."""
@@ -211,7 +212,7 @@ class Asker:
         Raises:
             Failed: the request failed for good.
         """
-        row = await self.store.read(rows.find, request.key)
+        row = await self.store.read(attempts.find, request.key)
         if row is None:
             return None
         if row.state == FINAL_STATE:
@@ -243,7 +244,7 @@ class Asker:
             if result is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
-                if await self.store.read(rows.are_in_idle_jobs, request.key):
+                if await self.store.read(attempts.are_in_idle_jobs, request.key):
                     raise Failed(IN_A_JOB, "it waits in a batch job; resume with --batch", final=False)
                 await self.pause(ELSEWHERE_POLL_S)
                 continue
@@ -351,7 +352,7 @@ class Asker:
             if seen != self._settlements:
                 continue
             if not self._in_flight:
-                account = await self.store.read(read_accounts, self.run_id)
+                account = await self.store.read(_READ_ACCOUNT, self.run_id)
                 raise Stopped(
                     BUDGET,
                     f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next "
@@ -365,7 +366,7 @@ class Asker:
         if self.models.max_requests is not None and self._begun >= self.models.max_requests:
             raise Stopped(REQUESTS, f"--max-requests {self.models.max_requests} is reached")
         self._begun += 1
-        begun = await self.store.write(rows.begin, attempt)
+        begun = await self.store.write(attempts.begin, attempt)
         self._begun -= not isinstance(begun, int)
         return begun
 
@@ -407,7 +408,7 @@ class Asker:
     async def end(self, ended: Ended) -> None:
         """Store what became of an attempt."""
         try:
-            await self.store.write(rows.end, ended)
+            await self.store.write(attempts.end, ended)
         finally:
             self._in_flight.discard(ended.ask_id)
             self._settlements += 1
@@ -443,11 +444,6 @@ class Asker:
                 await self.stopping.wait()
         if self.stopped is not None:
             raise self.stopped
-
-
-def read_accounts(session: Session, run_ids: Sequence[str]) -> list[Account]:
-    """Return how much the runs have spent under their caps."""
-    return [read_account(session, run_id) for run_id in run_ids]
 
 
 def pack(text: str) -> bytes:

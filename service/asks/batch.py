@@ -19,19 +19,14 @@ from functools import partial
 from itertools import accumulate
 from typing import Any, Literal, TypeVar
 
-from sqlalchemy import insert, select, update
-from sqlalchemy.orm import Session
-
-from service.asks import store as rows
-from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped, unpack
+from service.asks import jobs as rows
+from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped
+from service.asks.attempts import ELSEWHERE
 from service.asks.faults import blame, classify, kind_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
-from service.asks.store import ELSEWHERE, Attempt
-from service.asks.tables import SENT, AskBodyRow, AskRow, JobRow
 from service.errors import DatabaseError, InputError, PrerequisiteError
-from service.runs.tables import CapRow, RunRow
 
 PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 BATCH_PRICE = 0.5
@@ -53,8 +48,6 @@ OUTAGE_S = 86_400.0
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 CALL_TIMEOUT_S = 120.0
-NOBODY = 0
-"""The worker of a job that no process waits for."""
 STORED_AT_ONCE = 200
 _ENDED = ("completed", "failed", "expired", "cancelled")
 
@@ -199,8 +192,9 @@ class _RunJobs:
         store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
         try:
             while True:
-                for tag in await store.write(take_over, mine):
-                    self._start(await store.read(read_job, tag))
+                for tag in await store.write(rows.take_over, mine):
+                    remote_id, sent = await store.read(rows.read_job, tag)
+                    self._start(_Job(tag, [_Line(*line) for line in sent], remote_id))
                 size = -1
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
@@ -221,7 +215,7 @@ class _RunJobs:
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         worst = [worst_pico(request, self._settings.price) for request in requests]
-        left = await self._asker.store.read(money_left, self._asker.run_id)
+        left = await self._asker.store.read(rows.money_left, self._asker.run_id)
         fitting = sum(left is None or total <= left for total in accumulate(each or 0 for each in worst))
         enough = fitting >= LEAST_SHARE * len(requests)
         count = min(fitting, in_one_file) if enough else 0
@@ -239,7 +233,7 @@ class _RunJobs:
             self._asker.attempt(request, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
-        begun = await self._asker.store.write(begin_job, NewJob(tag, attempts))
+        begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
         lines: list[_Line] = []
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
@@ -285,7 +279,7 @@ class _RunJobs:
             if job.remote_id is None:
                 job.remote_id = await (self._submit(job) if job.is_new else self._find(job.tag))
                 if job.remote_id is not None:
-                    await self._asker.store.write(name_job, (job.tag, job.remote_id))
+                    await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
             if job.remote_id is None:
                 await self._give_up(job, "the batch job was never sent")
             else:
@@ -296,15 +290,15 @@ class _RunJobs:
                     self._shrink(job, message)
                 else:
                     await self._collect(ended, job.lines)
-            await self._asker.store.write(close_job, job.tag)
+            await self._asker.store.write(rows.close_job, job.tag)
         except NotSentError as error:
             await self._give_up(job, str(error))
-            await self._asker.store.write(close_job, job.tag)
+            await self._asker.store.write(rows.close_job, job.tag)
             self._refuse_all(error)
         except Exception as error:
             self._refuse_all(error)
             with suppress(DatabaseError):
-                await self._asker.store.write(release_job, job.tag)
+                await self._asker.store.write(rows.release_job, job.tag)
         finally:
             del self.jobs[job.tag]
 
@@ -497,90 +491,3 @@ def _refusal(status: int, error: dict[str, Any]) -> Fault:
     inner = error.get("error", error)
     message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
     return Fault(kind_of_status(status, message) if status else SERVER_ERROR, message, status=status or None)
-
-
-# Handlers of the store.
-
-
-@dataclass(frozen=True)
-class NewJob:
-    """A job about to be sent, with an attempt at least; they name its run, worker and model."""
-
-    tag: str
-    attempts: Sequence[Attempt]
-
-
-def begin_job(session: Session, new_jobs: Sequence[NewJob]) -> list[list[int | str]]:
-    """Store jobs with those of their attempts that may be sent; see `store.begin`."""
-    begun = []
-    for job in new_jobs:
-        begun.append(rows.begin(session, job.attempts))
-        if any(isinstance(each, int) for each in begun[-1]):
-            first = job.attempts[0]
-            session.execute(
-                insert(JobRow).values(
-                    tag=job.tag, run_id=first.run_id, model=first.model, worker=first.worker, collected=False
-                )
-            )
-    return begun
-
-
-def take_over(session: Session, workers: Sequence[tuple[int, str]]) -> list[list[str]]:
-    """Give each (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
-    taken = []
-    for worker, model in workers:
-        of_model = select(JobRow.worker).where(JobRow.model == model, JobRow.collected.is_(False))
-        holders = set(session.scalars(of_model))
-        tags = session.scalars(
-            update(JobRow)
-            .where(JobRow.model == model, JobRow.collected.is_(False))
-            .where(JobRow.worker.in_(rows.dead_workers(session, holders)))
-            .values(worker=worker)
-            .returning(JobRow.tag)
-        )
-        taken.append(list(tags))
-    return taken
-
-
-def release_job(session: Session, tags: Sequence[str]) -> list[None]:
-    """Let others wait for jobs."""
-    session.execute(update(JobRow).where(JobRow.tag.in_(tags)).values(worker=NOBODY))
-    return [None] * len(tags)
-
-
-def read_job(session: Session, tags: Sequence[str]) -> list[_Job]:
-    """Return jobs with their requests that have no answer."""
-    jobs = []
-    for tag in tags:
-        remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-        sent = session.execute(
-            select(AskRow.id, AskRow.key, AskBodyRow.request)
-            .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
-            .where(AskRow.job == tag, AskRow.state == SENT)
-            .order_by(AskRow.id)
-        )
-        lines = [
-            _Line(ask_id, key or b"", int(json.loads(unpack(body))["sampling"]["max_tokens"]))
-            for ask_id, key, body in sent
-        ]
-        jobs.append(_Job(tag, lines, remote_id))
-    return jobs
-
-
-def name_job(session: Session, names: Sequence[tuple[str, str]]) -> list[None]:
-    """Store the ids that the provider gave to jobs, by tag."""
-    for tag, remote_id in names:
-        session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
-    return [None] * len(names)
-
-
-def close_job(session: Session, tags: Sequence[str]) -> list[None]:
-    """Note that jobs need nothing more."""
-    session.execute(update(JobRow).where(JobRow.tag.in_(tags)).values(collected=True))
-    return [None] * len(tags)
-
-
-def money_left(session: Session, run_ids: Sequence[str]) -> list[int | None]:
-    """Return the picodollars left under the caps of runs; None without a cap."""
-    left = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
-    return [session.scalar(left.where(RunRow.id == run_id)) for run_id in run_ids]

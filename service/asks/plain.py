@@ -10,7 +10,8 @@ from service.asks.chat import chat_messages, optional_fields
 from service.asks.faults import blame, classify, fault_of_status
 from service.asks.money import Price
 from service.asks.request import Reply, Request
-from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Servers
+from service.asks.serving import Serving, look_at
 from service.models.settings import TOKENS_PER_S
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class PlainEndpoint(ServedEndpoint):
         return Reply(text)
 
     def page_and_body(
-        self, request: Request, token_ids: list[int] | None = None
+        self, request: Request, token_ids: Sequence[int] | None = None
     ) -> tuple[str, dict[str, Any]]:
         """Return the page for a request and its JSON; `token_ids` replace the chat."""
         body = {"model": self.served_name, **_settings(request.sampling), **optional_fields(request)}

@@ -13,7 +13,8 @@ from service.asks.faults import blame, classify
 from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request
-from service.asks.servers import ServedEndpoint, Server, Servers, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Servers
+from service.asks.serving import Serving, look_at
 from service.errors import InputError
 from service.hashing import whole_characters
 from service.models.settings import TOKENS_PER_S
@@ -128,7 +129,7 @@ class RemoteEndpoint(ServedEndpoint):
         Raises:
             Fault: it failed.
         """
-        if server.fault is not None and (fault := await self._servers.look_again(server)) is not None:
+        if (fault := self._servers.rests(server)) is not None:
             raise fault
         timeout_s, began = self.attempt_s(request), time.monotonic()
         while True:

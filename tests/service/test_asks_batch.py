@@ -14,10 +14,11 @@ from sqlalchemy import select, update
 from service.asks import batch
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
+from service.asks.attempts import have_answers
 from service.asks.batch import BatchJobs
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
-from service.asks.store import Store, have_answers
+from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
