@@ -218,7 +218,8 @@ class Asker:
         if row.state == FINAL_STATE:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        return read_answer(row.id, row.reply, seeded=row.seeded)
+        choices, tokens, model = read_reply(unpack(row.reply))
+        return Answer(row.id, choices, model, *tokens, row.seeded)
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
         del self._under_way[key]
@@ -246,29 +247,15 @@ class Asker:
                     return stored
                 if await self.store.read(attempts.are_in_idle_jobs, request.key):
                     raise Failed(IN_A_JOB, "it waits in a batch job; resume with --batch", final=False)
-                await self.pause(ELSEWHERE_POLL_S)
-                continue
-            ask_id, final, pause_s = result
-            fault = faults[-1]
-            _LOG.info(
-                "%s to %s, ask %d: %s; %s",
-                request.kind,
-                request.model,
-                ask_id,
-                fault,
-                "given up" if pause_s is None else f"again in {pause_s:.1f} s",
-            )
-            await self.end_failed(ask_id, fault, final=final)
-            if pause_s is None:
-                raise Failed(fault.kind, fault.message, final=final)
-            await self.pause(pause_s)
+                result = ELSEWHERE_POLL_S
+            await self.pause(result)
 
     async def _attempt(
         self, request: Request, endpoint: Endpoint, faults: list[Fault]
-    ) -> Answer | tuple[int, bool, float | None] | None:
+    ) -> Answer | float | None:
         """Reserve, send once, store; the slot is free again as soon as the reply has come.
 
-        Returns the answer, or the id of a failed ask with what `_judge` says of its fault.
+        Returns the answer, the pause before the next attempt, or None if another process sends the request.
         """
         async with endpoint.slot(self.stopping) as server:
             ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
@@ -281,37 +268,36 @@ class Asker:
                 reply = await endpoint.send(request, server)
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
-                return ask_id, *self._judge(fault, faults)
+                return await self._fail(request, ask_id, fault, faults)
         seconds = time.monotonic() - began
         try:
             answer = await self.keep(ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
-            return ask_id, *self._judge(fault, faults)
-        _LOG.info(
-            "%s to %s, ask %d: answered in %.2f s, %d tokens read, %d written",
-            request.kind,
-            request.model,
-            ask_id,
-            seconds,
-            answer.prompt_tokens,
-            answer.completion_tokens,
-        )
+            return await self._fail(request, ask_id, fault, faults)
+        done = f"{seconds:.2f} s, {answer.prompt_tokens} tokens read, {answer.completion_tokens} written"
+        _LOG.info("%s to %s, ask %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
-    def _judge(self, fault: Fault, faults: list[Fault]) -> tuple[bool, float | None]:
-        """Add a fault to those of a request; return whether it is final, and the pause before a retry.
+    async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
+        """Store a failed attempt after the earlier `faults`; return the pause before the next one.
 
-        Without a pause the request is given up, and counts as failed.
+        Raises:
+            Failed: the request is given up.
         """
         faults.append(fault)
         time_outs = sum(each.kind == TIME_OUT for each in faults)
         final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
-        pause_s = None if final else self.models.retries.pause_s(fault, len(faults))
-        if self.stopping.is_set():
+        pause_s = self.models.retries.pause_s(fault, len(faults))
+        if final or self.stopping.is_set():
             pause_s = None
         if pause_s is None:
             self.count_failure(fault)
-        return final, pause_s
+        then = "given up" if pause_s is None else f"again in {pause_s:.1f} s"
+        _LOG.info("%s to %s, ask %d: %s; %s", request.kind, request.model, ask_id, fault, then)
+        await self.end_failed(ask_id, fault, final=final)
+        if pause_s is None:
+            raise Failed(fault.kind, fault.message, final=final)
+        return pause_s
 
     def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
         """Return the row of an attempt that is about to be sent."""
@@ -341,24 +327,20 @@ class Asker:
         begun = await self._try(attempt)
         if begun == NO_ROOM:
             async with self._at_cap:  # one at a time tries again, the others queue for the lock
-                begun = await self._begin_at_cap(attempt)
+                while True:
+                    seen, self._settled = self._settlements, asyncio.Event()
+                    if (begun := await self._try(attempt)) != NO_ROOM:
+                        break
+                    if seen == self._settlements and not self._in_flight:
+                        account = await self.store.read(_READ_ACCOUNT, self.run_id)
+                        raise Stopped(
+                            BUDGET,
+                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the "
+                            "next request might cost more than the rest",
+                        )
+                    if seen == self._settlements:
+                        await self._settled.wait()
         return begun if isinstance(begun, int) else None
-
-    async def _begin_at_cap(self, attempt: Attempt) -> int | str:
-        while True:
-            seen, self._settled = self._settlements, asyncio.Event()
-            if (begun := await self._try(attempt)) != NO_ROOM:
-                return begun
-            if seen != self._settlements:
-                continue
-            if not self._in_flight:
-                account = await self.store.read(_READ_ACCOUNT, self.run_id)
-                raise Stopped(
-                    BUDGET,
-                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} are spent, and the next "
-                    "request might cost more than the rest",
-                )
-            await self._settled.wait()
 
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
@@ -376,29 +358,15 @@ class Asker:
         Raises:
             Fault: the reply cannot be used; nothing was stored.
         """
-        choices, (prompt_tokens, completion_tokens), model = reply.content
-        cost = (
-            None
-            if not prompt_tokens + completion_tokens
-            else cost_pico(price, prompt_tokens, completion_tokens)
-        )
-        ended = Ended(
-            ask_id,
-            ANSWERED,
-            cost,
-            prompt_tokens,
-            completion_tokens,
-            seconds,
-            reply.seeded,
-            pack(reply.body),
-        )
-        await self.end(ended)
+        choices, tokens, model = reply.content
+        cost = cost_pico(price, *tokens) if any(tokens) else None
+        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, pack(reply.body)))
         self.totals.answered += 1
         self.has_answers = True
-        self.totals.completion_tokens += completion_tokens
+        self.totals.completion_tokens += tokens[1]
         self.totals.pico_usd += cost or 0
         self._failed_in_a_row, self.last_answer_s = 0, time.monotonic()
-        return Answer(ask_id, choices, model, prompt_tokens, completion_tokens, reply.seeded)
+        return Answer(ask_id, choices, model, *tokens, reply.seeded)
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; what may have been billed counts at its worst case."""
@@ -454,9 +422,3 @@ def pack(text: str) -> bytes:
 def unpack(data: bytes) -> str:
     """Return the text of a stored body."""
     return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")
-
-
-def read_answer(ask_id: int, reply: bytes, *, seeded: bool = True) -> Answer:
-    """Return a stored reply as an answer."""
-    choices, (prompt_tokens, completion_tokens), model = read_reply(unpack(reply))
-    return Answer(ask_id, choices, model, prompt_tokens, completion_tokens, seeded)

@@ -6,9 +6,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.chat import chat_messages, optional_fields
 from service.asks.faults import blame, classify, fault_of_status
 from service.asks.money import Price
+from service.asks.prompts import chat_messages, optional_fields
 from service.asks.request import Reply, Request
 from service.asks.servers import ServedEndpoint, Server, Servers
 from service.asks.serving import Serving, look_at

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from service.asks.chat import optional_fields
 from service.asks.faults import blame, classify
 from service.asks.money import Price
+from service.asks.prompts import optional_fields
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request
 from service.asks.servers import ServedEndpoint, Server, Servers

@@ -227,7 +227,13 @@ class TransformersEndpoint:
             text = _decode(self.checkpoint.tokenizer, tokens)
             if isinstance(row.ends, _StopTexts) and row.stop_reason == "stop":
                 text = row.ends.cut(text)
-            choices.append({"text": prompt.restore_thought(text), "finish_reason": row.stop_reason})
+            choices.append(
+                {
+                    "text": prompt.restore_thought(text),
+                    "finish_reason": row.stop_reason,
+                    "completion_tokens": len(row.tokens),
+                }
+            )
         choices *= request.n // len(rows)
         completion = sum(len(row.tokens) for row in rows)
         body = {
