@@ -3,59 +3,46 @@
 What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
 it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
 tag if the id was not stored. A job that the provider never got costs nothing; its requests are sent again.
-
-The openai package does the calls: litellm's own functions make a client per call that nothing closes, and
-download the results of a finished job once more to price it.
 """
 
 import asyncio
 import json
-import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from itertools import accumulate
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from service.asks import jobs as rows
 from service.asks.ask import BUDGET, INTERRUPTED, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE
-from service.asks.faults import blame, classify, kind_of_status, shorten
+from service.asks.faults import blame
 from service.asks.money import worst_pico
+from service.asks.provider_jobs import (
+    CALL_TIMEOUT_S,
+    ENDED,
+    NotSentError,
+    ProviderJobs,
+    error_message,
+    refusal,
+)
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
 from service.errors import DatabaseError, InputError, PrerequisiteError
 
-PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""
-TAG = "tagrpo"
-"""The entry in a job's metadata that holds its tag."""
 LINES_PER_JOB = 10_000  # providers take up to 50,000 lines
 BYTES_PER_JOB = 150_000_000  # and 200 MB
 LINE_BYTES = 120
 """What a line of a job has next to the request's body."""
 JOBS_AT_ONCE = 4
-JOBS_PER_PAGE = 100
 LEAST_SHARE = 0.01
 """A smaller share of the waiting requests makes no job: days would pass for a few answers."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
-OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
-LOOKS = 3
-"""How often a job is looked for after a submission without a reply: a provider's list may lag."""
-CALL_TIMEOUT_S = 120.0
 STORED_AT_ONCE = 200
-_ENDED = ("completed", "failed", "expired", "cancelled")
-
-Result = TypeVar("Result")
-
-
-class NotSentError(PrerequisiteError):
-    """A job was refused or could not be sent; the provider certainly has none of it."""
 
 
 @dataclass
@@ -157,8 +144,8 @@ class _RunJobs:
 
     def __init__(self, settings: BatchJobs, asker: Asker) -> None:
         self.jobs: dict[str, _Job] = {}
-        self._settings, self._endpoint, self._client = settings, settings.endpoint, settings.client
-        self._asker, self._retries = asker, asker.models.retries
+        self._settings, self._endpoint, self._asker = settings, settings.endpoint, asker
+        self._provider = ProviderJobs(settings.client, asker, settings.endpoint.where)
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiters: dict[bytes, _Waiter] = {}
         self._pending: dict[bytes, Request] = {}
@@ -277,14 +264,18 @@ class _RunJobs:
         """Send a new job or find an old one, wait for it, and store its answers."""
         try:
             if job.remote_id is None:
-                job.remote_id = await (self._submit(job) if job.is_new else self._find(job.tag))
+                if job.is_new:
+                    bodies = {line.ask_id: line.body for line in job.lines}
+                    job.remote_id = await self._provider.submit(job.tag, bodies)
+                else:
+                    job.remote_id = await self._provider.find(job.tag)
                 if job.remote_id is not None:
                     await self._asker.store.write(rows.name_job, (job.tag, job.remote_id))
             if job.remote_id is None:
                 await self._give_up(job, "the batch job was never sent")
             else:
                 ended = await self._wait(job)
-                message = _message(ended)
+                message = error_message(ended)
                 if "enqueued token limit" in message.lower() and not job.completed:
                     await self._give_up(job, message)
                     self._shrink(job, message)
@@ -316,101 +307,25 @@ class _RunJobs:
             way_out = "Nothing is lost; resume when other batch jobs have ended."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _submit(self, job: _Job) -> str:
-        """Send a job and return its id at the provider.
-
-        Raises:
-            NotSentError: the provider refuses it, or cannot be reached.
-            PrerequisiteError: as before, but an earlier attempt may have arrived; `_find` tells later.
-        """
-        content = "".join(
-            f'{{"custom_id": "{line.ask_id}", "method": "POST", "url": "{PAGE}", "body": {line.body}}}\n'
-            for line in job.lines
-        )
-        upload = partial(
-            self._client.files.create, file=(f"{job.tag}.jsonl", content.encode()), purpose="batch"
-        )
-        try:
-            file = await self._call(upload)
-        except PrerequisiteError as error:
-            raise NotSentError(str(error)) from error
-        attempt, may_have_arrived = 0, False
-        while True:
-            attempt += 1
-            try:
-                created = await self._client.batches.create(
-                    completion_window="24h",
-                    endpoint=PAGE,
-                    input_file_id=file.id,
-                    metadata={TAG: job.tag},
-                )
-                return str(created.id)
-            except Exception as error:
-                fault = classify(error)
-            if fault.billed or fault.kind == SERVER_ERROR:
-                may_have_arrived = True
-                if (remote_id := await self._find(job.tag)) is not None:
-                    return remote_id
-            pause_s = self._retries.pause_s(fault, attempt)
-            if pause_s is None:
-                raise (PrerequisiteError if may_have_arrived else NotSentError)(self._words(fault))
-            await self._asker.pause(pause_s)
-
-    async def _find(self, tag: str) -> str | None:
-        """Return the id of the job with this tag, None if the provider has none."""
-        for look in range(LOOKS):
-            if look:
-                await self._asker.pause(self._retries.base_s)
-            after: dict[str, Any] = {}
-            while True:
-                page = await self._call(partial(self._client.batches.list, **after, limit=JOBS_PER_PAGE))
-                for remote in page.data:
-                    if (remote.metadata or {}).get(TAG) == tag:
-                        return str(remote.id)
-                if not page.data or not getattr(page, "has_more", False):
-                    break
-                after = {"after": page.data[-1].id}
-        return None
-
     async def _wait(self, job: _Job) -> Any:
-        retrieve = partial(self._client.batches.retrieve, str(job.remote_id))
         while True:
-            state = await self._call(retrieve, OUTAGE_S)
+            state = await self._provider.look(str(job.remote_id))
             job.completed = state.request_counts.completed if state.request_counts else 0
-            if state.status in _ENDED:
+            if state.status in ENDED:
                 return state
             await self._asker.pause(self._settings.poll_s)
-
-    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
-        """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
-        began, attempt = time.monotonic(), 0
-        while True:
-            attempt += 1
-            try:
-                return await call()
-            except Exception as error:
-                fault = classify(error)
-            pause_s = self._retries.pause_s(fault, attempt)
-            if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause_s = self._retries.longest_s
-            if pause_s is None:
-                raise PrerequisiteError(self._words(fault))
-            await self._asker.pause(pause_s)
-
-    def _words(self, fault: Fault) -> str:
-        return f"batch jobs at {self._endpoint.where}: {fault}"
 
     async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""
         left = {str(line.ask_id): line for line in lines}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
-            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in _entries(file.content)]
+            found = await self._provider.download(file_id)
+            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in found]
             known = [(line, entry) for line, entry in entries if line is not None]
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
                 await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
-        reason = _message(ended) or f"the batch job {ended.status} without an answer to this request"
+        reason = error_message(ended) or f"the batch job {ended.status} without an answer to this request"
         for line in left.values():
             await self._fail(line, Fault(SERVER_ERROR, reason))
 
@@ -419,7 +334,7 @@ class _RunJobs:
         response = entry.get("response") or {}
         status, body = response.get("status_code"), response.get("body") or {}
         if status != 200:
-            await self._fail(line, _refusal(int(status or 0), entry.get("error") or body))
+            await self._fail(line, refusal(int(status or 0), entry.get("error") or body))
             return
         reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
         try:
@@ -471,23 +386,3 @@ class _RunJobs:
         self._error = error
         for key in self._waiters:
             self._finish(key, error)
-
-
-def _message(job: Any) -> str:
-    errors = getattr(job.errors, "data", None) or []
-    return shorten("; ".join(str(error.message) for error in errors))
-
-
-def _entries(content: bytes) -> list[dict[str, Any]]:
-    entries = []
-    for line in content.splitlines():
-        with suppress(ValueError):
-            if isinstance(entry := json.loads(line), dict):
-                entries.append(entry)
-    return entries
-
-
-def _refusal(status: int, error: dict[str, Any]) -> Fault:
-    inner = error.get("error", error)
-    message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
-    return Fault(kind_of_status(status, message) if status else SERVER_ERROR, message, status=status or None)
