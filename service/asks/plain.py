@@ -10,7 +10,7 @@ from service.asks.faults import blame, classify, fault_of_status
 from service.asks.money import Price
 from service.asks.prompts import chat_messages, optional_fields
 from service.asks.request import Reply, Request
-from service.asks.servers import ServedEndpoint, Server, Servers
+from service.asks.servers import ServedEndpoint, Server
 from service.asks.serving import Serving, look_at
 from service.models.settings import TOKENS_PER_S
 
@@ -49,7 +49,7 @@ class PlainEndpoint(ServedEndpoint):
         self.base, self.served_name = base, served_name
         self._session: aiohttp.ClientSession | None = None
         server = Server(base, base, max_concurrency, limit=max_concurrency)
-        super().__init__(Servers([server], self._look), timeout_s, tokens_per_s)
+        super().__init__([server], timeout_s, tokens_per_s)
 
     @property
     def model(self) -> str:
@@ -69,12 +69,12 @@ class PlainEndpoint(ServedEndpoint):
             timeout=aiohttp.ClientTimeout(total=None),
         )
         try:
-            self.serving = await self._servers.survey()
+            await self.survey()
         except BaseException:
             await self.close()
             raise
 
-    async def _look(self, _: Server) -> "Serving | Fault":
+    async def look(self, server: Server) -> "Serving | Fault":
         return await look_at(self.base, self.served_name, None)
 
     async def send(self, request: Request, server: Server) -> Reply:
@@ -96,8 +96,8 @@ class PlainEndpoint(ServedEndpoint):
             if response.status != 200:
                 raise fault_of_status(response.status, text, response.headers)
         except Exception as error:
-            raise self._servers.failed(server, blame(classify(error), request.max_tokens), began) from None
-        self._servers.answered(server)
+            raise self.failed(server, blame(classify(error), request.max_tokens), began) from None
+        self.answered(server)
         return Reply(text)
 
     def page_and_body(
@@ -113,7 +113,7 @@ class PlainEndpoint(ServedEndpoint):
         return "chat/completions", {**body, "messages": chat_messages(request), **request.extra}
 
     async def close(self) -> None:
-        await self._servers.close()
+        await super().close()
         if self._session is not None:
             await self._session.close()
 

@@ -8,8 +8,8 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from service.asks.request import (
@@ -103,20 +103,40 @@ class Server:
         self._paused_until = max(self._paused_until, now + seconds)
 
 
-class Servers:
-    """Hands out the servers of a model, the least loaded first, in the order of asking. One event loop only.
+class ServedEndpoint:
+    """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
-    A failing server rests if there are others, and returns when `look` finds that it serves the same model. A
-    single server never rests.
+    A failing server rests if there are others, and returns when it serves the same model again. A single
+    server never rests. What all endpoints of servers share; see `backend.Endpoint`.
     """
 
-    def __init__(
-        self, servers: Sequence[Server], look: Callable[[Server], Awaitable[Serving | Fault]]
-    ) -> None:
-        self.all = tuple(servers)
-        self._look = look
-        self._serving: Serving | None = None
+    def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
+        """Set up.
+
+        Args:
+            servers: The servers of the model.
+            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
+                of the longest response at `tokens_per_s`.
+            tokens_per_s: The slowest server to wait for.
+        """
+        self.servers = tuple(servers)
+        self.serving = Serving()
+        self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
         self._waiting: deque[asyncio.Future[Server | None]] = deque()
+
+    @property
+    def generated_tokens(self) -> int | None:
+        return None
+
+    async def look(self, server: Server) -> Serving | Fault:
+        """Return what a server serves, or the fault that a request would meet."""
+        raise NotImplementedError
+
+    def attempt_s(self, request: Request) -> float:
+        """Return the seconds that one attempt may take."""
+        if self._timeout_s is not None:
+            return self._timeout_s
+        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
@@ -134,7 +154,7 @@ class Servers:
                     self._release(given)
                 raise
         if server is None:
-            server = self.all[0]
+            server = self.servers[0]
             self._take(server)
         try:
             yield server
@@ -167,7 +187,7 @@ class Servers:
             pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
             server.pause(pause, now)
             asyncio.get_running_loop().call_later(pause + 0.001, self._hand_out)
-        if len(self.all) == 1:
+        if len(self.servers) == 1:
             return fault
         if fault.kind in _COUNTED and server.fault is None:
             server.failures += 1
@@ -183,38 +203,37 @@ class Servers:
         return self._of_one(server, Fault(server.fault.kind, server.fault.message))
 
     def _of_one(self, server: Server, fault: Fault) -> Fault:
-        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.all)
+        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
         kind = SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
         return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
 
-    async def survey(self) -> Serving:
-        """Look at all servers and return what they serve; those that cannot be reached rest.
+    async def survey(self) -> None:
+        """Look at all servers and note what they serve; those that cannot be reached rest.
 
         Raises:
             PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
         """
-        looks = await asyncio.gather(*(self._look(server) for server in self.all))
-        for server, look in zip(self.all, looks, strict=True):
+        looks = await asyncio.gather(*(self.look(server) for server in self.servers))
+        for server, look in zip(self.servers, looks, strict=True):
             fault = self._compare(server, look)
-            if fault is not None and (fault.kind in REFUSING or len(self.all) == 1):
+            if fault is not None and (fault.kind in REFUSING or len(self.servers) == 1):
                 raise PrerequisiteError(fault.message)
             if fault is not None:
                 self._rest(server, fault)
-        if self._serving is None:
-            raise PrerequisiteError(f"no server answers: {'; '.join(str(each) for each in looks)}")
-        return self._serving
+        if all(isinstance(look, Fault) for look in looks):
+            raise PrerequisiteError(f"no server answers: {'; '.join(map(str, looks))}")
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
             return look
-        if self._serving is not None and (different := look.differences(self._serving)):
+        if different := look.differences(self.serving):
             return Fault(
                 UNKNOWN_MODEL,
                 f"{server.where} does not serve what the other servers serve: {different}. All servers of "
                 "a run must serve the same model: start it like the others, or leave it out.",
             )
-        self._serving = look if self._serving is None else self._serving.merged(look)
+        self.serving = look.merged(self.serving)
         return None
 
     def _rest(self, server: Server, fault: Fault) -> None:
@@ -224,16 +243,16 @@ class Servers:
             server.returning = asyncio.create_task(self._bring_back(server))
         if not server.announced:
             server.announced = True
-            answering = sum(each.fault is None for each in self.all)
+            answering = sum(each.fault is None for each in self.servers)
             text = "%s rests and is tried again from time to time; %d of %d servers answer: %s"
-            _LOG.warning(text, server.where, answering, len(self.all), fault)
+            _LOG.warning(text, server.where, answering, len(self.servers), fault)
         self._hand_out()
 
     async def _bring_back(self, server: Server) -> None:
         """Look at a resting server from time to time; it returns on trial when it serves what it did."""
         while server.fault is not None:
             await asyncio.sleep(server.rest_s)
-            fault = self._compare(server, await self._look(server))
+            fault = self._compare(server, await self.look(server))
             if server.fault is None:  # a request was answered in the meantime
                 return
             server.fault, server.on_trial, server.failures = fault, fault is None, FAILURES - 1
@@ -245,13 +264,13 @@ class Servers:
         """The requests in flight by server, in words."""
         return ", ".join(
             f"{server.in_flight} request{'s' * (server.in_flight > 1)} at {server.where}"
-            for server in self.all
+            for server in self.servers
             if server.in_flight
         )
 
     async def close(self) -> None:
         """End the tasks that wait for resting servers."""
-        tasks = [server.returning for server in self.all if server.returning is not None]
+        tasks = [server.returning for server in self.servers if server.returning is not None]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -259,7 +278,7 @@ class Servers:
     def _choose(self) -> Server | None:
         """Return the least loaded server with room; resting ones only if all rest."""
         now = time.monotonic()
-        awake = [server for server in self.all if server.fault is None] or self.all
+        awake = [server for server in self.servers if server.fault is None] or self.servers
         roomy = (server for server in awake if server.has_room(now))
         return min(roomy, key=lambda server: (server.load, server.taken_at), default=None)
 
@@ -277,39 +296,3 @@ class Servers:
             if not turn.done():
                 self._take(server)
                 turn.set_result(server)
-
-
-class ServedEndpoint:
-    """What endpoints of servers share; see `backend.Endpoint`."""
-
-    def __init__(self, servers: Servers, timeout_s: float | None, tokens_per_s: float) -> None:
-        """Set up.
-
-        Args:
-            servers: The servers of the model.
-            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
-                of the longest response at `tokens_per_s`.
-            tokens_per_s: The slowest server to wait for.
-        """
-        self.serving = Serving()
-        self._servers, self._timeout_s, self._tokens_per_s = servers, timeout_s, tokens_per_s
-
-    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Server]:
-        return self._servers.slot(stopping)
-
-    def wake(self) -> None:
-        self._servers.wake()
-
-    def attempt_s(self, request: Request) -> float:
-        """Return the seconds that one attempt may take."""
-        if self._timeout_s is not None:
-            return self._timeout_s
-        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
-
-    @property
-    def waits_for(self) -> str:
-        return self._servers.waits_for
-
-    @property
-    def generated_tokens(self) -> int | None:
-        return None

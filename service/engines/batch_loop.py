@@ -158,7 +158,7 @@ class TransformersEndpoint:
         return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> "list[Row]":
-        from service.engines.decoding import PromptImages, Row
+        from service.engines.decoding import Row
 
         settings = {name: value for name, value in request.sampling.items() if value is not None}
         unknown = sorted(settings.keys() - Sampling().decoding.keys())
@@ -169,7 +169,7 @@ class TransformersEndpoint:
             raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a server.")
         sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
         ends = _StopTexts(self.checkpoint.tokenizer, sampling.stop) if sampling.stop else None
-        images = PromptImages(lambda: self._encode(prompt)) if prompt.images else None
+        images = (lambda: self._encode(prompt)) if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
         number = request.n if sampling.temperature else 1
         return [

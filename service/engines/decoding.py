@@ -23,17 +23,15 @@ _REFILL_SHARE = 8
 _TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
 
 
-@dataclass(frozen=True, eq=False)
-class PromptImages:
-    """The images of a prompt: `load` returns the model's arguments for them (`pixel_values`, ...)."""
-
-    load: Callable[[], Mapping[str, torch.Tensor]]
+LoadImages = Callable[[], Mapping[str, torch.Tensor]]
+"""Returns the model's arguments for the images of a prompt (`pixel_values`, ...)."""
 
 
 @dataclass(eq=False)
 class Row:
     """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
 
+    Rows of one prompt with images have the same `images`, so that the prompt is read once.
     `log_probs` gets the log-probability of each token; None: they are not computed.
     """
 
@@ -42,9 +40,8 @@ class Row:
     seed: int
     how: Sampling
     stop_ids: frozenset[int]
-    owner: Any = None
     ends: Callable[[Sequence[int]], bool] | None = None
-    images: PromptImages | None = None
+    images: LoadImages | None = None
     log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
@@ -196,7 +193,7 @@ class Decoder:
     def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
         """Let the model read prompts of one length, those with images one at a time."""
         first = next(iter(rows.values()))
-        seen = dict(first.images.load()) if first.images else {}
+        seen = dict(first.images()) if first.images else {}
         seen = {name: value.to(self._model.device) for name, value in seen.items()}
         ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
         positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0

@@ -130,7 +130,7 @@ class VllmEndpoint(PlainEndpoint):
                 start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
             )
         address = f"http://127.0.0.1:{port}"
-        self.base = self._servers.all[0].where = f"{address}/v1"
+        self.base = self.servers[0].where = f"{address}/v1"
         try:
             await self._wait(f"{address}/health")
             await super().open()

@@ -33,7 +33,7 @@ def llama() -> Any:
 def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how: Sampling = HOW) -> Tokens:
     """Draw `samples` responses to each prompt, which arrive five at a time; return them by prompt."""
     rows = [
-        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS), owner=(number, sample))
+        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS))
         for number, prompt in enumerate(prompts)
         for sample in range(samples)
     ]
@@ -42,8 +42,8 @@ def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how
         decoder.add(rows[:5])
         del rows[:5]
         for row in decoder.step():
-            assert row.owner not in found
-            found[row.owner] = (row.tokens, row.stop_reason)
+            assert divmod(row.seed, 100) not in found
+            found[divmod(row.seed, 100)] = (row.tokens, row.stop_reason)
     return found
 
 
@@ -92,13 +92,13 @@ def test_rows_of_several_settings_share_a_batch_and_get_what_each_gets_alone(lla
     decoder, found = Decoder(llama, 16, PLENTY), {}
     decoder.add(
         [
-            Row(prompt, MAX_TOKENS, 100 * number, how, frozenset(STOPS), owner=(place, number))
+            Row(prompt, MAX_TOKENS, 100 * number, how, frozenset(STOPS))
             for number, prompt in enumerate(prompts)
-            for place, how in enumerate(ways)
+            for how in ways
         ]
     )
     while decoder.open_rows:
-        found |= {row.owner: row.tokens for row in decoder.step()}
+        found |= {(ways.index(row.how), row.seed // 100): row.tokens for row in decoder.step()}
     for (place, number), tokens in found.items():
         assert tokens == alone[place][number, 0][0]
 
@@ -116,7 +116,7 @@ def test_a_prompt_is_read_once_and_finished_rows_are_not_computed(
 
     monkeypatch.setattr(llama, "forward", counting)
     rows = [
-        Row(prompt, MAX_TOKENS, sample, HOW, frozenset(STOPS), owner=(prompt, sample))
+        Row(prompt, MAX_TOKENS, sample, HOW, frozenset(STOPS))
         for prompt in ((9, 10, 11), (20, 21))
         for sample in range(8)
     ]

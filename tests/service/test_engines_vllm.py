@@ -115,9 +115,11 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
         "ray": True,
         "gpu_memory_utilization": 0.5,
         "options": ("--enforce-eager",),
+        "max_concurrency": 3,
     }
     log = tmp_path / "vllm.log"
-    async with opened(model, log, **settings):
+    async with opened(model, log, **settings) as endpoint:
+        assert endpoint.servers[0].limit == 2 * 3
         command = json.loads(log.read_text().splitlines()[0])
     assert command[:2] == ["serve", str(model)]
     assert {

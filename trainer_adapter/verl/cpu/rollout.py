@@ -16,7 +16,7 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.engines.decoding import Decoder, PromptImages, Row
+from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
 from service.engines.loading import Device, memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
@@ -58,7 +58,7 @@ class ResponseServer:
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
-        self._images: WeakValueDictionary[Any, PromptImages] = WeakValueDictionary()
+        self._images: WeakValueDictionary[Any, LoadImages] = WeakValueDictionary()
         self._arrived: list[Row] = []
         self._open: dict[Row, asyncio.Future[None]] = {}
         self._drawing: asyncio.Task[None] | None = None
@@ -123,7 +123,7 @@ class ResponseServer:
     async def wake_up(self) -> None:
         """See `sleep`."""
 
-    def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: PromptImages | None) -> Row:
+    def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
         given = {name: value for name, value in params.items() if value is not None}
         asked = [given.pop(name, None) for name in ("max_tokens", "max_new_tokens")]
         bias, stop = given.pop("logit_bias", {}), given.pop("stop_token_ids", ())
@@ -143,7 +143,7 @@ class ResponseServer:
             log_probs=log_probs,
         )
 
-    def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> PromptImages:
+    def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> LoadImages:
         """Return the images of a prompt: one object for the same images, so that the prompt is read once."""
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
@@ -161,7 +161,7 @@ class ResponseServer:
                 "mm_token_type_ids": kinds,
             }
 
-        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), PromptImages(load))
+        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), load)
 
     async def _draw(self) -> None:
         """Decode in a thread until no response is open; new ones join between two steps."""
