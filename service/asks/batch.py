@@ -21,7 +21,6 @@ from service.asks.faults import blame
 from service.asks.money import worst_pico
 from service.asks.provider_jobs import (
     CALL_TIMEOUT_S,
-    ENDED,
     NotSentError,
     ProviderJobs,
     error_message,
@@ -72,7 +71,6 @@ class _Job:
     lines: Sequence[_Line]
     remote_id: str | None = None
     is_new: bool = False
-    completed: int = 0
 
 
 class BatchJobs:
@@ -121,13 +119,6 @@ class BatchJobs:
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
         return await self._runs[asker].obtain(request)
-
-    @property
-    def waits_for(self) -> str:
-        """How far the jobs of this process are together, in words."""
-        jobs = [job for run in self._runs.values() for job in run.jobs.values()]
-        done, total = sum(job.completed for job in jobs), sum(len(job.lines) for job in jobs)
-        return f"{len(jobs)} batch jobs, {done:,} of {total:,} requests answered"
 
     async def close(self) -> None:
         """Finish storing results and close the connections; the provider goes on with its jobs.
@@ -274,9 +265,10 @@ class _RunJobs:
             if job.remote_id is None:
                 await self._give_up(job, "the batch job was never sent")
             else:
-                ended = await self._wait(job)
+                ended = await self._provider.wait(job.remote_id, self._settings.poll_s)
                 message = error_message(ended)
-                if "enqueued token limit" in message.lower() and not job.completed:
+                answered = ended.request_counts.completed if ended.request_counts else 0
+                if "enqueued token limit" in message.lower() and not answered:
                     await self._give_up(job, message)
                     self._shrink(job, message)
                 else:
@@ -306,14 +298,6 @@ class _RunJobs:
         if len(job.lines) == 1:
             way_out = "Nothing is lost; resume when other batch jobs have ended."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
-
-    async def _wait(self, job: _Job) -> Any:
-        while True:
-            state = await self._provider.look(str(job.remote_id))
-            job.completed = state.request_counts.completed if state.request_counts else 0
-            if state.status in ENDED:
-                return state
-            await self._asker.pause(self._settings.poll_s)
 
     async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""

@@ -28,7 +28,7 @@ OUTAGE_S = 86_400.0
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 CALL_TIMEOUT_S = 120.0
-ENDED = ("completed", "failed", "expired", "cancelled")
+_ENDED = ("completed", "failed", "expired", "cancelled")
 
 Result = TypeVar("Result")
 
@@ -97,9 +97,13 @@ class ProviderJobs:
                 return remote.id
         return None
 
-    async def look(self, remote_id: str) -> Any:
-        """Return the state of a job."""
-        return await self._call(partial(self._client.batches.retrieve, remote_id), OUTAGE_S)
+    async def wait(self, remote_id: str, poll_s: float) -> Any:
+        """Return the state of a job once it has ended; look every `poll_s` seconds."""
+        while True:
+            state = await self._call(partial(self._client.batches.retrieve, remote_id), OUTAGE_S)
+            if state.status in _ENDED:
+                return state
+            await self._asker.pause(poll_s)
 
     async def download(self, file_id: str) -> list[dict[str, Any]]:
         """Return the lines of a file of results."""
