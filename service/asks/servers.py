@@ -128,6 +128,10 @@ class ServedEndpoint:
     def generated_tokens(self) -> int | None:
         return None
 
+    @property
+    def notices(self) -> Sequence[str]:
+        return ()
+
     async def look(self, server: Server) -> Serving | Fault:
         """Return what a server serves, or the fault that a request would meet."""
         raise NotImplementedError
