@@ -119,6 +119,7 @@ class VllmEndpoint(PlainEndpoint):
         Raises:
             PrerequisiteError: it does not become ready; the message has the last lines of its log.
         """
+        assert self.engine  # raises if vLLM is not installed
         command = self._command(port := _free_port())
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
