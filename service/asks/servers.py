@@ -254,14 +254,16 @@ class ServedEndpoint:
 
     async def _bring_back(self, server: Server) -> None:
         """Look at a resting server from time to time; it returns on trial when it serves what it did."""
-        while server.fault is not None:
+        while True:
             await asyncio.sleep(server.rest_s)
             fault = self._compare(server, await self.look(server))
             if server.fault is None:  # a request was answered in the meantime
                 return
             server.fault, server.on_trial, server.failures = fault, fault is None, FAILURES - 1
             server.rest_s = min(LONGEST_S, 2 * server.rest_s)
-        self._hand_out()
+            if fault is None:
+                self._hand_out()
+                return
 
     @property
     def waits_for(self) -> str:
