@@ -95,18 +95,11 @@ def serve(
 
     Without a `lock`, everyone is admitted. `ready` is called once requests are answered; `script` is the one
     that Streamlit runs.
-
-    Raises:
-        PrerequisiteError: Streamlit is not installed, or too old.
     """
-    check_installed()
     import uvicorn
     from starlette.middleware import Middleware
-    from streamlit.file_util import get_static_dir
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
-
-    from ui.pages.server.preloading import Assets, preload
 
     names = server_names(address.host, address.more_names)
     options = _options(address, names)
@@ -123,8 +116,8 @@ def serve(
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
             yield
 
-    keep_messages_out_of_the_log()
-    preload(script.parent)
+    # Streamlit would log the same error with its message.
+    logging.getLogger("streamlit.error_util").addFilter(lambda record: record.exc_info is None)
     app = App(
         script,
         lifespan=started,
@@ -138,7 +131,6 @@ def serve(
                 by_address=lock is not None and lock.by_address,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
-            Middleware(Assets, folder=Path(get_static_dir())),
         ],
     )
     server = uvicorn.Server(
@@ -188,11 +180,6 @@ def show_failure(error: Exception) -> bool:
     frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
     print(f"a page failed ({type(error).__name__}):\n{frames}", file=sys.stderr, end="", flush=True)
     return True
-
-
-def keep_messages_out_of_the_log() -> None:
-    """Stop Streamlit from logging the same error with its message."""
-    logging.getLogger("streamlit.error_util").addFilter(lambda record: record.exc_info is None)
 
 
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:
