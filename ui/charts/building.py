@@ -1,9 +1,14 @@
 """Common parts of charts, and a fast way to build their specifications."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
-from ui.charts.theme import altair, apply_theme
+import altair as alt
+
+from ui.charts.theme import apply_theme
+
+Row: TypeAlias = Mapping[str, Any]
+Rows: TypeAlias = Sequence[Row]
 
 
 def build_spec(make: Callable[..., Any], *arguments: Any, **options: Any) -> dict[str, Any]:
@@ -32,9 +37,9 @@ class _Values:
         return self._rows
 
 
-def data_of(rows: Sequence[Mapping[str, Any]]) -> Any:
+def data_of(rows: Rows) -> Any:
     """Return rows of plain values as the data of an Altair chart."""
-    return altair().Data(values=_Values([dict(row) for row in rows]))
+    return alt.Data(values=_Values([dict(row) for row in rows]))
 
 
 def frame_chart(
@@ -55,7 +60,6 @@ def frame_chart(
         fit: which sizes include the axes: `fit` both, `fit-x` only the width.
         look: of the title.
     """
-    alt = altair()
     look = look or {"fontSize": 13, "offset": 8}
     return apply_theme(
         chart.properties(
@@ -97,4 +101,11 @@ def interval_dots(
 
 def percents(*names: str) -> list[Any]:
     """Return the tooltip of shares."""
-    return [altair().Tooltip(f"{name}:Q", format=".1%") for name in names]
+    return [alt.Tooltip(f"{name}:Q", format=".1%") for name in names]
+
+
+def colour_by(field: str, palette: Mapping[str, str], legend: Any = None) -> Any:
+    """Return the encoding of a field's colours; without a legend if lines have labels at their ends."""
+    return alt.Color(
+        f"{field}:N", scale=alt.Scale(domain=list(palette), range=list(palette.values())), legend=legend
+    )

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ui.charts.building import data_of
+import altair as alt
+
+from ui.charts.building import Row, Rows, colour_by, data_of
 from ui.charts.drawing.axes import share_axis, shared_ticks
 from ui.charts.drawing.labels import end_labels
-from ui.charts.drawing.tables import Row
-from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE, altair, colour_by
+from ui.charts.theme import LINE_HEIGHT, MUTED, PANEL_TITLE
 
 _SAME = 1e-9
 _POINTS_SHOWN = 14
@@ -47,7 +48,7 @@ def is_unsure(row: Row) -> bool:
 
 
 def line_panels(
-    panels: Sequence[Sequence[Row]],
+    panels: Sequence[Rows],
     palette: dict[str, str],
     size: Size,
     *,
@@ -84,7 +85,7 @@ def line_panels(
 
 
 def _line_panel(
-    rows: Sequence[Row],
+    rows: Rows,
     palette: dict[str, str],
     size: Size,
     *,
@@ -95,7 +96,6 @@ def _line_panel(
     tooltip: Sequence[Any],
     picked: Any,
 ) -> Any:
-    alt = altair()
     lines = {name: [row for row in rows if row["label"] == name] for name in palette}
     lines = {name: line for name, line in lines.items() if line}
     colour = colour_by("label", palette)
@@ -104,7 +104,7 @@ def _line_panel(
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=y_title, **axis)
 
-    def of(some: Sequence[Row]) -> Any:
+    def of(some: Rows) -> Any:
         return alt.Chart(data_of(some)).encode(x=x, color=colour)
 
     layers = []
@@ -141,7 +141,6 @@ def _pointer(picked: Any) -> dict[str, str]:
 
 def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
     """Let points be selected, and highlight the selected one."""
-    alt = altair()
     return points.encode(
         size=alt.condition(picked, alt.value(170), alt.value(max(size, 60))),
         opacity=alt.condition(picked, alt.value(1), alt.value(1 if visible else 0)),
@@ -149,7 +148,7 @@ def _clickable(points: Any, picked: Any, size: int, visible: bool) -> Any:
 
 
 def dot_panels(
-    panels: Sequence[Sequence[Row]],
+    panels: Sequence[Rows],
     palette: dict[str, str],
     size: Size,
     *,
@@ -158,7 +157,6 @@ def dot_panels(
     picked: Any = None,
 ) -> list[Any]:
     """Return a layered chart for each panel: one row per name, a dot on a bar; see `line_panels`."""
-    alt = altair()
     names = alt.Axis(labelLimit=260, labelFontSize=12, labelColor=MUTED, grid=False, domain=False)
     drawn = []
     ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
@@ -176,7 +174,7 @@ def dot_panels(
         def x(field: str, axis: dict[str, Any] = axis, below: bool = below) -> Any:
             return alt.X(f"{field}:Q", title=None if below else x_title, **axis)
 
-        def of(some: Sequence[Row], y: Any = y) -> Any:
+        def of(some: Rows, y: Any = y) -> Any:
             return alt.Chart(data_of(some)).encode(y=y, color=colour_by("label", palette))
 
         layers = []
@@ -194,13 +192,12 @@ def dot_panels(
 
 def add_titles(panels: Sequence[Any], names: Sequence[str], subtitles: Sequence[str]) -> list[Any]:
     """Return the panels with their own titles."""
-    alt = altair()
     return [
         panel.properties(title=alt.TitleParams(name, subtitle=subtitle, **PANEL_TITLE))
         for panel, name, subtitle in zip(panels, names, subtitles, strict=True)
     ]
 
 
-def _extent(rows: Sequence[Row]) -> list[float]:
+def _extent(rows: Rows) -> list[float]:
     names = ("value", "value_high", "low", "high")
     return [row[name] for row in rows for name in names if row[name] is not None]
