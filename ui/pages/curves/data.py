@@ -45,18 +45,6 @@ class PageReport:
 
 
 @cached
-def load_report(
-    session: Session,
-    references: tuple[str, ...],
-    metric: str,
-    interval: str,
-    palette: tuple[tuple[str, str], ...],
-) -> PageReport:
-    """Return the report of methods at the usual k, with its charts."""
-    return make_report(session, references, metric, interval, palette)
-
-
-@cached
 def load_document(
     session: Session, references: tuple[str, ...], metric: str, interval: str, k: int
 ) -> tuple[Document, tuple[dict[str, Any], ...]]:
@@ -80,7 +68,7 @@ def make_report(
     ks: Sequence[int] | None = None,
     majority: Majority | None = None,
 ) -> PageReport:
-    """Return the report of methods; `ks` and `majority` are those of `build_report`."""
+    """Return the report of methods with its charts; `ks` and `majority` are those of `build_report`."""
     try:
         methods = load_methods(session, references)
         report = build_report(
@@ -110,6 +98,9 @@ def make_report(
         )
     except TagrpoError as error:
         return PageReport(error=str(error))
+
+
+load_report = cached(make_report)
 
 
 @cached

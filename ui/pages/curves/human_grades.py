@@ -1,7 +1,5 @@
 """Human grades of a response: a list, a form to add one, and their effect on the score."""
 
-from typing import Any
-
 import streamlit as st
 from sqlalchemy.orm import Session
 
@@ -104,27 +102,18 @@ def _ask(run: Run, sample: SampleHeader) -> None:
 def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, comment: str) -> None:
     try:
         with review_writer() as session:
-            _change(session, value, run, sample, name=name, comment=comment)
+            if value is None and withdraw_human_grade(session, sample.id, reviewer=name) is None:
+                raise InputError(f"{name or 'this reviewer'} has no grade of this response to withdraw.")
+            if value is not None:
+                if not name.strip():
+                    raise InputError("give your name first; it is stored with your grade.")
+                grader = shown_grader(session, run.id)
+                grader_id = None if grader is None else grader.id
+                add_human_grade(
+                    session, sample.id, value, reviewer=name, comment=comment, grader_id=grader_id
+                )
     except TagrpoError as error:
         st.session_state[f"human-grade-{sample.id}-problem"] = str(error)
-
-
-def _change(session: Session, value: HumanValue | None, run: Run, sample: SampleHeader, **by: Any) -> None:
-    if value is None:
-        if withdraw_human_grade(session, sample.id, reviewer=by["name"]) is None:
-            raise InputError(f"{by['name'] or 'this reviewer'} has no grade of this response to withdraw.")
-        return
-    if not by["name"].strip():
-        raise InputError("give your name first; it is stored with your grade.")
-    grader = shown_grader(session, run.id)
-    add_human_grade(
-        session,
-        sample.id,
-        value,
-        reviewer=by["name"],
-        comment=by["comment"],
-        grader_id=None if grader is None else grader.id,
-    )
 
 
 def _show_effect(effects: list[Effect]) -> None:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
 
 import streamlit as st
 from sqlalchemy.orm import Session
@@ -101,7 +100,8 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
     if len(samples) == MOST_SAMPLES:
         st.caption(f"The first {MOST_SAMPLES:d} samples; `tagrpo eval samples` shows the others.")
     by_ordinal = {sample.ordinal: sample for sample in samples}
-    usual = first_of(samples, "correct" if solved else "wrong").ordinal
+    expected = "correct" if solved else "wrong"
+    usual = next((sample for sample in samples if sample.counted == expected), samples[0]).ordinal
     # The parameter contains the problem, so that the choice belongs to it and another problem starts fresh.
     chosen = choose(
         st.selectbox,
@@ -134,11 +134,6 @@ def show_response(sample: SampleHeader, name: str) -> None:
     )
     show = show_text if raw else show_math_text
     show(text, f"response-{name}-{sample.id}")
-
-
-def first_of(samples: list[SampleHeader], value: Literal["correct", "wrong"]) -> SampleHeader:
-    """Return the first graded sample, otherwise the first of all."""
-    return next((sample for sample in samples if sample.counted == value), samples[0])
 
 
 def sample_label(sample: SampleHeader) -> str:

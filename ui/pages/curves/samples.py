@@ -66,7 +66,13 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
-    _pager(page, filters)
+    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
+    pager(
+        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
+        {"from": None, "sample": None} if links.text("from") else None,
+        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
+        name="samples-pager",
+    )
     header = next((header for _, header in page.samples if str(header.id) == chosen), None)
     if header is not None:
         with layout.card():
@@ -87,6 +93,10 @@ def _search() -> str:
 
 
 def _filters(problems: int, text: str) -> SampleFilters:
+    def asked_position() -> int | None:
+        position = links.number("at", -1, low=0, high=problems - 1)
+        return None if position < 0 else position
+
     with layout.row():
         value = choose(
             st.selectbox,
@@ -121,7 +131,7 @@ def _filters(problems: int, text: str) -> SampleFilters:
             max_value=problems - 1,
             placeholder="all",
             width=130,
-            **links.bind("at", lambda: _position(problems), resets=PLACES),
+            **links.bind("at", asked_position, resets=PLACES),
         )
         cut = switch("Truncated only", "cut", resets=PLACES)
     return SampleFilters(
@@ -162,24 +172,9 @@ def _row(position: int, header: SampleHeader) -> dict[str, Any]:
     }
 
 
-def _position(problems: int) -> int | None:
-    position = links.number("at", -1, low=0, high=problems - 1)
-    return None if position < 0 else position
-
-
 def _place(written: str) -> Place | None:
     """Return the position in the address, as `position.ordinal`; None for the start."""
     numbers = written.split(".")
     if len(numbers) != 2 or not all(number.isdecimal() and len(number) < 10 for number in numbers):
         return None
     return int(numbers[0]), int(numbers[1])
-
-
-def _pager(page: SamplesPage, filters: SampleFilters) -> None:
-    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
-    pager(
-        {"from": f"{page.after[0]}.{page.after[1]}", "sample": None} if page.after else None,
-        {"from": None, "sample": None} if links.text("from") else None,
-        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
-        name="samples-pager",
-    )

@@ -113,22 +113,28 @@ def parts(question: Question, card: NeighborCard) -> None:
 
 def _numbers(card: NeighborCard) -> None:
     compared = card.evidence
+    tokens = "no request: created by rules or from a file"
+    if card.ask_id is not None:
+        tokens = (
+            f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all "
+            "candidates of the request"
+        )
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.standing.final else "no: more answers may follow"),
-        ("shared answers", _number(compared.overlap)),
-        ("most frequent answer of the question", _number(compared.original_top)),
-        ("most frequent new answer of the neighbor", _number(compared.new_top)),
+        ("shared answers", compared.overlap),
+        ("most frequent answer of the question", compared.original_top),
+        ("most frequent new answer of the neighbor", compared.new_top),
         ("stricter thresholds because of", ", ".join(compared.asks_for_more) or "nothing"),
         ("solvers", ", ".join(compared.by_solver) or "none"),
         ("correct answers", successes(card) or "unknown"),
         ("words that differ from the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "unknown" if card.usd is None else f"{card.usd:.4f} USD"),
-        ("tokens of the request", _tokens(card)),
+        ("tokens of the request", tokens),
     ]
     tables.page_table(
-        [{"what": what, "value": value} for what, value in rows],
+        [{"what": what, "value": "none" if value is None else str(value)} for what, value in rows],
         [tables.Column("what", "what"), tables.Column("value", "value")],
         f"numbers-{card.proposal_id}",
         name=f"{card.candidate_id}-numbers",
@@ -138,19 +144,6 @@ def _numbers(card: NeighborCard) -> None:
         tables.download(
             f"{card.candidate_id}-answers", answer_rows(compared), key=key, label="Answers as CSV"
         )
-
-
-def _number(value: int | None) -> str:
-    return "none" if value is None else f"{value:,}"
-
-
-def _tokens(card: NeighborCard) -> str:
-    if card.ask_id is None:
-        return "no request: created by rules or from a file"
-    return (
-        f"{card.prompt_tokens or 0:,} prompt, {card.completion_tokens or 0:,} generated, for all candidates "
-        "of the request"
-    )
 
 
 def _show_responses(question: Question, card: NeighborCard) -> None:

@@ -72,7 +72,8 @@ def show() -> None:
 def _row(listed: ListedQuestion) -> None:
     question = listed.question
     with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
-        st.markdown(_short(question.text))  # safe
+        text = question.text
+        st.markdown(safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN)))  # safe
         with st.container(horizontal=True, gap="small", vertical_alignment="center"):
             st.button(
                 "Open",
@@ -82,11 +83,6 @@ def _row(listed: ListedQuestion) -> None:
                 on_click=lambda: links.set_query(id=question.id),
             )
             st.markdown(_about(listed))  # safe
-
-
-def _short(text: str) -> str:
-    """Return the start of a question, with formulas drawn."""
-    return safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN))
 
 
 def _about(listed: ListedQuestion) -> str:

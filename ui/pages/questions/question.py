@@ -95,19 +95,15 @@ def _question(question: Question, stands: list[Place]) -> None:
             if chips:
                 layout.line(*chips)
             for suspect in _suspects(question.id):
-                layout.note(_contradiction(suspect))
+                layout.note(
+                    f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
+                    f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
+                    f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
+                    f"{suspect.agreed}; {suspect.gold_given} equal the gold answer."
+                )
             st.caption(escaped(question.id))
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", icon=":material/account_tree:", q=question.id)
-
-
-def _contradiction(suspect: Suspect) -> str:
-    return (
-        f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
-        f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
-        f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are {suspect.agreed}; "
-        f"{suspect.gold_given} equal the gold answer."
-    )
 
 
 def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> None:

@@ -95,7 +95,8 @@ def decide(choice: Choice) -> None:
     st.html(_STYLE)  # safe: a constant
     with st.container(key="review-items", gap=None):
         for place in range(DRAWN):
-            _slot(opened, _in_slot(window, first, place))
+            at = (place - first) % DRAWN  # an item keeps its slot of the page while it is rendered
+            _slot(opened, window[at] if at < len(window) else None)
         with st.container(key="review-slot-end" if queue.current == "" else None):
             if queue.current == "":
                 _end(opened)
@@ -179,12 +180,6 @@ def _read(opened: Opened, window: Sequence[str]) -> None:
                 opened.cards[id] = next(of_run, None)
 
 
-def _in_slot(window: Sequence[str], first: int, place: int) -> str | None:
-    """Return the item at this slot of the page: an item keeps its slot while it is rendered."""
-    at = first + (place - first) % DRAWN
-    return window[at - first] if at - first < len(window) else None
-
-
 def _slot(opened: Opened, id: str | None) -> None:
     item = opened.items.get(id or "")
     with st.container(key=f"review-slot-{id}" if item else None):
@@ -192,7 +187,10 @@ def _slot(opened: Opened, id: str | None) -> None:
             return
         card = opened.cards.get(item.candidate_id)
         if card is not None:
-            _provenance(card)
+            with layout.row():
+                layout.line(*provenance(card))
+                if reason := card.review_reason or card.verdict_reason:
+                    st.caption(escaped(reason))
         _texts(item)
         if card is not None and has_answers(card.evidence):
             show_answers(card.evidence)
@@ -211,13 +209,6 @@ def _texts(item: ReviewItem) -> None:
         show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
     with right:
         show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
-
-
-def _provenance(card: NeighborCard) -> None:
-    with layout.row():
-        layout.line(*provenance(card))
-        if card.review_reason or card.verdict_reason:
-            st.caption(escaped(card.review_reason or card.verdict_reason))
 
 
 def _progress(opened: Opened) -> str:

@@ -77,8 +77,8 @@ def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
-        layout.Number("false accepts", *_rate(rates.false_accept, "accepted by the verdict")),
-        layout.Number("false rejects", *_rate(rates.false_reject, "rejected by the verdict")),
+        _rate("false accepts", rates.false_accept, "accepted by the verdict"),
+        _rate("false rejects", rates.false_reject, "rejected by the verdict"),
     ]
     if groups is not None:
         numbers[1:] = [
@@ -86,9 +86,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
                 "groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "", "all neighbors reviewed"
             ),
             layout.Number("groups open", f"{groups.open:,}", "", "none rejected, some without a decision"),
-            layout.Number(
-                "groups with a broken neighbor", *_rate(groups.broken, "among fully reviewed groups")
-            ),
+            _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
             layout.Number(
                 "broken neighbors",
                 f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
@@ -143,25 +141,13 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(
-        [
-            {
-                "status": stratum.status,
-                "size": stratum.size,
-                "drawn": stratum.drawn,
-                "reviewed": stratum.rejected.reviewed,
-                "rejected": stratum.rejected.count,
-                "share": stratum.rejected.share,
-                "low": stratum.rejected.low,
-                "high": stratum.rejected.high,
-            }
-            for stratum in rates.strata
-        ],
+        [{**vars(stratum), **vars(stratum.rejected)} for stratum in rates.strata],
         [
             Column("status", "verdict"),
             Column("size", "in the run", "whole"),
             Column("drawn", "drawn", "whole"),
             Column("reviewed", "reviewed", "whole"),
-            Column("rejected", "rejected", "whole"),
+            Column("count", "rejected", "whole"),
             Column("share", "share rejected", "share"),
             Column("low", "95% from", "share"),
             Column("high", "to", "share"),
@@ -210,14 +196,13 @@ def _run(choice: Choice) -> None:
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 
-def _rate(rate: Rate, of: str) -> tuple[str, str, str]:
-    """Return a rate as value, unit and hint."""
+def _rate(name: str, rate: Rate, of: str) -> layout.Number:
     if rate.share is None:
-        return "none yet", "", f"no candidate {of} has been reviewed"
-    hint = (
-        f"{rate.count:,} of {rate.reviewed:,} {of}; 95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+        return layout.Number(name, "none yet", hint=f"no candidate {of} has been reviewed")
+    interval = f"95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
+    return layout.Number(
+        name, f"{rate.share:.1%}", hint=f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
     )
-    return f"{rate.share:.1%}", "", hint
 
 
 def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:

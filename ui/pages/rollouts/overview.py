@@ -138,7 +138,6 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    layout.hand_over()
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
     filters = filters_of_address(steps)
     chosen = run_steps(run_id, filters)

@@ -13,7 +13,7 @@ from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, windo
 from ui.pages.state import links
 from ui.pages.state.records import recorded_together
 from ui.pages.training_signal.runs import Chosen
-from ui.pages.widgets import charts, layout
+from ui.pages.widgets import charts
 
 Record = dict[str, Any]
 
@@ -174,7 +174,6 @@ def show(
     Args:
         runs: of a label the run that a click on it leads to; by the panel's name where it has no such label.
     """
-    layout.hand_over()
     charted = [(panel, chart) for panel, chart in zip(panels, drawn, strict=True) if chart.spec is not None]
     for start in range(0, len(charted), columns):
         places = st.columns(columns, gap="medium")

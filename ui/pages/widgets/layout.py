@@ -3,7 +3,6 @@
 All texts passed in are plain; they are escaped.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -14,8 +13,6 @@ import streamlit as st
 from ui.pages.text.markup import escaped
 
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
-HAND_OVER_S = 0.01
-"""Seconds in which the output so far is sent; a page takes this much longer on the server."""
 
 Part = NewType("Part", str)
 """Markdown for a part of a line, with all data escaped."""
@@ -77,15 +74,6 @@ def title(heading: str, words: str = "") -> None:
             if words:
                 st.caption(escaped(words))
         links.permalink()
-
-
-def hand_over() -> None:
-    """Let the browser draw the output so far while the rest is computed; called before a page's charts.
-
-    Another thread sends a script's output and rarely runs before the script ends: then the whole page appears
-    at once, and nothing before its charts. `benchmarks/pages/latency.py` measures it (*paint*).
-    """
-    time.sleep(HAND_OVER_S)
 
 
 def section(heading: str, words: str = "") -> None:
