@@ -17,8 +17,8 @@ from evaluator.evals.samples import SampleHeader
 from evaluator.reports.documents.document import hundredths
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run
-from ui.pages.review.choosing import default_reviewer
-from ui.pages.state import links, settings
+from ui.pages.review.choosing import ask_reviewer
+from ui.pages.state import settings
 from ui.pages.state.database import cached, review_writer
 from ui.pages.text.markup import escaped, show_text
 from ui.pages.widgets import layout
@@ -67,15 +67,7 @@ def _show_grade(grade: HumanGrade) -> None:
 def _ask(run: Run, sample: SampleHeader) -> None:
     key = f"human-grade-{sample.id}"
     with layout.row():
-        name = st.text_input(
-            "Your name",
-            placeholder="your name",
-            icon=":material/person:",
-            width=190,
-            max_chars=80,
-            label_visibility="collapsed",
-            **links.bind("reviewer", lambda: links.text("reviewer", default_reviewer())),
-        )
+        name = ask_reviewer()
         comment = st.text_input(
             "Comment",
             placeholder="comment",

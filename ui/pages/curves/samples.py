@@ -1,6 +1,7 @@
 """The responses of one evaluation: filter, search, read."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -97,33 +98,20 @@ def _filters(problems: int, text: str) -> SampleFilters:
         position = links.number("at", -1, low=0, high=problems - 1)
         return None if position < 0 else position
 
+    grades = [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN]
+    sources = [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE]
+    select = partial(choose, st.selectbox, resets=PLACES)
     with layout.row():
-        value = choose(
-            st.selectbox,
-            "Grade",
-            "grade",
-            [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN],
-            words=lambda value: _GRADES.get(value, value),
-            width=150,
-            resets=PLACES,
+        value = select("Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150)
+        source = select(
+            "Answer found in", "source", sources, words=lambda value: value or "anywhere", width=160
         )
-        source = choose(
-            st.selectbox,
-            "Answer found in",
-            "source",
-            [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE],
-            words=lambda value: value or "anywhere",
-            width=160,
-            resets=PLACES,
-        )
-        tokens = choose(
-            st.selectbox,
+        tokens = select(
             "Length",
             "length",
             LENGTHS,
             words=lambda least: f"at least {least:,} tokens" if least else "any length",
             width=190,
-            resets=PLACES,
         )
         position = st.number_input(
             "Problem",

@@ -1,5 +1,6 @@
 """Start and stop the server: a configured Streamlit in this process, protected by the gate."""
 
+import gc
 import logging
 import secrets
 import socket
@@ -24,6 +25,8 @@ from ui.pages.server.signing_in import MIN_LENGTH, Password
 SCRIPT = Path(__file__).parent.parent / "app.py"
 GRACE_S = 2
 """Seconds for open connections at shutdown."""
+
+_modules_spared = 0
 
 
 @dataclass(frozen=True)
@@ -180,6 +183,19 @@ def show_failure(error: Exception) -> bool:
     frames = "".join(traceback.format_tb(error.__traceback__)[-6:])
     print(f"a page failed ({type(error).__name__}):\n{frames}", file=sys.stderr, end="", flush=True)
     return True
+
+
+def spare_modules() -> None:
+    """Exclude the modules that are loaded by now from garbage collection.
+
+    Streamlit collects garbage after every script run. Scanning all modules would block all threads for 100 ms
+    or more each time.
+    """
+    global _modules_spared
+    if len(sys.modules) > _modules_spared:
+        gc.collect()
+        gc.freeze()
+        _modules_spared = len(sys.modules)
 
 
 def _options(address: Address, names: Iterable[str]) -> dict[str, object]:

@@ -3,12 +3,12 @@
 All texts passed in are plain; they are escaped.
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NewType
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from ui.pages.text.markup import escaped
 
@@ -118,25 +118,19 @@ def grade_chip(grade: str) -> Part:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
 
 
-@contextmanager
-def row(*, gap: Literal["small", "medium"] = "small") -> Iterator[None]:
-    """Show the contained elements side by side, wrapping if there is no room."""
-    with st.container(horizontal=True, gap=gap, vertical_alignment="center"):
-        yield
+def row(*, gap: Literal["small", "medium"] = "small") -> DeltaGenerator:
+    """Return a place whose elements are side by side, wrapping if there is no room."""
+    return st.container(horizontal=True, gap=gap, vertical_alignment="center")
 
 
-@contextmanager
-def card(key: str | None = None) -> Iterator[None]:
-    """Show the contained elements in a frame."""
-    with st.container(border=True, key=key):
-        yield
+def card(key: str | None = None) -> DeltaGenerator:
+    """Return a place with a frame."""
+    return st.container(border=True, key=key)
 
 
-@contextmanager
-def folded(label: str, *, icon: str | None = None) -> Iterator[None]:
-    """Show the contained elements in a popup that opens on a click."""
-    with st.popover(escaped(label), icon=icon, type="tertiary"):
-        yield
+def folded(label: str, *, icon: str | None = None) -> DeltaGenerator:
+    """Return a popup that opens on a click."""
+    return st.popover(escaped(label), icon=icon, type="tertiary")
 
 
 def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) -> None:
