@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.contrast import Contrasts, contrast_runs, contrast_texts
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
@@ -113,12 +112,3 @@ def load_comparison(
         return compare_methods(a, b, allow_missing=False), ""
     except TagrpoError as error:
         return None, str(error)
-
-
-@cached
-def load_contrasts(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Return the problems of two runs, originals only as in the curves, largest differences first."""
-    return contrast_runs(session, first_id, second_id, k, originals=True)
-
-
-texts_of = cached(contrast_texts)

@@ -8,12 +8,12 @@ import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
-from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which
+from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
 from service.errors import InputError
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice, choose_pair
-from ui.pages.curves.data import load_contrasts, texts_of
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -63,7 +63,7 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     if asked > most:
         st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
     sides = Side(first, runs[first].run.id), Side(second, runs[second].run.id)
-    contrasts = load_contrasts(sides[0].run_id, sides[1].run_id, k)
+    contrasts = fetch(contrast_runs, sides[0].run_id, sides[1].run_id, k, originals=True)
     _notes(contrasts, first, second)
     if contrasts.problems:
         _list(contrasts, sides, is_secret(benchmark))
@@ -121,7 +121,7 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     if not listed:
         st.caption("None.")
         return
-    texts = texts_of(tuple(listed))
+    texts = fetch(contrast_texts, tuple(listed))
     rows = [row(contrast, texts, secret=secret) for contrast in listed]
     apart = any(row["number"] != row["number_second"] for row in rows)
     problem_id = pick_row(
@@ -140,7 +140,9 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
     if picked is not None:
-        show_problem(picked, texts if picked in listed else texts_of((picked,)), sides, secret=secret)
+        show_problem(
+            picked, texts if picked in listed else fetch(contrast_texts, (picked,)), sides, secret=secret
+        )
 
 
 def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) -> dict[str, Any]:

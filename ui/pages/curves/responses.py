@@ -4,14 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleHeader, page_samples, read_texts
 from evaluator.reports.contrast import SOLVED, Contrast
 from ui.characters import one_line
 from ui.pages.state import settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose
@@ -33,18 +32,6 @@ class Side:
 
     label: str
     run_id: str
-
-
-@cached
-def samples_of(session: Session, run_id: str, run_problem_id: int) -> list[SampleHeader]:
-    """Return the first samples of a problem, without their texts."""
-    return page_samples(session, run_id, run_problem_id, limit=MOST_SAMPLES)
-
-
-@cached
-def text_of(session: Session, sample_id: int) -> str:
-    """Return the text of a sample."""
-    return read_texts(session, [sample_id])[sample_id]
 
 
 def is_hidden(*, secret: bool) -> bool:
@@ -92,7 +79,7 @@ def show_problem(
 
 
 def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> None:
-    samples = samples_of(side.run_id, run_problem_id)
+    samples = fetch(page_samples, side.run_id, run_problem_id, limit=MOST_SAMPLES)
     st.markdown(f"**{escaped(side.label)}**")
     if not samples:
         st.caption("No samples.")
@@ -128,7 +115,7 @@ def show_response(sample: SampleHeader, name: str) -> None:
     if sample.stop_reason != "stop":
         chips.append(layout.chip(f"stop reason: {sample.stop_reason}", "orange"))
     layout.line(*chips)
-    text = text_of(sample.id)
+    text = fetch(read_texts, (sample.id,))[sample.id]
     raw = st.toggle(
         "Source text", key=f"raw-{name}", help="Show the response literally, without drawing formulas."
     )

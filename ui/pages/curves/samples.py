@@ -16,7 +16,6 @@ from evaluator.evals.samples import (
     Place,
     SampleFilters,
     SampleHeader,
-    SamplesPage,
     browse_samples,
 )
 from evaluator.evals.tables import RunProblemRow
@@ -25,7 +24,7 @@ from evaluator.reports.published import in_order
 from ui.pages.curves.human_grades import show_human_grades
 from ui.pages.curves.responses import COUNTED, is_hidden, show_response, show_statement
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent, switch
 from ui.pages.widgets.pager import found_responses, pager
@@ -37,11 +36,6 @@ _GRADES = {ANY: "any grade", HUMAN: "by a person"}
 LENGTHS = (0, 1_000, 4_000, 16_000, 32_000)
 PLACES = ("from", "sample")
 """Parameters to reset when a filter changes."""
-
-
-@cached
-def _page(session: Session, run_id: str, filters: SampleFilters, after: Place | None) -> SamplesPage:
-    return browse_samples(session, run_id, filters, after=after, limit=PAGE)
 
 
 @cached
@@ -61,7 +55,7 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     note_absent("point", names, "benchmark", benchmark)
     overview = runs[label][benchmark]
     filters = _filters(overview.problems, text)
-    page = _page(overview.run.id, filters, _place(links.text("from")))
+    page = fetch(browse_samples, overview.run.id, filters, after=_place(links.text("from")), limit=PAGE)
     rows = [_row(position, header) for position, header in page.samples]
     columns = [column for column in COLUMNS if not (secret and column.key == "answer")]
     chosen = ""

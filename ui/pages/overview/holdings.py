@@ -11,7 +11,7 @@ from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.progress import count_runs, spent_in_all
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -27,36 +27,25 @@ def _verdicts(session: Session) -> Counter[tuple[str, str]]:
     return counts
 
 
-@cached
-def _question_sets(session: Session) -> list[tuple[str, int]]:
-    return [(stored.name, members) for stored, members, _ in list_question_sets(session)]
-
-
-@cached
-def _questions(session: Session) -> int:
-    return sum(label.questions for label in count_labels(session))
-
-
-_neighbor_sets = cached(list_sets)
-_spent = cached(spent_in_all)
-run_counts = cached(count_runs)
+def _questions() -> int:
+    return sum(label.questions for label in fetch(count_labels))
 
 
 def is_empty() -> bool:
     """Say whether the database has neither questions nor runs."""
-    return not _questions() and not run_counts()
+    return not _questions() and not fetch(count_runs)
 
 
 def show_numbers() -> None:
     """Show the row of numbers."""
-    verdicts, by_kind = _verdicts(), run_counts()
+    verdicts, by_kind = _verdicts(), fetch(count_runs)
     accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
     runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
-    usd, unpriced = _spent()
+    usd, unpriced = fetch(spent_in_all)
     layout.numbers(
         [
             layout.Number(
-                "questions", f"{_questions():,}", hint=f"In {_plural(len(_question_sets()), 'set')}."
+                "questions", f"{_questions():,}", hint=f"In {_plural(len(fetch(list_question_sets)), 'set')}."
             ),
             layout.Number(
                 "accepted neighbors",
@@ -64,7 +53,7 @@ def show_numbers() -> None:
                 f"of {verdicts.total():,}",
                 "Accepted by answers or by a reviewer, of all proposed candidates.",
             ),
-            layout.Number("neighbor sets", f"{len(_neighbor_sets()):,}", hint="Published versions."),
+            layout.Number("neighbor sets", f"{len(fetch(list_sets)):,}", hint="Published versions."),
             layout.Number("runs", f"{sum(by_kind.values()):,}", hint=f"{runs}." if runs else None),
             layout.Number(
                 "spent, at least" if unpriced else "spent",
@@ -101,13 +90,13 @@ def show_holdings() -> None:
 
 def _sets() -> None:
     rows = [
-        {"set": name, "kind": "questions", "questions": members, "neighbors": None}
-        for name, members in _question_sets()
+        {"set": stored.name, "kind": "questions", "questions": members, "neighbors": None}
+        for stored, members, _ in fetch(list_question_sets)
     ]
     rows += [
         {"set": header.ref, "kind": "neighbor set"}
         | {name: header.counts[name] for name in ("questions", "neighbors")}
-        for header in reversed(_neighbor_sets()[-20:])
+        for header in reversed(fetch(list_sets)[-20:])
     ]
     if rows:
         page_table(

@@ -1,9 +1,10 @@
 """The page "Overview"."""
 
-from ui.pages.overview.holdings import is_empty, run_counts, show_holdings, show_numbers
+from service.runs.progress import count_runs
+from ui.pages.overview.holdings import is_empty, show_holdings, show_numbers
 from ui.pages.overview.running import show_running
 from ui.pages.overview.runs import show_runs
-from ui.pages.state.database import begin_page
+from ui.pages.state.database import begin_page, fetch
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions
 
@@ -16,6 +17,6 @@ else:
     show_running()
     layout.section("Candidates and sets")
     show_holdings()
-    if counts := run_counts():
+    if counts := fetch(count_runs):
         layout.section("Runs")
         show_runs(counts)

@@ -3,21 +3,18 @@
 import dataclasses
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.views.candidates import NeighborCard
 from rephraser.views.evidence import (
-    Exchange,
     FoundFinding,
     SolverAnswer,
     page_answers,
     proposing_exchange,
 )
-from service.answer_kinds import AnswerKind
 from service.errors import TagrpoError
 from service.questions.question import Question
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.answers import answer_rows, has_answers
 from ui.pages.text.markup import escaped, show_math_text, show_text
 from ui.pages.widgets import layout, tables
@@ -33,16 +30,6 @@ _RESPONSES = (
     Heading("answer", "code", wide=True),
     Heading("stop reason", "text"),
 )
-
-
-@cached
-def _answers(session: Session, subject_id: str, solver_id: str, kind: AnswerKind) -> list[SolverAnswer]:
-    return page_answers(session, subject_id, solver_id, kind=kind, limit=MOST_RESPONSES + 1)
-
-
-@cached
-def _exchange(session: Session, ask_id: int) -> Exchange:
-    return proposing_exchange(session, ask_id)
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
@@ -157,9 +144,8 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
     sides = (("Question", question.id), ("Neighbor", card.candidate_id))
     for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
         with column:
-            _choose_response(
-                label, _answers(subject, solver, question.kind), read, f"{subject}-{card.proposal_id}"
-            )
+            answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
+            _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
 
 
 def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
@@ -200,7 +186,7 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     try:
-        exchange = _exchange(ask_id)
+        exchange = fetch(proposing_exchange, ask_id)
     except TagrpoError as error:
         layout.error_box("The prompt cannot be shown.", str(error))
         return

@@ -3,20 +3,18 @@
 from typing import Any
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import PENDING, STATUSES
 from rephraser.views.questions import (
     ListedQuestion,
     QuestionFilters,
-    QuestionPage,
     count_questions,
     page_questions,
 )
 from service.errors import TagrpoError
 from ui.pages.questions import filters
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import cut_text, escaped, safe_md
 from ui.pages.widgets import layout, tables
 from ui.pages.widgets.beginnings import no_questions
@@ -32,20 +30,19 @@ _STYLE = """<style>
 </style>"""
 
 
-@cached
-def _page(
-    session: Session, wanted: QuestionFilters, after: str | None, before: str | None
-) -> tuple[QuestionPage, tuple[int, bool]]:
-    page = page_questions(session, wanted, after=after, before=before, limit=PAGE)
-    return page, count_questions(session, wanted)
-
-
 def show() -> None:
     """Draw the filters and one page of questions."""
     filters.show()
     wanted, after, before = filters.read(), links.text("after"), links.text("before")
     try:
-        page, (number, is_all) = _page(wanted, after or None, None if after else before or None)
+        page = fetch(
+            page_questions,
+            wanted,
+            after=after or None,
+            before=None if after else before or None,
+            limit=PAGE,
+        )
+        number, is_all = fetch(count_questions, wanted)
     except TagrpoError as error:
         layout.error_box("These questions cannot be listed.", str(error))
         return

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.agreement import Agreement, RunAgreement, run_agreement
+from rephraser.reviews.agreement import Agreement, run_agreement
 from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
 from rephraser.reviews.queue import (
     ReviewProgress,
@@ -26,7 +26,7 @@ from rephraser.reviews.rates import (
 from ui.charts.review_rates import false_accept_chart, rate_rows
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -57,11 +57,6 @@ def _audit_results(
         growing_false_accepts(audit.members, made),
         audit_progress(session, audit_id, len(audit.members), reviewer),
     )
-
-
-@cached
-def _run_results(session: Session, run_id: str, reviewer: str) -> tuple[RunAgreement, ReviewProgress]:
-    return run_agreement(session, run_id), run_progress(session, run_id, reviewer)
 
 
 def show_results(choice: Choice) -> None:
@@ -158,7 +153,8 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
 
 
 def _run(choice: Choice) -> None:
-    agreement, progress = _run_results(choice.run_id, choice.reviewer)
+    agreement = fetch(run_agreement, choice.run_id)
+    progress = fetch(run_progress, choice.run_id, choice.reviewer)
     if choice.reviewer:
         layout.numbers(
             [
@@ -229,7 +225,7 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
                 "text": item.candidate,
                 "decided": decisions[item.candidate_id],
             }
-            for item in _items(tuple(ids[:LISTED]))
+            for item in fetch(read_items, tuple(ids[:LISTED]))
         ],
         [
             Column("question", "question", wide=True),
@@ -264,6 +260,3 @@ def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> 
         )
         for id in ids
     }
-
-
-_items = cached(read_items)

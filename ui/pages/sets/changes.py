@@ -10,7 +10,7 @@ from rephraser.sets.types import SetHeader
 from service.errors import NotFoundError
 from service.questions.browsing import find_question
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.differences import LEGEND, show_side_by_side
 from ui.pages.text.markup import escaped, show_math_text
 from ui.pages.widgets import layout
@@ -29,16 +29,6 @@ _COLUMNS = [
     Column("model", "model"),
     Column("text", "text", wide=True),
 ]
-
-
-_counts = cached(count_changes)
-
-
-@cached
-def _page(
-    session: Session, old_id: str, new_id: str, kind: ChangeKind, after: tuple[str, int] | None
-) -> list[Change]:
-    return page_changes(session, old_id, new_id, kind, after=after, limit=PAGE + 1)
 
 
 def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
@@ -64,7 +54,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     )
     note_absent("against", list(others), "other set", f"changes since {against}")
     old = others[against]
-    counts = _counts(old.id, header.id)
+    counts = fetch(count_changes, old.id, header.id)
     layout.numbers(
         [
             layout.Number("neighbors added", f"{counts.added:,}"),
@@ -97,7 +87,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
         resets=["after", "neighbor"],
     )
     after = _key(links.text("after"))
-    page = _page(old.id, new.id, kind, after)
+    page = fetch(page_changes, old.id, new.id, kind, after=after, limit=PAGE + 1)
     members, more = page[:PAGE], len(page) > PAGE
     if not members:
         st.caption("No more changes.")

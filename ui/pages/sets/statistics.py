@@ -4,7 +4,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.types import SetHeader
@@ -12,7 +11,7 @@ from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
-from ui.pages.state.database import cached
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -50,11 +49,6 @@ _WORDINGS = [
 ]
 
 
-@cached
-def _wordings(session: Session, set_id: str) -> Wordings:
-    return wordings(session, set_id, questions=QUESTIONS_SAMPLED)
-
-
 def show_statistics(header: SetHeader) -> None:
     """Show all statistics."""
     proposals = header.counts.get("proposals", ())
@@ -76,7 +70,7 @@ def show_statistics(header: SetHeader) -> None:
     with right:
         strategies = header.counts["neighbors_by_strategy"]
         _bars(strategies, "neighbors", "Neighbors by strategy", "neighbors-by-strategy")
-    _show_wordings(_wordings(header.id))
+    _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
 def _one_rate(rates: Sequence[AcceptRate]) -> None:

@@ -85,25 +85,29 @@ def stamp() -> str:
         return ""
 
 
-def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
-    """Cache a query's results until the database changes.
+def fetch(function: Callable[Concatenate[Session, P], R], *arguments: P.args, **named: P.kwargs) -> R:
+    """Return `function(session, *arguments)`, cached until the database changes.
 
-    `function(session, *arguments)` becomes `function(*arguments)`: the session is opened on a miss only.
     Arguments must be hashable, results picklable (types from modules, not from a page's file); callers get a
-    copy. Cache a page of rows, not a whole table.
+    copy. The session is opened on a miss only. Fetch a page of rows, not a whole table.
     """
-    code = function.__code__ if hasattr(function, "__code__") else None
-    name = (function.__module__, function.__qualname__, code.co_filename if code else "")
+
+    def ask() -> R:
+        with reading() as session:
+            return function(session, *arguments, **named)
+
+    code = getattr(function, "__code__", None)
+    name = (function.__module__, function.__qualname__, code and code.co_filename)
+    where = str(settings.current().database)
+    return _results.get((name, where, stamp(), arguments, tuple(sorted(named.items()))), ask)
+
+
+def cached(function: Callable[Concatenate[Session, P], R]) -> Callable[P, R]:
+    """Turn `function(session, *arguments)` into `function(*arguments)`, cached as by `fetch`."""
 
     @wraps(function)
     def kept(*arguments: P.args, **named: P.kwargs) -> R:
-        def ask() -> R:
-            with reading() as session:
-                return function(session, *arguments, **named)
-
-        where = str(settings.current().database)
-        key = (name, where, stamp(), arguments, tuple(sorted(named.items())))
-        return _results.get(key, ask)
+        return fetch(function, *arguments, **named)
 
     return kept
 
