@@ -26,9 +26,9 @@ from benchmarks.studies.sandbox_study import BASE, Point, read_summary
 from benchmarks.studies.sandbox_study_plan import TUNING
 from benchmarks.studies.sandbox_world import SAMPLES
 from evaluator.passk.curves import values_over_k
-from ui.charts.building import data_of
+from ui.charts.building import apply_theme, data_of
 from ui.charts.saving import save_chart
-from ui.charts.theme import PALETTE, apply_theme
+from ui.charts.theme import PALETTE
 
 DATA = ROOT / "docs" / "data" / "sandbox-study.csv"
 PLAIN = DATA.with_name("sandbox-plain.csv")

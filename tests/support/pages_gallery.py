@@ -7,7 +7,8 @@ from pathlib import Path
 import altair as alt
 import streamlit as st
 
-from ui.charts.theme import PALETTE, apply_theme
+from ui.charts.building import apply_theme
+from ui.charts.theme import PALETTE
 from ui.pages.state import links
 from ui.pages.text.differences import LEGEND, compare, show_difference
 from ui.pages.text.markup import escaped, show_math_text, show_text

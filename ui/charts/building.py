@@ -1,12 +1,13 @@
 """Common parts of charts, and a fast way to build their specifications."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import altair as alt
 
-from ui.charts.theme import apply_theme
+from ui.charts.theme import CONFIG
 
+C = TypeVar("C", alt.Chart, alt.LayerChart, alt.ConcatChart)
 Row: TypeAlias = Mapping[str, Any]
 Rows: TypeAlias = Sequence[Row]
 
@@ -39,19 +40,24 @@ class _Values:
 
 def data_of(rows: Rows) -> Any:
     """Return rows of plain values as the data of an Altair chart."""
-    return alt.Data(values=_Values([dict(row) for row in rows]))
+    return alt.Data(values=_Values([dict(row) for row in rows]))  # type: ignore[arg-type]
+
+
+def apply_theme(chart: C) -> C:
+    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
+    return chart.configure(**CONFIG)
 
 
 def frame_chart(
-    chart: Any,
+    chart: C,
     title: str,
     subtitle: str | Sequence[str] = "",
     *,
     height: int,
     width: int | str = "container",
-    fit: str = "fit",
+    fit: Literal["fit", "fit-x"] = "fit",
     **look: Any,
-) -> Any:
+) -> C:
     """Return the finished chart of a page: titled, as wide as its place, in the project's theme.
 
     Args:

@@ -4,10 +4,10 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Rows, colour_by, data_of, frame_chart
+from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_chart
 from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import Size, add_titles, panel_size
-from ui.charts.theme import LINE_HEIGHT, apply_theme, colours
+from ui.charts.theme import LINE_HEIGHT, colours
 
 _SUBTITLE = "Densities over questions of the mean distance between responses"
 _X_TITLE = "mean distance between responses"

@@ -4,8 +4,8 @@ from collections import Counter
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, colour_by, data_of, percents
-from ui.charts.theme import INK, MUTED, PALETTE, apply_theme
+from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, percents
+from ui.charts.theme import INK, MUTED, PALETTE
 
 DOT = "dot"
 """Parameter with the clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, percents
+from ui.charts.building import Row, Rows, apply_theme, percents
 from ui.charts.drawing.axes import power_ticks, sample_axis
 from ui.charts.drawing.labels import wrap_labels
 from ui.charts.drawing.panels import (
@@ -17,7 +17,7 @@ from ui.charts.drawing.panels import (
     line_panels,
     panel_size,
 )
-from ui.charts.theme import CONFIG, PANEL_TITLE, apply_theme, colours
+from ui.charts.theme import CONFIG, PANEL_TITLE, colours
 
 POINT = "point"
 """Parameter with the clicked point of `panel_charts`: its label and k."""

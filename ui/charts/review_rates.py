@@ -6,8 +6,8 @@ from typing import Any
 import altair as alt
 
 from rephraser.reviews.rates import GrowingRate
-from ui.charts.building import data_of, percents
-from ui.charts.theme import PALETTE, apply_theme
+from ui.charts.building import apply_theme, data_of, percents
+from ui.charts.theme import PALETTE
 
 _WIDTH, _HEIGHT = 560, 240
 _MOST_TICKS = 8

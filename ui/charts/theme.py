@@ -66,11 +66,6 @@ PANEL_TITLE: dict[str, Any] = {
 }
 
 
-def apply_theme(chart: Any) -> Any:
-    """Return the finished chart in the project's theme; it can no longer be part of another chart."""
-    return chart.configure(**CONFIG)
-
-
 _DARK: dict[str, str] = {
     "white": DARK_PAPER,
     PAPER: DARK_PAPER,

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 import altair as alt
 
+from ui.charts.building import apply_theme
 from ui.charts.drawing.panels import add_titles, dot_panels, line_panels, panel_size
-from ui.charts.theme import apply_theme, colours
+from ui.charts.theme import colours
 
 if TYPE_CHECKING:
     from ui.demo_report.findings import Trained

@@ -72,15 +72,18 @@ def read() -> QuestionFilters:
     """Return the filters in the address; values that are not in the database are dropped."""
     chosen = {name: links.choice(name, [ANY, *values], ANY) or None for name, values in choices().items()}
     run = chosen["run"]
-    same = ("subject", "level", "strategy", "model", "finding")
     return QuestionFilters(
         text=links.text("q").strip() or None,
+        subject=chosen["subject"],
+        level=chosen["level"],
         status=chosen["verdict"],
+        strategy=chosen["strategy"],
+        model=chosen["model"],
+        finding=chosen["finding"],
         run_id=None if run is None else run_ids()[run],
         question_set=chosen["set"],
         neighbor_set=chosen["neighbors"],
         suspect=chosen["gold"] == SUSPECT,
-        **{name: chosen[name] for name in same},
     )
 
 
