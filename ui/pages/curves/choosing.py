@@ -1,6 +1,6 @@
 """Choice of methods, benchmarks and metric: read from the address."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import streamlit as st
@@ -164,27 +164,6 @@ def _settings(benchmarks: Sequence[str]) -> tuple[str, str, list[str]]:
                 words=INTERVAL_QUESTIONS.__getitem__,
             )
     return metric, interval, list(on)
-
-
-def choose_pair(
-    labels: Sequence[str],
-    others_of: Callable[[str], Sequence[str]],
-    default_of: Callable[[str, Sequence[str]], str],
-    resets: Sequence[str] = (),
-) -> tuple[str, str]:
-    """Show the choice of two methods, side by side, and return them.
-
-    Args:
-        labels: the first is one of them, usually the last.
-        others_of: returns the options for the second, given the first.
-        usual_of: returns the default of the second, given the first and these options.
-    """
-    first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200, resets=resets)
-    others = others_of(first)
-    second = choose(
-        st.selectbox, "against", "against", others, default_of(first, others), width=200, resets=resets
-    )
-    return first, second
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:

@@ -6,11 +6,12 @@ from evaluator.reports.comparing import comparison_records
 from evaluator.reports.comparison_layout import comparison_notes
 from evaluator.reports.scores import PASS_AT_K
 from ui.charts.intervals import difference_chart
-from ui.pages.curves.choosing import Choice, choose_pair
+from ui.pages.curves.choosing import Choice
 from ui.pages.curves.data import load_comparison
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
+from ui.pages.widgets.choices import choose
 from ui.pages.widgets.tables import Column, page_table
 
 
@@ -23,13 +24,12 @@ def show_differences(choice: Choice) -> None:
         )
         return
     with layout.row():
-        first, second = choose_pair(
-            labels,
-            choice.shares,
-            lambda first, others: max(
-                others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
-            ),
+        first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
+        others = choice.shares(first)
+        most_shared = max(
+            others, key=lambda label: len(choice.benchmarks_of(first) & choice.benchmarks_of(label))
         )
+        second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
     comparison, why = load_comparison(choice.references_of(first), choice.references_of(second))
     if comparison is None:
         layout.error_box(f"{first} and {second} cannot be compared.", why)

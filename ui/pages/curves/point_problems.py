@@ -1,6 +1,6 @@
 """The problems that make up a point: those that one run solves and the other does not."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -10,7 +10,7 @@ from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
 from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
 from service.errors import InputError
-from ui.pages.curves.choosing import POINT_PARAMETERS, Choice, choose_pair
+from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -45,17 +45,10 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     with layout.row():
         benchmark = select("Benchmark", "point", list(measured), most_measured, width=200)
         runs = measured[benchmark]
-
-        def default_second(_first: str, others: Sequence[str]) -> str:
-            enough = [label for label in others if runs[label].fewest >= asked]
-            return (enough or others)[0]
-
-        first, second = choose_pair(
-            list(runs),
-            lambda first: [label for label in runs if label != first],
-            default_second,
-            POINT_PARAMETERS,
-        )
+        first = select("Method", "of", list(runs), list(runs)[-1], width=200)
+        others = [label for label in runs if label != first]
+        enough = [label for label in others if runs[label].fewest >= asked]
+        second = select("against", "against", others, (enough or others)[0], width=200)
         fewer = min(first, second, key=lambda label: runs[label].fewest)
         most = runs[fewer].fewest
         ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})

@@ -97,14 +97,8 @@ def _about(listed: ListedQuestion) -> str:
 def _as_row(listed: ListedQuestion) -> dict[str, Any]:
     question = listed.question
     counts = {status: listed.candidates.get(status, 0) for status in (*STATUSES, PENDING)}
-    return {
-        "id": question.id,
-        "question": question.text,
-        "answer": question.answer,
-        "subject": question.subject,
-        "level": question.level,
-        **counts,
-    }
+    labels = {name: getattr(question, name) for name in ("answer", "subject", "level")}
+    return {"id": question.id, "question": question.text, **labels, **counts}
 
 
 def _nothing(wanted: QuestionFilters, *, at_start: bool) -> None:
