@@ -67,71 +67,50 @@ def line_panels(
         tooltip: fields in a point's tooltip.
         picked: a selection of points, None if they cannot be clicked.
     """
-    ticks = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
-    return [
-        _line_panel(
-            sorted(rows, key=lambda row: float(row[at])),
-            palette,
-            size,
+
+    def panel(place: int, rows: Rows, ticks: Sequence[float]) -> alt.LayerChart:
+        rows = sorted(rows, key=lambda row: float(row[at]))
+        lines = {name: [row for row in rows if row["label"] == name] for name in palette}
+        lines = {name: line for name, line in lines.items() if line}
+        colour = colour_by("label", palette)
+        axis = share_axis(ticks)
+
+        def y(field: str) -> Any:
+            return alt.Y(f"{field}:Q", title=None if place % size.columns else y_title, **axis)
+
+        def of(some: Rows) -> Any:
+            return alt.Chart(data_of(some)).encode(x=x(place), color=colour)
+
+        layers = []
+        if banded := [row for row in rows if has_interval(row)]:
+            strong = len(lines) <= _BANDS_STRONG
+            band = of(banded).mark_area(opacity=0.13 if strong else 0.07)
+            layers.append(band.encode(y=y("low"), y2="high:Q"))
+        if unsure := [row for line in lines.values() if any(map(is_unsure, line)) for row in line]:
+            dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
+            layers.append(dashed.encode(y=y("value_high")))
+        layers.append(of(rows).mark_line().encode(y=y("value")))
+        few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
+        points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0, **_pointer(picked))
+        points = points.encode(y=y("value"), tooltip=list(tooltip))
+        layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
+        per_pixel = (ticks[-1] - ticks[0]) / size.height
+        layers += end_labels(
+            [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
             at=at,
             x=x(place),
-            ticks=own,
-            y_title=None if place % size.columns else y_title,
-            tooltip=tooltip,
-            picked=picked,
+            y=y,
+            colour=colour,
+            room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
+            per_pixel=per_pixel,
+            wrapped=size.label,
         )
-        for place, (rows, own) in enumerate(zip(panels, ticks, strict=True))
+        return alt.layer(*layers).properties(width=size.width, height=size.height)
+
+    ticks_of = shared_ticks([_extent(rows) for rows in panels], size.share_ticks)
+    return [
+        panel(place, rows, ticks) for place, (rows, ticks) in enumerate(zip(panels, ticks_of, strict=True))
     ]
-
-
-def _line_panel(
-    rows: Rows,
-    palette: dict[str, str],
-    size: Size,
-    *,
-    at: str,
-    x: Any,
-    ticks: Sequence[float],
-    y_title: str | None,
-    tooltip: Sequence[Any],
-    picked: Any,
-) -> Any:
-    lines = {name: [row for row in rows if row["label"] == name] for name in palette}
-    lines = {name: line for name, line in lines.items() if line}
-    colour = colour_by("label", palette)
-    axis = share_axis(ticks)
-
-    def y(field: str) -> Any:
-        return alt.Y(f"{field}:Q", title=y_title, **axis)
-
-    def of(some: Rows) -> Any:
-        return alt.Chart(data_of(some)).encode(x=x, color=colour)
-
-    layers = []
-    if banded := [row for row in rows if has_interval(row)]:
-        strong = len(lines) <= _BANDS_STRONG
-        band = of(banded).mark_area(opacity=0.13 if strong else 0.07)
-        layers.append(band.encode(y=y("low"), y2="high:Q"))
-    if unsure := [row for line in lines.values() if any(map(is_unsure, line)) for row in line]:
-        dashed = of(unsure).mark_line(strokeWidth=1, strokeDash=[4, 3])
-        layers.append(dashed.encode(y=y("value_high")))
-    layers.append(of(rows).mark_line().encode(y=y("value")))
-    few = max(len(line) for line in lines.values()) <= _POINTS_SHOWN
-    points = of(rows).mark_circle(size=26 if few else 60, opacity=1 if few else 0, **_pointer(picked))
-    points = points.encode(y=y("value"), tooltip=list(tooltip))
-    layers.append(points if picked is None else _clickable(points, picked, 26 if few else 60, few))
-    per_pixel = (ticks[-1] - ticks[0]) / size.height
-    layers += end_labels(
-        [(name, line[-1][at], line[-1]["value"]) for name, line in lines.items()],
-        at=at,
-        x=x,
-        y=y,
-        colour=colour,
-        room=(ticks[0] - LINE_HEIGHT * per_pixel, ticks[-1] + LINE_HEIGHT * per_pixel),
-        per_pixel=per_pixel,
-        wrapped=size.label,
-    )
-    return alt.layer(*layers).properties(width=size.width, height=size.height)
 
 
 def _pointer(picked: Any) -> dict[str, str]:
