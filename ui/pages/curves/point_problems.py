@@ -1,6 +1,6 @@
 """The problems that make up a point: those that one run solves and the other does not."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, get_args
 
@@ -41,18 +41,18 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
         return
     most_measured = max(measured, key=lambda name: len(measured[name]))
     asked = links.number("k", usual_k)
-    select = partial(choose, st.selectbox, resets=POINT_PARAMETERS)
+    select: Callable[..., Any] = partial(choose, st.selectbox, resets=POINT_PARAMETERS)
     with layout.row():
-        benchmark = select("Benchmark", "point", list(measured), most_measured, width=200)
+        benchmark: str = select("Benchmark", "point", list(measured), most_measured, width=200)
         runs = measured[benchmark]
-        first = select("Method", "of", list(runs), list(runs)[-1], width=200)
+        first: str = select("Method", "of", list(runs), list(runs)[-1], width=200)
         others = [label for label in runs if label != first]
         enough = [label for label in others if runs[label].fewest >= asked]
-        second = select("against", "against", others, (enough or others)[0], width=200)
+        second: str = select("against", "against", others, (enough or others)[0], width=200)
         fewer = min(first, second, key=lambda label: runs[label].fewest)
         most = runs[fewer].fewest
         ks = sorted({2**power for power in range(max(most, 1).bit_length())} | {min(usual_k, max(most, 1))})
-        k = select("k", "k", ks, min(usual_k, ks[-1]), width=90)
+        k: int = select("k", "k", ks, min(usual_k, ks[-1]), width=90)
     if asked > most:
         st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
     sides = Side(first, runs[first].run.id), Side(second, runs[second].run.id)

@@ -1,6 +1,6 @@
 """The responses of one evaluation: filter, search, read."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -94,13 +94,15 @@ def _filters(problems: int, text: str) -> SampleFilters:
 
     grades = [ANY, *(str(grade.value) for grade in GradeValue), UNGRADED, HUMAN]
     sources = [ANY, *SOURCES, *PROGRAM_SOURCES, NOWHERE]
-    select = partial(choose, st.selectbox, resets=PLACES)
+    select: Callable[..., Any] = partial(choose, st.selectbox, resets=PLACES)
     with layout.row():
-        value = select("Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150)
-        source = select(
+        value: str = select(
+            "Grade", "grade", grades, words=lambda value: _GRADES.get(value, value), width=150
+        )
+        source: str = select(
             "Answer found in", "source", sources, words=lambda value: value or "anywhere", width=160
         )
-        tokens = select(
+        tokens: int = select(
             "Length",
             "length",
             LENGTHS,
