@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-from service.web.listening import is_loopback
 from ui.pages.server.gate import LOGIN, MAX_BODY, Gate
 from ui.pages.server.headers import security_headers, server_names
 from ui.pages.server.signing_in import SESSION_S, TRIES, WINDOW_S, Password, login_page
@@ -225,23 +224,6 @@ def test_names_that_a_server_beyond_this_machine_answers_to():
     assert {"localhost", "127.0.0.1", "::1", "results.example.org"} <= names
     assert "0.0.0.0" not in names
     assert "" not in names
-
-
-@pytest.mark.parametrize(
-    ("host", "loopback"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.8.8", True),
-        ("::1", True),
-        ("localhost", True),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.1", False),
-        ("example.org", False),
-    ],
-)
-def test_addresses_of_this_machine_alone(host, loopback):
-    assert is_loopback(host) is loopback
 
 
 def test_a_password_is_kept_as_a_hash():
