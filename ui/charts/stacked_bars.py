@@ -10,9 +10,9 @@ from ui.charts.theme import MUTED, PALETTE, RULE
 
 VERDICT_COLOURS = {
     "accepted": PALETTE[2],
-    "rejected": PALETTE[7],
     "undecided": PALETTE[4],
     "unverified": RULE,
+    "rejected": PALETTE[7],
     "pending": PALETTE[0],
 }
 
