@@ -121,7 +121,6 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    layout.hand_over()
     title = f"Groups of {name} by step"
     spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=chosen_step)
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
