@@ -41,11 +41,13 @@ def settings_page() -> str:
     parts = [SETTINGS_INTRODUCTION]
     for name in VERBS:
         kind = find_verb(name).kind
-        parts.append(f"## {name}\n\n{summary(kind)}\n\n| setting | default | takes | what it is |\n|---|---|---|---|")
+        parts.append(f"## {name}\n\n{summary(kind)}\n")
+        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
         for setting in settings_of(kind):
             star = "\\*" if setting.operational else ""
-            default = "required" if setting.info.is_required() else "" if setting.default is None else setting.default
-            default = f"`{default}`" if default not in ("", "required") else default
+            default = "required" if setting.info.is_required() else ""
+            if setting.default is not None:
+                default = f"`{setting.default}`"
             what = setting.info.description or ""
             what += f" Belongs to {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
             row = [f"`{setting.path}`{star}", default, setting.limits, what]
