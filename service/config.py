@@ -35,6 +35,9 @@ from service.errors import InputError
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
 
+ONCE: dict[str, Any] = {**OPERATIONAL, "once": True}
+"""The same for a field of one invocation only: no run keeps it."""
+
 PROFILES = "endpoint"
 """The table of a file whose tables are profiles, and the field that names one."""
 
@@ -58,7 +61,8 @@ class Config(BaseModel):
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run; `read_stored` reads it."""
-        return {"schema": SCHEMA, **self.model_dump(mode="json")}
+        once = {name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE}
+        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=once)}
 
 
 C = TypeVar("C", bound=Config)
@@ -414,8 +418,7 @@ def read_stored(
     if refused:
         raise InputError(
             f"{', '.join(refused)}: this shapes the results, so a run keeps it. Start a run of another "
-            f"name, or leave "
-            "it out."
+            "name, or leave it out."
         )
     reading = Reading(kind)
     if profiles is not None:
