@@ -274,7 +274,10 @@ class Reading(Generic[C]):
         if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
             values = {**self._profile(profile, at), **values, PROFILES: None}
         resolved: dict[str, Any] = {}
-        for name, value in values.items():
+        missing = {
+            name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
+        }
+        for name, value in {**missing, **values}.items():
             info = kind.model_fields.get(str(name))
             tables = _tables(info) if info is not None else []
             here = (*at, name)

@@ -45,11 +45,11 @@ ModelSettings = RemoteSettings | VllmSettings | TransformersSettings
 
 def model_settings(config: Model) -> ModelSettings:
     """Return how a model is asked."""
-    if config.runs_on == "remote":
+    if config.sampler == "remote":
         return remote_settings(config, config.model)
-    names = ENGINE_SETTINGS[config.runs_on]
+    names = ENGINE_SETTINGS[config.sampler]
     given: dict[str, Any] = {name: value for name in names if (value := getattr(config, name)) is not None}
-    if config.runs_on == "local":
+    if config.sampler == "local":
         return TransformersSettings(checkpoint=config.model, **given)
     if config.max_concurrency is not None:
         given["max_concurrency"] = config.max_concurrency

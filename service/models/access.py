@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
 from service.config import ONCE, OPERATIONAL, Config
@@ -128,6 +128,7 @@ class Model(Access):
     )
     sampler: Literal["auto", "remote", "vllm", "local"] = Field(
         "auto",
+        validate_default=True,
         description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
         "GPUs; auto: "
         "local if the model is a folder, otherwise remote.",
@@ -163,19 +164,20 @@ class Model(Access):
         None, ge=1, description="local: maximum responses generated at once.", json_schema_extra=OPERATIONAL
     )
 
-    @property
-    def runs_on(self) -> Literal["remote", "vllm", "local"]:
-        """Where the model runs: a folder is a checkpoint, anything else is asked over the network."""
-        if self.sampler != "auto":
-            return self.sampler
-        return "local" if Path(self.model).is_dir() else "remote"
+    @field_validator("sampler")
+    @classmethod
+    def _choose_sampler(cls, sampler: str, info: ValidationInfo) -> str:
+        """Choose once, so that a run goes on in the same way where its folder is gone."""
+        if sampler != "auto":
+            return sampler
+        return "local" if Path(str(info.data.get("model"))).is_dir() else "remote"
 
     @model_validator(mode="after")
     def _check_engine(self) -> "Model":
         for name in dict.fromkeys(_LOCAL + _VLLM):
-            if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.runs_on]:
-                raise ValueError(f"{name} does not belong to sampler={self.runs_on}.")
-        if self.base_url and self.runs_on != "remote":
+            if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.sampler]:
+                raise ValueError(f"{name} does not belong to sampler={self.sampler}.")
+        if self.base_url and self.sampler != "remote":
             raise ValueError(f"base_url is for remote models; {self.model} is a model on this machine.")
         if self.gpus is not None and self.gpus % (self.tensor_parallel or 1):
             raise ValueError(f"gpus={self.gpus} is not a multiple of tensor_parallel={self.tensor_parallel}.")

@@ -66,11 +66,15 @@ class Verb:
             reading.add_file(profiles, profiles_only=True)
         for path in values.pop("files") or ():
             reading.add_file(path)
+        words = values.pop("words") or []
+        changes = [word for word in words if "=" in word]
+        choices = [word for word in changes if word.partition("=")[0] in self.kind.model_fields]
+        choices = [word for word in choices if find_setting(self.kind, word.partition("=")[0]) is None]
+        reading.add_words(choices)  # as in proposer=rules, so that a flag of another choice is refused
         for flag, path in self.flags.items():
             given = values.pop(_name(flag))
             if given is not None and given is not False:
                 reading.set(path, given, f"{flag}: ")
-        words = values.pop("words") or []
         names = [word for word in words if "=" not in word]
         setting = find_setting(self.kind, self.argument)
         if names and setting is not None:
@@ -78,7 +82,7 @@ class Verb:
             if len(names) > 1 and not several:
                 raise InputError(f"{', '.join(names)}: give one {self.argument}, and settings as KEY=VALUE.")
             reading.set(self.argument, names if several else names[0], "")
-        reading.add_words([word for word in words if "=" in word])
+        reading.add_words([word for word in changes if word not in choices])
         return reading.build()
 
 
