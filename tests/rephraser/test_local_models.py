@@ -26,13 +26,13 @@ RIGHT = {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
 REPLIES = "SELECT reply FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered'"
 KILLED = """
 import os, signal
-from service.asks import store
-end, stores = store.end, iter(range(99))
+from service.asks import attempts
+end, stores = attempts.end, iter(range(99))
 def end_or_die(session, ended):
     if next(stores) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return end(session, ended)
-store.end = end_or_die
+attempts.end = end_or_die
 from ui.cli.app import main
 main()
 """

@@ -8,13 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scripted import make_spec
 
+from benchmarks.studies.verdict_simulation import PLAIN
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.spec import RunSpec, SolverSpec, ask_seed
 from rephraser.verdict import OverlapRule
 from service.errors import InputError
 
 
-@pytest.mark.parametrize("rule", [OverlapRule(), OverlapRule.plain()])
+@pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
 def test_a_spec_survives_the_database(rule: OverlapRule) -> None:
     spec = make_spec(rule=rule, tokenizer="t.json", solvers=(SolverSpec("a"), SolverSpec("b")))
     assert RunSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec

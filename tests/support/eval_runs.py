@@ -29,8 +29,9 @@ from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id
+from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.money import PICO_PER_USD
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database
 from service.models.settings import PromptSpec, SamplingSettings

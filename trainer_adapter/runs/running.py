@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,6 @@ from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.export import LATEX
 from trainer_adapter.verl.export_rows import AnswerForm
-from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
@@ -165,7 +165,6 @@ def train(
     """
     name, folder = _named(request)
     checking.check_packages()
-    checking.check_plugin(request.machine)
     if folder.exists() != resume:
         raise InputError(_existence(name, folder, resume))
     with folder.locked():
@@ -177,7 +176,7 @@ def train(
             prepared = _prepare(request, name, folder, data, resume=resume)
             if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
-            notes += checking.check_machine(prepared.composition, data)
+            notes += checking.check_machine(prepared.composition)
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
             _keep(prepared, open_database)
         except TagrpoError:
@@ -269,10 +268,9 @@ def _prepare(
         resume=resume,
         overrides=train.overrides,
         preset=train.preset,
-        flash_attention=has_flash_attention(),
+        flash_attention=find_spec("flash_attn") is not None,
     )
     checking.check_formulas(train.recipe)
-    checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
