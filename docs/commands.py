@@ -25,8 +25,9 @@ Every command that reports has `--json`. The [exit codes](../concepts.md#exit-co
 SETTINGS_INTRODUCTION = """\
 # Settings
 
-Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a file with
-`-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a file to start from.
+Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a
+file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
+file to start from.
 
 A setting with * shapes no result: `tagrpo resume NAME KEY=VALUE` may change it.
 `python docs/commands.py` generates this page from the configs.
