@@ -301,9 +301,9 @@ def _overrides(plan: DemoPlan, training: Training) -> tuple[str, ...]:
         "trainer.save_freq=10",
         f"{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
         f"data.seed={seed}",
-        f"tagrpo_run.seed={seed}",
-        "tagrpo_run.record_tokens=true",
-        "tagrpo_run.poll_interval_s=0.1",
+        f"run.seed={seed}",
+        "run.record_tokens=true",
+        "run.poll_interval_s=0.1",
     )
 
 

@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.plans.memory import PADDED, plan_memory
 from trainer_adapter.runs import checking
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.verl.fitting import GIB, check_ranks, memory_note
@@ -68,8 +68,8 @@ def test_a_model_says_how_long_a_sequence_may_be(tmp_path: Path) -> None:
 
 
 def test_what_a_penalty_or_a_known_model_has_no_room_for_is_refused(tmp_path: Path) -> None:
-    settings = assign(RECIPES["dapo"], ["tagrpo_run.overlong_buffer=4096"]).settings
-    with pytest.raises(InputError, match=r"tagrpo_run\.overlong_buffer is 4096 of the 3072 tokens"):
+    settings = assign(RECIPES["dapo"], ["run.overlong_buffer=4096"]).settings
+    with pytest.raises(InputError, match=r"run\.overlong_buffer is 4096 of the 3072 tokens"):
         checking.check_configuration(composed(recipe="dapo", settings=settings), tmp_path)
     longer = composed("data.max_response_length=4096", model="Qwen/Qwen2.5-Math-7B-Instruct")
     with pytest.raises(InputError, match="max_position_embeddings of the model is 4096"):

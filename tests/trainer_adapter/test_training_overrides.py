@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
+from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign, plain_value
+from trainer_adapter.runs.assignments import plain_value
 from trainer_adapter.runs.checking import check_configuration, compose_with_hydra
 from trainer_adapter.runs.composing import Machine, compose_run
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
     assigned = assign(
-        RECIPES["ta_grpo"], ["anchor=own", "loss.kl_coef=0", "tagrpo_run.seed=7", "tagrpo_run.kl_on=question"]
+        RECIPES["ta_grpo"], ["anchor=own", "loss.kl_coef=0", "run.seed=7", "run.kl_on=question"]
     )
     assert assigned.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
     assert assigned.recipe.anchor == "own"
@@ -43,15 +44,15 @@ def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
         (["neighbors=2", "neighbors=3"], "neighbors is given twice"),
         (["trainer.save_freq=5", "+trainer.save_freq=6"], "trainer.save_freq is given twice"),
         (["group=prompt", "filter=dynamic"], "use the flat export"),
-        (["tagrpo_run.colour=red"], r"no setting tagrpo_run\.colour\. Available: answers, correction"),
-        (["tagrpo_run.record=here"], r"\(the record is always in the run's folder\)"),
-        (["tagrpo_run.seed=x"], r"tagrpo_run\.seed is 'x'\. Give a whole number, 0 or more"),
-        (["tagrpo_run.seed=-1"], r"tagrpo_run\.seed is -1\. Give a whole number, 0 or more"),
-        (["tagrpo_run.seed=1700000000000000000"], r"0 or more and below 2\^32"),
-        (["tagrpo_run.seed=1.5"], r"tagrpo_run\.seed is 1\.5\. Give a whole number"),
-        (["tagrpo_run.max_gen_batches=1.5"], r"tagrpo_run\.max_gen_batches is 1\.5\. Give a whole number"),
-        (["tagrpo_run.replay_steps=true"], r"tagrpo_run\.replay_steps is True\. Give a whole number"),
-        (["tagrpo_run.engine_threshold=inf"], r"tagrpo_run\.engine_threshold is inf\. Give a number above 0"),
+        (["run.colour=red"], r"no setting run\.colour\. Available: answers, correction"),
+        (["run.record=here"], r"\(the record is always in the run's folder\)"),
+        (["run.seed=x"], r"run\.seed is 'x'\. Give a whole number, 0 or more"),
+        (["run.seed=-1"], r"run\.seed is -1\. Give a whole number, 0 or more"),
+        (["run.seed=1700000000000000000"], r"0 or more and below 2\^32"),
+        (["run.seed=1.5"], r"run\.seed is 1\.5\. Give a whole number"),
+        (["run.max_gen_batches=1.5"], r"run\.max_gen_batches is 1\.5\. Give a whole number"),
+        (["run.replay_steps=true"], r"run\.replay_steps is True\. Give a whole number"),
+        (["run.engine_threshold=inf"], r"run\.engine_threshold is inf\. Give a number above 0"),
         (["advantage=a_grae", "alpha=nan"], "alpha must be a number above 0"),
         (["loss.clip_low=nan"], "the clip range must be 0 to 1 below"),
         (["loss.clip_high=inf"], "the clip range must be 0 to 1 below"),
@@ -93,7 +94,7 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         (f"{ACTOR}.loss_scale_factor=1024", r"divided by data\.max_response_length"),
         ("algorithm.norm_adv_by_std_in_grpo=false", "set advantage=dr_grpo"),
         ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
-        ("algorithm.filter_groups.max_num_gen_batches=5", r"set tagrpo_run\.max_gen_batches"),
+        ("algorithm.filter_groups.max_num_gen_batches=5", r"set run\.max_gen_batches"),
         ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter selects"),
         ("+trainer.v1.sync.parameter_sync_step=2", "policy, in one batch"),
         ("distillation.enabled=true", "recipe supports a teacher"),

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.plans.compute import Speed, plan_compute
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import compose_with_hydra
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import known_model

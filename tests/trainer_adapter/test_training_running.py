@@ -16,6 +16,7 @@ import pytest
 from fake_verl import put_in_place
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
+from training_configs import assign
 
 from rephraser.sets import publish
 from service.database import Database
@@ -24,7 +25,6 @@ from service.runs.store import find_run
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.reading import read_run
 from trainer_adapter.runs import checking
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.run_folder import RunFolder
@@ -151,7 +151,7 @@ def test_a_failed_start_says_why_and_goes_on_from_its_checkpoint(
     less = [f"actor_rollout_ref.{key}" for key in LESS_MEMORY]
     with pytest.raises(InputError, match=r"run x was already started \(a checkpoint of step 1\)\. Resume it"):
         trained(wanted(model))
-    again = trained(wanted(model, *less, "tagrpo_run.max_gen_batches=20"), resume=True)
+    again = trained(wanted(model, *less, "run.max_gen_batches=20"), resume=True)
     assert again.finished
     assert all(each in (again.folder / "command.sh").read_text() for each in less)
     assert (again.attempt.number, again.attempt.step) == (2, 2)
@@ -195,7 +195,7 @@ def test_what_verl_leaves_behind_is_ended(place: Path, model: Path, monkeypatch:
 def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError) as refused:
-        trained(wanted(model, "tagrpo_run.seed=7", "loss.kl_coef=0"), resume=True)
+        trained(wanted(model, "run.seed=7", "loss.kl_coef=0"), resume=True)
     message = str(refused.value)
     assert "run x was started with other settings" in message
     assert "\n  plug_in.seed: 42 in the run, 7 now" in message
@@ -212,7 +212,7 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
 def test_one_name_is_one_run(place: Path, model: Path) -> None:
     trained(wanted(model))
     with pytest.raises(InputError, match="run 'x' exists with other settings"):
-        trained(wanted(model, "tagrpo_run.seed=7", folder=place / "elsewhere"))
+        trained(wanted(model, "run.seed=7", folder=place / "elsewhere"))
     with pytest.raises(InputError, match="there is no run to resume"):
         trained(wanted(model, name="y"), resume=True)
 

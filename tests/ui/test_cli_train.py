@@ -16,6 +16,7 @@ from fake_verl import put_in_place
 from runs import Proposed, add_run
 from sqlalchemy import select
 from tiny_model import save_tiny_tokenizer
+from training_configs import assign
 
 from evaluator.evals.problems import PlacedProblem, make_problem
 from rephraser.sets import publish
@@ -23,7 +24,6 @@ from rephraser.tables import CandidateRow
 from service.database import Database
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.record.runs import list_train_runs
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.presets import PRESETS
 from ui.cli.train.settings import PresetName
 
@@ -202,7 +202,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     changed = "ta_rescue-loss.kl_coef-0"
     assert f'train {changed} ta_rescue 8 3 "$seed" loss.kl_coef=0 data.train_batch_size=4' in text
     assert 'train ta_grpo ta_grpo 2 1 "$seed" data.train_batch_size=4' in text
-    assert 'tagrpo_run.seed="$seed" data.seed="$seed"' in text
+    assert 'run.seed="$seed" data.seed="$seed"' in text
     assert "global_step_8/actor/huggingface" in text
     assert tagrpo(*plan).code == 2  # it is there
 
@@ -382,4 +382,4 @@ def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
     for key in [*keys, *(f"loss.{key}" for key in recipe["loss"])]:
         assert f"`{key}`" in page, key
     for key in assign(RECIPES["grpo"], []).settings.to_json():
-        assert key == "record" or f"`tagrpo_run.{key}`" in page, key
+        assert key == "record" or f"`run.{key}`" in page, key

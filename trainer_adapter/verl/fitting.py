@@ -50,7 +50,7 @@ def check_sequences(config: Mapping[str, Any], composition: Composition) -> None
     buffer = composition.settings.overlong_buffer
     if composition.recipe.reward == "overlong" and buffer is not None and buffer > response:
         raise InputError(
-            f"tagrpo_run.overlong_buffer is {buffer} of the {response} tokens of a response. Give at most "
+            f"run.overlong_buffer is {buffer} of the {response} tokens of a response. Give at most "
             f"{response}, or remove it for a fifth of them."
         )
     longest = prompt + response

@@ -121,7 +121,8 @@ def _config_parameters(taken: Verb) -> Iterator[inspect.Parameter]:
     argument = find_setting(taken.kind, taken.argument)
     assert argument is not None
     several = isinstance(argument.default, tuple)
-    words = f"{taken.argument.upper()}{'...' if several else ''} [KEY=VALUE]..."
+    name = taken.argument.partition(".")[0]
+    words = f"{name.upper()}{'...' if several else ''} [KEY=VALUE]..."
     yield _parameter(
         "words",
         Annotated[list[str] | None, Argument(metavar=words, help=argument.info.description)],
@@ -184,7 +185,8 @@ def _read_config(taken: Verb, values: dict[str, Any]) -> Config:
     if names and setting is not None:
         several = isinstance(setting.default, tuple)
         if len(names) > 1 and not several:
-            raise InputError(f"{', '.join(names)}: give one {taken.argument} and settings as KEY=VALUE.")
+            name = taken.argument.partition(".")[0]
+            raise InputError(f"{', '.join(names)}: give one {name} and settings as KEY=VALUE.")
         reading.set(taken.argument, names if several else names[0], "")
     reading.add_words([word for word in words if "=" in word])
     return reading.build()

@@ -53,7 +53,7 @@ def resume(
     command, taken = _command(chosen.kind)
     changes = [word for word in words if "=" in word]
     config = read_stored(taken.kind, kept.config, changes, profiles=profiles if profiles.is_file() else None)
-    if chosen.kind in ("propose", "eval"):
+    if chosen.kind != "judge":
         config = config.model_copy(update={"name": _name(chosen)})
     command(
         config,
@@ -64,7 +64,7 @@ def resume(
 
 def _name(run: "Run") -> str:
     """Return the name that a config gives to a run; an evaluation's goes on with its benchmark."""
-    if run.kind == "propose":
+    if run.kind != "eval":
         return run.name
     return run.name.removesuffix("." + str(run.spec["problems"]).replace("@", "-"))
 
