@@ -252,7 +252,7 @@ def test_the_template_is_that_of_the_export() -> None:
             r"a batch has 256 questions, but the training file only 100\. Pass data\.train_batch_size=100",
         ),
         ({}, [f"{ACTOR}.ppo_mini_batch_size=100"], "updates of 100 questions do not divide a batch of 256"),
-        ({}, ["trainer.test_freq=5"], "no validation file, .* --validation-share"),
+        ({}, ["trainer.test_freq=5"], "no validation file, .* validation_share"),
         ({}, ["trainer.val_before_train=true"], "no validation file"),
         ({}, ["data.max_prompt_length=400"], "the longest prompt of /sets/math has 500 tokens"),
     ],
