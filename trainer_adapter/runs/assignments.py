@@ -222,8 +222,9 @@ def check_overrides(
                 raise InputError(f"verl.{override.text}: {way_out}.")
         if name in of_recipe:
             raise InputError(
-                f"verl.{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name states it."
+                f"verl.{override.text}: recipe {recipe.name} decides this. Change an axis instead "
+                "(anchor=own, loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name "
+                "states it."
             )
         if name == TEMPLATE_KEY or name.startswith(f"{TEMPLATE_KEY}."):
             raise InputError(
