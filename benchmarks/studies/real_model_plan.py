@@ -61,7 +61,7 @@ class Size:
         samples: responses per problem in an evaluation.
         training: options and overrides of `train run`.
         sampling: options of `eval run`.
-        solver: options of `neighbors propose`.
+        solver: options of `rephrase run`.
         export: options of `sets export`.
         needs: seconds that a stage takes at least; it does not start with less.
         evaluation_s: seconds kept free for the evaluation after a training.

@@ -102,7 +102,7 @@ def choose_run(session: Session, reference: str | None) -> Run:
         raise InputError(
             f"there are several runs, name one: {names}."
             if runs
-            else "there is no run yet; start one with `tagrpo neighbors propose`."
+            else "there is no run yet; start one with `tagrpo rephrase run`."
         )
     return runs[0]
 

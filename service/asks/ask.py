@@ -244,7 +244,7 @@ class Asker:
                 if (stored := await self.find(request)) is not None:
                     return stored
                 if await self.store.read(rows.are_in_idle_jobs, request.key):
-                    raise Failed(IN_A_JOB, "it waits in a batch job; resume with --batch", final=False)
+                    raise Failed(IN_A_JOB, "it waits in a batch job; resume with batch=true", final=False)
                 await self.pause(ELSEWHERE_POLL_S)
                 continue
             ask_id, final, pause_s = result
@@ -363,7 +363,7 @@ class Asker:
         if self.stopped is not None:
             raise self.stopped
         if self.models.max_requests is not None and self._begun >= self.models.max_requests:
-            raise Stopped(REQUESTS, f"--max-requests {self.models.max_requests} is reached")
+            raise Stopped(REQUESTS, f"max_requests={self.models.max_requests} is reached")
         self._begun += 1
         begun = await self.store.write(rows.begin, attempt)
         self._begun -= not isinstance(begun, int)

@@ -116,12 +116,12 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --api-base once, or remove --batch."
+                f"{endpoint.spelling}: one server holds a batch job. Give --base-url once, or remove batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove --batch, "
-                "or give the --api-base of a server that has them."
+                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove batch=true, "
+                "or give the --base-url of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
@@ -137,7 +137,9 @@ class BatchJobs:
             PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
-            raise Failed(BAD_REQUEST, "batch jobs take chats only; remove --batch for raw text", final=False)
+            raise Failed(
+                BAD_REQUEST, "batch jobs take chats only; remove batch=true for raw text", final=False
+            )
         if asker not in self._runs:
             self._runs[asker] = _RunJobs(self, asker)
         return await self._runs[asker].obtain(request)
@@ -231,7 +233,7 @@ class _RunJobs:
             if self.jobs:
                 return False
             if enough:
-                raise Stopped(REQUESTS, f"--max-requests {self._asker.models.max_requests} is reached")
+                raise Stopped(REQUESTS, f"max_requests={self._asker.models.max_requests} is reached")
             few = f"{fitting:,} of {len(requests):,} requests"
             raise Stopped(BUDGET, f"what is left under --max-usd is enough for {few}")
         tag = uuid.uuid4().hex

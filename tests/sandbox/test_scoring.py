@@ -93,7 +93,7 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
                     created_at="2026-01-01T00:00:00Z",
                 )
             )
-    assert cli("neighbors", "review", good[3], "--reject", "--reason", "no").code == 0
+    assert cli("rephrase", "review", good[3], "--reject", "--reason", "no").code == 0
     found = score(cli)
     assert found["broken"]["outcomes"]["rejected by answers"] == 1
     wanted = {"rejected by answers": 1, "rejected by a reviewer": 1, "undecided": 1}

@@ -1,4 +1,4 @@
-"""What tests of `tagrpo neighbors propose` share: arguments, refusals."""
+"""What tests of `tagrpo rephrase run` share: arguments, refusals."""
 
 import json
 from pathlib import Path

@@ -40,7 +40,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_numbers_that_no_machine_holds_are_an_error_in_one_line(cli: CommandLine, demo: Path) -> None:
-    done = cli("neighbors", "list", "--run", "rules", "--limit", "9" * 30, "--db", demo / "tagrpo.db")
+    done = cli("rephrase", "list", "--run", "rules", "--limit", "9" * 30, "--db", demo / "tagrpo.db")
     assert (done.code, "Traceback" in done.err) == (2, False), done.err
     assert f"{'9' * 30}: the number is too large" in done.err
     assert cli("sandbox", "pretrain", "p", "--seed", "9" * 30).code == 2
@@ -152,10 +152,10 @@ def test_the_tree_has_the_commands_of_the_readme() -> None:
         "doctor",
         "questions import",
         "questions mix",
-        "neighbors propose",
+        "rephrase run",
         "resume",
-        "neighbors review",
-        "neighbors audit",
+        "rephrase review",
+        "rephrase audit",
         "runs show",
         "sets publish",
         "sets export",
@@ -183,7 +183,7 @@ def test_every_option_is_explained(path: tuple[str, ...]) -> None:
     assert unexplained == []
 
 
-@pytest.mark.parametrize("group", ["questions", "neighbors", "runs", "sets"])
+@pytest.mark.parametrize("group", ["questions", "rephrase", "runs", "sets"])
 def test_a_group_without_a_command_shows_what_there_is(cli: CommandLine, group: str) -> None:
     done = cli(group)
     for path in COMMANDS:
@@ -248,7 +248,7 @@ BAD = {
     "missing neighbor set": (["sets", "show", "nope", "--db", "{db}"], "Available: demo"),
     "missing version": (["sets", "show", "demo@7", "--db", "{db}"], "demo"),
     "missing question": (["questions", "show", "q_zz", "--db", "{db}"], "q_zz"),
-    "missing candidate": (["neighbors", "show", "c_zz", "--db", "{db}"], "tagrpo neighbors list"),
+    "missing candidate": (["rephrase", "show", "c_zz", "--db", "{db}"], "tagrpo rephrase list"),
     "missing database": (["runs", "list", "--db", "absent.db"], "absent.db: there is no database here"),
     "missing folder of the database": (
         ["questions", "import", "{odd}", "--name", "x", "--db", "absent/t.db"],
@@ -302,7 +302,7 @@ READ_ELSEWHERE = {"diagnose", "doctor", "eval", "recipes", "train"}
 # second verdict need a judged run (test_scoring.py, test_cli_judge.py), pre-training torch (test_policy.py).
 WITHOUT = {
     *(("demo",), ("ui",), ("grade", "serve")),
-    *(("sandbox", "score"), ("sandbox", "pretrain"), ("neighbors", "judge")),
+    *(("sandbox", "score"), ("sandbox", "pretrain"), ("rephrase", "judge")),
 }
 
 
@@ -326,12 +326,12 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],
         ("rephrase", "run"): ["demo", "--name", "rules", "proposer=rules", "--db", db],
         ("resume",): ["rules", "--db", db],
-        ("neighbors", "list"): ["--db", db],
-        ("neighbors", "show"): [candidate, "--raw", "--db", db],
-        ("neighbors", "review"): [candidate, "--accept", "--reviewer", "tester", "--db", db],
-        ("neighbors", "reviews"): ["--db", db],
-        ("neighbors", "mend"): [candidate, "--text", "Which is it?", "--reviewer", "tester", "--db", db],
-        ("neighbors", "audit"): ["rules", "--sample", "4", "--db", db],
+        ("rephrase", "list"): ["--db", db],
+        ("rephrase", "show"): [candidate, "--raw", "--db", db],
+        ("rephrase", "review"): [candidate, "--accept", "--reviewer", "tester", "--db", db],
+        ("rephrase", "reviews"): ["--db", db],
+        ("rephrase", "mend"): [candidate, "--text", "Which is it?", "--reviewer", "tester", "--db", db],
+        ("rephrase", "audit"): ["rules", "--sample", "4", "--db", db],
         ("runs", "list"): ["--db", db],
         ("runs", "show"): ["rules", "--db", db],
         ("sets", "publish"): ["demo", "--run", "rules", "--include", "unverified", "--db", db],
@@ -374,7 +374,7 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
     cli: CommandLine, demo: Path, tmp_path: Path
 ) -> None:
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
-    listed = json.loads(cli("neighbors", "list", "--db", own / "tagrpo.db", "--json").out)
+    listed = json.loads(cli("rephrase", "list", "--db", own / "tagrpo.db", "--json").out)
     calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
     assert set(calls) == {path for path in COMMANDS if path[0] not in READ_ELSEWHERE} - WITHOUT
     for path, arguments in calls.items():

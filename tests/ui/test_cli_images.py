@@ -107,7 +107,7 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 @pytest.mark.slow
 def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
-    listed = json.loads(run_here("neighbors", "list", "--run", "r", "--json").out)["candidates"]
+    listed = json.loads(run_here("rephrase", "list", "--run", "r", "--json").out)["candidates"]
     verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}
     assert {(1, "accepted"), (2, "accepted"), (0, "rejected"), (1, "rejected")} == verdicts
     asked = "\n".join(seen(request.body["messages"]) for request in server.requests)

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors propose` and `resume` as a careless user calls them."""
+"""`tagrpo rephrase run` and `resume` as a careless user calls them."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`tagrpo neighbors propose --proposer file`: candidates that someone already has."""
+"""`tagrpo rephrase run --proposer file`: candidates that someone already has."""
 
 import json
 from pathlib import Path
@@ -96,13 +96,13 @@ def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLin
         {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
     )
     assert cli(*from_file("c.jsonl")).code == 0
-    listed = cli("neighbors", "list", "--json").out
+    listed = cli("rephrase", "list", "--json").out
     # PostgreSQL keeps no NUL: there it becomes U+FFFD.
     statuses = {
         item["text"][:5].replace("\ufffd", "\0"): item["status"] for item in json.loads(listed)["candidates"]
     }
     assert statuses == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
-    assert "[bold]Now[/] [/foo]" in cli("neighbors", "list").out
+    assert "[bold]Now[/] [/foo]" in cli("rephrase", "list").out
 
 
 def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
@@ -119,5 +119,5 @@ def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
     write_rows(Path("c.jsonl"), {"question": question, "candidates": [short, long]})
     done = cli(*from_file("c.jsonl", "tokenizer=words.json", f"token_limit={count}"))
     assert done.code == 0, done.err
-    listed = json.loads(cli("neighbors", "list", "--finding", "too_long", "--json").out)["candidates"]
+    listed = json.loads(cli("rephrase", "list", "--finding", "too_long", "--json").out)["candidates"]
     assert [(item["text"], item["status"]) for item in listed] == [(long, "rejected")]

@@ -99,7 +99,7 @@ def settings_file(folder: Path, text: str) -> Path:
 
 @pytest.mark.parametrize(
     ("command", "variable"),
-    [(("db", "check"), "TAGRPO_DB"), (("neighbors", "review"), "TAGRPO_REVIEWER")],
+    [(("db", "check"), "TAGRPO_DB"), (("rephrase", "review"), "TAGRPO_REVIEWER")],
     ids=" ".join,
 )
 def test_the_help_names_the_variables_that_give_options(

@@ -340,9 +340,9 @@ class TestRuns:
             refused = tagrpo("resume", "x", changed)
             assert (refused.code, reason in refused.err) == (2, True), refused.err
         # a run of training is none of neighbors: there is one of those, which needs no name
-        assert tagrpo("neighbors", "list").code == 0
+        assert tagrpo("rephrase", "list").code == 0
         assert "recipe ta_grpo" in tagrpo("runs", "show", "x").out
-        refused = tagrpo("neighbors", "list", "--run", "x")
+        refused = tagrpo("rephrase", "list", "--run", "x")
         assert (refused.code, "run 'x' trains a model and holds no neighbors" in refused.err) == (2, True)
 
     @pytest.mark.slow

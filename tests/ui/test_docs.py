@@ -95,7 +95,7 @@ def test_only_what_needs_the_hub_is_not_run() -> None:
             compared = words[:2] == ("questions", "contamination")
             measured |= compared and not BENCHMARKS.keys().isdisjoint(words)
             # test_local_models.py and test_cli_vllm.py ask checkpoints of their own.
-            measured |= words[0] in ("neighbors", "resume") and not {
+            measured |= words[0] in ("rephrase", "resume") and not {
                 "--solver-preset",
                 "--solver-batch-size",
                 "--solver-sampler",
@@ -263,7 +263,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     """Return the command with the test servers' addresses, real ids, and sizes that fit a small world."""
     sizes = {"3749": "2", **urls}
     adapted = [sizes.get(word, _ID.sub(existing, word) if _ID.fullmatch(word) else word) for word in words]
-    asks = "--model" in words and (words[0] in ("neighbors", "doctor") or "gpt-4-turbo" in words)
+    asks = "--model" in words and (words[0] in ("rephrase", "doctor") or "gpt-4-turbo" in words)
     if asks and "--api-base" not in words:
         adapted += ["--api-base", urls[SERVER]]
     if words[:2] == ("sandbox", "questions") and "--train" not in words:

@@ -8,8 +8,8 @@ from typer import Argument
 from service.config import settings_of, summary, template
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.configured import Verb
 from ui.cli.output import Terminal
-from ui.cli.settings import Verb
 
 VERBS = {
     "rephrase": ("ui.cli.neighbors.proposing", "run"),

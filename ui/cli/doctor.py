@@ -46,7 +46,7 @@ class Check:
 
 def doctor(
     model: Annotated[str | None, Option(help="Also try to reach this model, named as in litellm.")] = None,
-    api_base: Annotated[
+    base_url: Annotated[
         list[str] | None, Option(help="Address of the model's server. Repeat the option for several servers.")
     ] = None,
     training: Annotated[
@@ -61,11 +61,11 @@ def doctor(
     --training prints a line for each part of verl or Ray that differs from the tested versions. If there is
     no such line, training works with your version of verl.
 
-    Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --api-base http://localhost:8000/v1
+    Example: tagrpo doctor --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1
     """
     checks = [_python(), *_packages(), *_extras(), _database(db.place), _disk(db.place), _keys(), _hub()]
     if model is not None:
-        checks += _endpoints(model, api_base or [])
+        checks += _endpoints(model, base_url or [])
     if training:
         checks += _contract()
     terminal.emit(

@@ -15,74 +15,35 @@ may be given several times.
 import inspect
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer import Argument, Option
 from typer.models import OptionInfo
 
-from service.config import Config, Reading, find_setting, metavar, settings_of
 from service.errors import InputError
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.database import Database, Place
-
-
-def command_group(help: str, example: str, commands: Mapping[str, Callable[..., None]]) -> typer.Typer:
-    """Return the group of these commands; called without one of them it shows its help."""
-    group = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help=help, epilog=f"Example: {example}")
-    for name, function in commands.items():
-        add_command(group, name, function)
-    return group
+    from ui.cli.configured import Verb
 
 
 def add_command(group: typer.Typer, name: str, function: Callable[..., Any]) -> None:
     """Add the command of a function to a group."""
-    taken = getattr(function, "verb", None)
+    taken: Verb | None = getattr(function, "verb", None)
     epilog = None
     if taken is not None:
-        more = len(settings_of(taken.kind)) - len(taken.flags) - 1
-        epilog = f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {taken.name}"
+        epilog = f"{taken.more} more settings, given as KEY=VALUE or in a file: tagrpo config {taken.name}"
     group.command(name, epilog=epilog)(with_settings(function))
-
-
-@dataclass(frozen=True)
-class Verb:
-    """How a command takes a config: under which name, by which argument, and which settings are flags."""
-
-    name: str
-    kind: type[Config]
-    argument: str
-    flags: Mapping[str, str]
-
-
-F = TypeVar("F", bound=Callable[..., Any])
-
-
-def verb(name: str, kind: type[Config], argument: str, flags: Mapping[str, str]) -> Callable[[F], F]:
-    """Let a command take a config as its parameter `config`.
-
-    Args:
-        name: As in `tagrpo config NAME`.
-        kind: The config.
-        argument: The setting that an argument without `=` gives.
-        flags: Settings by their flags.
-    """
-
-    def mark(function: F) -> F:
-        function.verb = Verb(name, kind, argument, flags)  # type: ignore[attr-defined]
-        return function
-
-    return mark
 
 
 def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -94,7 +55,7 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
     for name, parameter in inspect.signature(function).parameters.items():
         hint = hints[name]
         if taken is not None and name == "config":
-            parameters += _config_parameters(taken)
+            parameters += [_parameter(*each) for each in taken.parameters()]
         elif is_dataclass(hint) and isinstance(hint, type):
             settings[name] = hint
             parameters += _parameters(hint)
@@ -108,88 +69,12 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
             if kind is Db:
                 _DB_FILE.set(values[name].db_file)
         if taken is not None:
-            values["config"] = _read_config(taken, values)
+            values["config"] = taken.read(values, profiles_file())
         return function(**values)
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call
-
-
-def _config_parameters(taken: Verb) -> Iterator[inspect.Parameter]:
-    """Yield the words, the files and the flags of a command that takes a config."""
-    argument = find_setting(taken.kind, taken.argument)
-    assert argument is not None
-    several = isinstance(argument.default, tuple)
-    name = taken.argument.partition(".")[0]
-    words = f"{name.upper()}{'...' if several else ''} [KEY=VALUE]..."
-    yield _parameter(
-        "words",
-        Annotated[list[str] | None, Argument(metavar=words, help=argument.info.description)],
-        None,
-    )
-    for flag, path in taken.flags.items():
-        yield _parameter(_flag_name(flag), *_flag(taken.kind, flag, path))
-    yield _parameter(
-        "files",
-        Annotated[
-            list[Path] | None,
-            Option(
-                "-c",
-                "--config",
-                metavar="FILE",
-                help="TOML file of settings; repeat it for several, later ones win.",
-            ),
-        ],
-        None,
-    )
-
-
-def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
-    """Return the type and the default of the option of a setting. Its value is read as a word's is."""
-    setting = find_setting(kind, path)
-    if setting is None:  # a list of models, each given by its name
-        setting = find_setting(kind, f"{path}.model")
-        assert setting is not None
-        text = f"{kind.model_fields[path].description} Repeat the option for several."
-        return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
-    default = setting.default
-    if isinstance(default, bool):
-        return Annotated[bool, Option(flag, help=setting.info.description)], False
-    notes = [setting.limits] if setting.limits else []
-    notes += [f"default: {default}"] if default not in (None, ()) else []
-    text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
-    if isinstance(default, tuple):
-        return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
-    return Annotated[str | None, Option(flag, metavar=metavar(setting), help=text)], None
-
-
-def _flag_name(flag: str) -> str:
-    return f"flag_{flag.lstrip('-').replace('-', '_')}"
-
-
-def _read_config(taken: Verb, values: dict[str, Any]) -> Config:
-    """Return the config that profiles, files, flags and words give, in this order."""
-    reading = Reading(taken.kind)
-    if (profiles := profiles_file()).is_file():
-        reading.add_file(profiles, profiles_only=True)
-    for path in values.pop("files") or ():
-        reading.add_file(path)
-    for flag, path in taken.flags.items():
-        given = values.pop(_flag_name(flag))
-        if given is not None and given is not False:
-            reading.set(path, given, f"{flag}: ")
-    words = values.pop("words") or []
-    names = [word for word in words if "=" not in word]
-    setting = find_setting(taken.kind, taken.argument)
-    if names and setting is not None:
-        several = isinstance(setting.default, tuple)
-        if len(names) > 1 and not several:
-            name = taken.argument.partition(".")[0]
-            raise InputError(f"{', '.join(names)}: give one {name} and settings as KEY=VALUE.")
-        reading.set(taken.argument, names if several else names[0], "")
-    reading.add_words([word for word in words if "=" in word])
-    return reading.build()
 
 
 def profiles_file() -> Path:

@@ -100,7 +100,7 @@ def difficulty(
     limit: Limit = 20,
     review_sheet: Annotated[
         Path | None,
-        Option(help="Write the flagged neighbors to this new file, for tagrpo neighbors review --sheet."),
+        Option(help="Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet."),
     ] = None,
     seed: Seed = 0,
     *,

@@ -8,9 +8,10 @@ from typer import Option
 
 from evaluator.config import JudgeConfig
 from ui.cli import exits, output
+from ui.cli.configured import verb
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import DryRun, print_estimates, print_ledger
-from ui.cli.settings import Db, verb
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult

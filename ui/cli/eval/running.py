@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.config import EvalConfig
 from ui.cli import exits, output
+from ui.cli.configured import verb
 from ui.cli.output import Terminal, plural
 from ui.cli.requests import DryRun, print_estimates, words_by_kind
-from ui.cli.settings import Db, verb
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from evaluator.evals.evaluating import ProblemSet
@@ -24,12 +25,10 @@ FLAGS = {
     "--model": "model",
     "--n": "n",
     "--name": "name",
-    "--neighbors": "neighbors",
     "--limit": "limit",
     "--preset": "preset",
     "--from": "sources",
     "--max-usd": "max_usd",
-    "--endpoint": "endpoint",
     "--base-url": "base_url",
 }
 

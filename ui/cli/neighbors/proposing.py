@@ -4,9 +4,10 @@ import asyncio
 
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
+from ui.cli.configured import verb
 from ui.cli.output import Terminal
 from ui.cli.requests import DryRun, print_estimates
-from ui.cli.settings import Db, verb
+from ui.cli.settings import Db
 
 FLAGS = {
     "--name": "name",
@@ -15,7 +16,6 @@ FLAGS = {
     "--n": "n",
     "--limit": "limit",
     "--max-usd": "max_usd",
-    "--endpoint": "proposer.endpoint",
     "--base-url": "proposer.base_url",
 }
 

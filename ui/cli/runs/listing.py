@@ -194,7 +194,7 @@ KINDS: Mapping[str, _KindOfRun] = {
         "questions",
         ("number", "solvers", "candidates", "USD"),
         _proposing,
-        "tagrpo neighbors propose",
+        "tagrpo rephrase run",
     ),
     "eval": _KindOfRun(
         "benchmark",

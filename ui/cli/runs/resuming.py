@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import Argument
 
 from service.errors import InputError, NotFoundError
+from ui.cli.configured import Verb
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, Verb, profiles_file
+from ui.cli.settings import Db, profiles_file
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

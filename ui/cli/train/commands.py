@@ -11,8 +11,9 @@ from service.config import Reading, settings_of
 from service.errors import InputError
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import console, exits, output
+from ui.cli.configured import verb
 from ui.cli.output import Terminal
-from ui.cli.settings import Db, verb
+from ui.cli.settings import Db
 from ui.cli.train import reports
 
 if TYPE_CHECKING:

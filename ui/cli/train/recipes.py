@@ -1,8 +1,8 @@
 """`tagrpo recipes`: list, show."""
 
 from trainer_adapter.config import TrainConfig
+from ui.cli.configured import verb
 from ui.cli.output import Terminal
-from ui.cli.settings import verb
 from ui.cli.train import reports
 from ui.cli.train.commands import PLAN_FLAGS
 

@@ -47,7 +47,7 @@ train() {{ # name, recipe, steps, epochs, seed, changes
 
 evaluate() {{ # name, model
     # shellcheck disable=SC2086
-    tagrpo eval run $BENCHMARKS --name "$1" --model "$2" --sampler "$SAMPLER" --preset "$PRESET" \\
+    tagrpo eval run $BENCHMARKS --name "$1" --model "$2" sampler="$SAMPLER" --preset "$PRESET" \\
         --db "$DB" $DRY
 }}
 

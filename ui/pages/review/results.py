@@ -139,7 +139,7 @@ def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) 
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
             "The false-accept rate appears after the first one. Review in the Queue tab, or in a terminal:",
-            commands=(settings.command(f"neighbors review --audit {audit_id} --interactive"),),
+            commands=(settings.command(f"rephrase review --audit {audit_id} --interactive"),),
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(
@@ -197,7 +197,7 @@ def _run(choice: Choice) -> None:
         layout.empty_state(
             "This run has no audit yet.",
             "Draw one and choose it as the queue:",
-            commands=(settings.command(f"neighbors audit {choice.run} --sample 50 --seed 1"),),
+            commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
     _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
     _candidates(

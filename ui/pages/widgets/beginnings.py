@@ -33,5 +33,5 @@ def no_neighbors(heading: str, question_set: str = "") -> None:
     layout.empty_state(
         heading,
         "Propose some; rules need no model:",
-        commands=(settings.command(f"neighbors propose {names[0]} --name NAME --proposer rules"),),
+        commands=(settings.command(f"rephrase run {names[0]} --name NAME proposer=rules"),),
     )
