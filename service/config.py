@@ -200,7 +200,9 @@ class Reading(Generic[C]):
         "errors."""
         setting = find_setting(self._kind, key)
         if setting is not None and setting.free and key != setting.path:
-            key, value = setting.path, [f"{key.removeprefix(f'{setting.path}.')}={value}"]
+            inner = key.removeprefix(f"{setting.path}.")
+            removes = inner.startswith("~") and not value
+            key, value = setting.path, [inner if removes else f"{inner}={value}"]
         parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
         if setting is not None and isinstance(value, str):
             value = read_text(setting.info.annotation, value)

@@ -198,7 +198,7 @@ def test_rows_of_a_flat_export_count_as_verl_counts_them() -> None:
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:
-    assigned = assign(RECIPES["ta_grpo"], ['name=it\'s $HOME "mine"'])
+    assigned = assign(RECIPES["ta_grpo"], ['title=it\'s $HOME "mine"'])
     words = command(compose_run(assigned.recipe, Machine(4), model="a b"), tmp_path)
     assert words[1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
     on_cpu = command(compose_run(assigned.recipe, Machine(cpu=True), model="a b"), tmp_path)

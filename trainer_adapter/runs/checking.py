@@ -232,7 +232,7 @@ def check_files(overrides: Sequence[Override], prompt_key: str) -> None:
             path = Path(text)
             if "." in text and not path.is_absolute() and path.is_file():
                 raise InputError(
-                    f"{override.text}: verl runs in the run's folder. Write the absolute path, "
+                    f"verl.{override.text}: verl runs in the run's folder. Write the absolute path, "
                     f"{path.resolve()}."
                 )
             if override.name == "data.val_files" and path.suffix == ".parquet" and "://" not in text:
