@@ -116,11 +116,13 @@ class BatchJobs:
         provider = endpoint.provider
         if len(endpoint.bases) > 1:
             raise InputError(
-                f"{endpoint.spelling}: one server holds a batch job. Give --base-url once, or remove batch=true."
+                f"{endpoint.spelling}: one server holds a batch job. Give --base-url once, or remove "
+                f"batch=true."
             )
         if provider.base is None and provider.name != "openai":
             raise PrerequisiteError(
-                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove batch=true, "
+                f"{endpoint.spelling}: {provider.name} has no batch jobs in OpenAI's form. Remove "
+                f"batch=true, "
                 "or give the --base-url of a server that has them."
             )
         self.endpoint, self.poll_s, self.quiet_s, self.tries = endpoint, poll_s, min(quiet_s, poll_s), tries
