@@ -109,7 +109,7 @@ def comparison_script(
     model, recipe = str(config.model), config.recipe
     axes = changed_axes(recipe) + ([] if recipe.title is None else [f"recipe.title={recipe.title}"])
     settings = config.run.model_dump(exclude_defaults=True)
-    shared = [f"run.{key}={'none' if value is None else value}" for key, value in settings.items()]
+    shared = [f"run.{key}={str(value).lower()}" for key, value in settings.items()]
     shared += [f"verl.{text}" for text in config.verl]
     batch = int(composition.value("data.train_batch_size"))
     words = ["--gpus", str(config.gpus), "--nodes", str(config.nodes)]
