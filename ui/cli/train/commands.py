@@ -87,7 +87,8 @@ def plan(
     from ui.cli.train.pilot import read_pilot
     from ui.cli.train.script import comparison_script, write_script
 
-    if config.model is None or config.cpu:
+    model = config.model
+    if model is None or config.cpu:
         raise InputError("a plan is for a model on GPUs: give --model, and no cpu.")
     if (config.data is None) == (questions is None):
         raise typer.BadParameter("give an export with --data, or the number of questions with --questions")
@@ -102,7 +103,7 @@ def plan(
     composition = compose_training(config, export)
     if script is not None and composition.lora_rank:
         raise InputError("--script evaluates whole models; merge adapters by hand (docs/train.md).")
-    shape = find_shape(config.model)
+    shape = find_shape(model)
     forecast, mean_tokens = None, assumed.mean_tokens
     if pilot is not None:
         forecast = read_pilot(pilot, composition.recipe, assumed.shift_sd, assumed.seed, db)
