@@ -31,6 +31,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, g
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
 
+from service.asks.redaction import redact
 from service.errors import InputError
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
@@ -39,6 +40,9 @@ OPERATIONAL: dict[str, Any] = {"operational": True}
 FREE: dict[str, Any] = {"free": True}
 """`json_schema_extra` of a list of texts, `KEY=VALUE` of another program; files may give them as a table."""
 
+ONCE: dict[str, Any] = {**OPERATIONAL, "once": True}
+"""The same for a field of one invocation only: no run keeps it."""
+
 PROFILES = "endpoint"
 """The table of a file whose tables are profiles, and the field that names one."""
 
@@ -46,6 +50,8 @@ SCHEMA = 1
 """The version of stored configs."""
 
 _KEYS = ("key", "api_key", "token", "password")
+_UNSHOWN = (*_KEYS, "api_key_env")
+"""Settings whose values no message repeats."""
 _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
@@ -64,7 +70,8 @@ class Config(BaseModel):
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run; `read_stored` reads it."""
-        return {"schema": SCHEMA, **self.model_dump(mode="json")}
+        once = {name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE}
+        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=once)}
 
 
 C = TypeVar("C", bound=Config)
@@ -155,7 +162,7 @@ class Reading(Generic[C]):
         self._kind = kind
         self._values: dict[str, Any] = {}
         self._places: dict[Place, str] = {}
-        self._profiles: dict[str, tuple[str, dict[str, Any]]] = {}
+        self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
         self._problems: list[str] = []
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
@@ -172,10 +179,15 @@ class Reading(Generic[C]):
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"{path}: not valid TOML ({error}).") from error
         lines = _lines(text)
+
+        def line(place: Place) -> int:
+            return lines[place] if place in lines else line(place[:-1]) if place else 1
+
         profiles = tables.pop(PROFILES, {}) if isinstance(tables.get(PROFILES, {}), dict) else {}
         for name, profile in profiles.items():
             if isinstance(profile, dict):
-                self._profiles[name] = f"{path}:{lines.get((PROFILES, name), 1)}", profile
+                places = {key: f"{path}:{line((PROFILES, name, key))}: " for key in profile}
+                self._profiles[name] = places, profile
             else:
                 self._problems.append(
                     f"{path}: {PROFILES}.{name} is not a table. Write its settings below [{PROFILES}.{name}]."
@@ -187,13 +199,13 @@ class Reading(Generic[C]):
                 f"settings with -c FILE."
             )
             return
-        self._add(tables, (), lambda place: f"{path}:{lines.get(place, 1)}: ")
+        self._add(tables, (), lambda place: f"{path}:{line(place)}: ")
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
         for word in words:
             key, _, text = word.partition("=")
-            self.set(key, text, f"{word}: ")
+            self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:
         """Set one field by its dotted name. A text is read as the field's type; `place` is named in "
@@ -232,7 +244,7 @@ class Reading(Generic[C]):
         else:
             if not self._problems:
                 return config
-        problems = list(dict.fromkeys(self._problems))
+        problems = list(dict.fromkeys(map(redact, self._problems)))
         if len(problems) == 1:
             raise InputError(problems[0])
         raise InputError("\n  ".join([f"{len(problems)} settings cannot be used:", *problems]))
@@ -289,31 +301,44 @@ class Reading(Generic[C]):
         if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
             values = {**self._profile(profile, at), **values, PROFILES: None}
         resolved: dict[str, Any] = {}
-        for name, value in values.items():
+        missing = {
+            name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
+        }
+        for name, value in {**missing, **values}.items():
             info = kind.model_fields.get(str(name))
             tables = _tables(info) if info is not None else []
             here = (*at, name)
             if info is not None and value == "none" and _takes_none(info.annotation):
                 resolved[name] = None
             elif isinstance(value, _Several):
+                items = value.all(tables[0])
                 resolved[name] = [
-                    self._resolved(tables[0], item, (*here, index))
-                    for index, item in enumerate(value.all(tables[0]))
+                    self._resolved(tables[0], item, (*here, index)) for index, item in enumerate(items)
                 ]
+                if not items:
+                    self._check_names(tables[0], value.shared, here)
             elif info is not None and tables and isinstance(value, dict):
                 table = _member(tables, value, None) or tables[0]
                 inner = self._resolved(table, value, here)
                 if len(tables) > 1:
                     inner.setdefault("kind", _default_kind(info))
                 elif _optional(info) and table.leading not in inner:
+                    self._check_names(table, inner, here)
                     continue  # settings of what is not there
                 resolved[name] = inner
+            elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
+                resolved[name] = [value]
             elif info is not None and not tables and not _fits(info.annotation, value):
                 setting = Setting(".".join(map(str, here)), info)
                 self._problems.append(f"{self._place(here)}{_wrong(setting, value)}")
             else:
                 resolved[str(name)] = value
         return resolved
+
+    def _check_names(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> None:
+        """Note the unknown names of a table that is not built, as its leading field may be one of them."""
+        unknown = [name for name in values if name not in table.model_fields]
+        self._problems += [self._words({"type": "extra_forbidden", "loc": (*at, name)}) for name in unknown]
 
     def _profile(self, name: str, at: Place) -> dict[str, Any]:
         if name not in self._profiles:
@@ -322,9 +347,9 @@ class Reading(Generic[C]):
                 f"{self._place((*at, PROFILES))}[{PROFILES}.{name}] does not exist. Available: {available}."
             )
             return {}
-        place, profile = self._profiles[name]
-        for key in profile:
-            self._places.setdefault((*at, key), f"{place}: ")
+        places, profile = self._profiles[name]
+        for key, place in places.items():
+            self._places.setdefault((*at, key), place)
         return profile
 
     def _place(self, at: Place) -> str:
@@ -423,8 +448,7 @@ def read_stored(
     if refused:
         raise InputError(
             f"{', '.join(refused)}: this shapes the results, so a run keeps it. Start a run of another "
-            f"name, or leave "
-            "it out."
+            "name, or leave it out."
         )
     reading = Reading(kind)
     if profiles is not None:
@@ -450,6 +474,8 @@ def read_text(annotation: Any, text: str) -> Any:
         origin = get_origin(leaf)
         if origin in (tuple, list):
             inner = get_args(leaf)
+            if not text.startswith("["):
+                return text
             given = _in_brackets(text)
             kinds = inner if len(inner) == len(given) and Ellipsis not in inner else (inner[0],) * len(given)
             return [read_text(kind, each) for kind, each in zip(kinds, given, strict=True)]
@@ -603,8 +629,9 @@ def _fits(annotation: Any, value: Any) -> bool:
         return True
     if isinstance(value, list):
         inner = [get_args(leaf) for leaf in leaves if get_origin(leaf) in (tuple, list)]
-        return bool(inner) and all(
-            any(_fits(kind, each) for kind in inner[0] if kind is not ...) for each in value
+        return bool(inner) and (
+            all(_fits(inner[0][0], each) for each in value)
+            and (Ellipsis in inner[0] or len(inner[0]) == len(value))
         )
     if isinstance(value, bool):
         return bool in leaves
@@ -620,8 +647,9 @@ def _type_words(annotation: Any) -> str:
     for kind, words in ((bool, "true or false"), (int, "a whole number"), (float, "a number")):
         if kind in leaves:
             return words
-    if any(get_origin(leaf) in (tuple, list) for leaf in leaves):
-        return "a list"
+    for leaf in leaves:
+        if get_origin(leaf) in (tuple, list):
+            return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))}"
     if any(get_origin(leaf) is dict for leaf in leaves):
         return "a table"
     return "one of" if any(_literals(leaf) for leaf in leaves) else "a text"
@@ -651,9 +679,7 @@ def _parts(dotted: str) -> Place:
 
 
 def _in_brackets(text: str) -> list[str]:
-    """Return the items of `[a, b]`, or the text alone."""
-    if not (text.startswith("[") and text.endswith("]")):
-        return [text]
+    """Return the items of `[a, b]`."""
     try:
         return [
             each if isinstance(each, str) else json.dumps(each) for each in tomllib.loads(f"v = {text}")["v"]
@@ -682,6 +708,11 @@ def _tables(info: FieldInfo) -> list[type[Config]]:
     if _is_list(info):
         leaves = [inner for leaf in leaves for inner in _leaves(get_args(leaf)[0])]
     return [leaf for leaf in leaves if isinstance(leaf, type) and issubclass(leaf, Config)]
+
+
+def _takes_texts(annotation: Any) -> bool:
+    """Return whether a field takes a list of texts, so that a text alone is a list of one."""
+    return any(get_origin(leaf) is tuple and get_args(leaf)[0] is str for leaf in _leaves(annotation))
 
 
 def _is_list(info: FieldInfo) -> bool:

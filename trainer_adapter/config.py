@@ -60,7 +60,18 @@ class RecipeConfig(Config):
     )
     advantage: str | None = Field(None, description="Formula of the advantages: a name, or module:function.")
     alpha: float | None = Field(
-        None, description="Only for A-GRAE's advantages: the end of the suppression of positive ones."
+        None, description="Setting of A-GRAE's advantages: the end of the suppression of positive ones."
+    )
+    beta: float | None = Field(None, description="Setting of A-GRAE's dominance controls: their factor.")
+    k: int | None = Field(None, description="Setting of the advantage pass_k: responses of a set.")
+    temperature: float | None = Field(
+        None, description="Setting of the advantage dgpo: temperature of the weights of questions."
+    )
+    weight: float | None = Field(
+        None, description="Setting of the advantage w_reinforce: the advantage of a correct response."
+    )
+    settings: dict[str, int | float] = Field(
+        default_factory=dict, description="Settings of an advantage of your own, as settings.NAME=VALUE."
     )
     weights: Literal["none"] | str | None = Field(
         None, description="Weights of tokens: none, a name, or module:function."
@@ -74,10 +85,9 @@ class RecipeConfig(Config):
 
     def changes(self) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return the axes that are set, and those of the loss."""
-        axes = {
-            key: value for key, value in self if value is not None and key not in ("name", "title", "loss")
-        }
-        return axes, {key: value for key, value in self.loss if value is not None}
+        axes, loss = ({key: value for key, value in each if value is not None} for each in (self, self.loss))
+        axes = {key: value for key, value in axes.items() if key not in ("name", "title", "settings", "loss")}
+        return {**axes, **self.settings}, loss
 
 
 class TrainConfig(Config):

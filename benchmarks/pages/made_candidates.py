@@ -28,7 +28,7 @@ STRATEGIES = (
     Strategy("format", "1", "another layout", "Lay it out in another way."),
     Strategy("rename", "1", "other names", "Use other names."),
 )
-FINDINGS = ("number_changed", "answer_format_lost", "formula_changed", "too_similar", "unit_lost")
+FINDINGS = ("number_missing", "number_added", "answer_format_changed", "too_like_original", "question_added")
 MODELS = ("openai/gpt-4-turbo", "hosted_vllm/Qwen/Qwen2.5-32B-Instruct")
 
 

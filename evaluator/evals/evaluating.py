@@ -30,7 +30,7 @@ from service.models.estimate import Estimate
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
 from service.questions.images import store_images
 from service.runs.spending import hold_cap
-from service.runs.store import Run, keep_config, package_versions
+from service.runs.store import Run, check_name, keep_config, package_versions
 from service.telling import TellStage
 
 if TYPE_CHECKING:
@@ -77,6 +77,7 @@ async def evaluate(
     progress: Progress = silently,
     note: Note = lambda _: None,
     each: Callable[[Run, EvalOutcome], None] = lambda *_: None,
+    loaded: Sequence[LoadedBenchmark] | None = None,
     neighbors: "Callable[[Grader], ProblemSet] | None" = None,
 ) -> list[tuple[Run, EvalOutcome]]:
     """Draw what is missing of `config.n` samples per problem, grade all, and return the runs worked on.
@@ -90,6 +91,7 @@ async def evaluate(
         progress: Shows how far a run is.
         note: Told what the user should know.
         each: Told of each run when it ends.
+        loaded: The benchmarks, if they are read already.
         neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
 
     Raises:
@@ -107,7 +109,7 @@ async def evaluate(
         Grader(cache=GradeCache(db)) as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
-        problem_sets = load_problems(config, rules, note, neighbors)
+        problem_sets = load_problems(config, rules, note, loaded, neighbors)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(model_settings(config))
             at_once = AT_ONCE if takes_n(endpoint) else 1
@@ -154,43 +156,63 @@ def estimate(
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
         prices = price_of([model_settings(config)])
         return {
-            _run_name(config, problems): estimate_eval(
+            _run_name(config, problems.suffix): estimate_eval(
                 session,
-                _run_name(config, problems),
+                _run_name(config, problems.suffix),
                 _spec(config, problems, {}, AT_ONCE),
                 problems.taken,
                 config.n,
                 prices,
             )
-            for problems in load_problems(config, grader, note, neighbors)
+            for problems in load_problems(config, grader, note, None, neighbors)
         }
 
 
-def load_problems(
-    config: EvalConfig, grader: Grader, note: Note, neighbors: "Callable[[Grader], ProblemSet] | None" = None
-) -> list[ProblemSet]:
-    """Load what the runs are over, and grade the golds against themselves before anything is asked.
+def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
+    """Read the benchmarks of a config; none if it names a neighbor set.
 
     Raises:
-        InputError: it is not said which benchmark a file is for, or gold answers do not grade as correct.
+        NotFoundError: there is no such benchmark.
+        InputError: a file or name that cannot be used, or it is not said which benchmark a file is for.
     """
-    if neighbors is not None:
-        return [neighbors(grader)]
+    if not config.benchmarks:
+        return []
     files = match_files(config.benchmarks, config.sources)
-    problem_sets = []
-    for name in config.benchmarks:
-        loaded = load_benchmark(
+    loaded = [
+        load_benchmark(
             name,
             source=files.get(name),
             options_seed=config.options_seed,
             allow_changed=config.allow_changed,
         )
-        note_golds(loaded, len(require_golds(loaded, grader, config.allow_bad_golds)), note)
-        placed = [PlacedProblem(problem) for problem in loaded.problems]
-        source = dict(loaded.source)
+        for name in config.benchmarks
+    ]
+    for benchmark in loaded:
+        check_name(_run_name(config, benchmark.name))
+    return loaded
+
+
+def load_problems(
+    config: EvalConfig,
+    grader: Grader,
+    note: Note,
+    loaded: Sequence[LoadedBenchmark] | None,
+    neighbors: "Callable[[Grader], ProblemSet] | None",
+) -> list[ProblemSet]:
+    """Load what the runs are over, and grade the golds against themselves before anything is asked.
+
+    Raises:
+        InputError: see `load_benchmarks`, or gold answers do not grade as correct.
+    """
+    if neighbors is not None:
+        return [neighbors(grader)]
+    problem_sets = []
+    for each in load_benchmarks(config) if loaded is None else loaded:
+        note_golds(each, len(require_golds(each, grader, config.allow_bad_golds)), note)
+        placed = [PlacedProblem(problem) for problem in each.problems]
         taken = placed[: config.limit]
         problem_sets.append(
-            ProblemSet(loaded.name, loaded.name, source, len(placed), placed, taken, loaded.images)
+            ProblemSet(each.name, each.name, dict(each.source), len(placed), placed, taken, each.images)
         )
     return problem_sets
 
@@ -254,8 +276,8 @@ def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_o
     )
 
 
-def _run_name(config: EvalConfig, problems: ProblemSet) -> str:
-    return f"{config.name or model_slug(config.model)}.{problems.suffix}"
+def _run_name(config: EvalConfig, suffix: str) -> str:
+    return f"{config.name or model_slug(config.model)}.{suffix}"
 
 
 def _open_runs(
@@ -270,9 +292,9 @@ def _open_runs(
     runs = []
     with db.write() as session:
         for problems, spec in specs:
-            check_eval_run(session, _run_name(config, problems), spec, problems.taken)
+            check_eval_run(session, _run_name(config, problems.suffix), spec, problems.taken)
         for problems, spec in specs:
-            name = _run_name(config, problems)
+            name = _run_name(config, problems.suffix)
             if problems.images is not None:
                 ids = (id for place in problems.taken for id in place.problem.images)
                 store_images(session, problems.images.read(ids))

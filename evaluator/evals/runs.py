@@ -66,7 +66,7 @@ class EvalSpec:
             "model": self.model,
             "engine": dict(self.engine),
             "prompt": self.prompt.model_dump(mode="json"),
-            "sampling": self.sampling.model_dump(mode="json"),
+            "sampling": self.sampling.without_neutral(),
             # Left out where it is the default, so that it need not be told.
             **({} if self.answers == "all" else {"answers": self.answers}),
             **({"grader": self.grader} if self.grader else {}),

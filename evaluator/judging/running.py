@@ -89,7 +89,7 @@ class JudgeSpec:
     @property
     def id(self) -> str:
         """What replies belong to: whoever asks the same in the same way gets the same reply."""
-        return content_id("judge", [self.model, PROMPT_VERSION, self.sampling.model_dump(mode="json")])
+        return content_id("judge", [self.model, PROMPT_VERSION, self.sampling.without_neutral()])
 
     def version(self, base: str) -> str:
         """Return the version of the grades: those of `base`, and this judge's where it was asked."""

@@ -32,6 +32,7 @@ from service.config import pick
 from service.database import Database
 from service.engines.opening import (
     OpenModels,
+    RemoteSettings,
     check_request,
     engine_logs,
     engine_of,
@@ -118,7 +119,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
         spec = replace(spec, source=candidates.content)
     asked = [model_settings(each) for each in (config.proposer, *config.solver) if isinstance(each, Model)]
     if config.premises is not None:
-        asked.append(remote_settings(config.premises, config.premises.model))
+        asked.append(_premise_settings(config, config.premises))
     with db.read() as session:
         questions = wanted_questions(session, spec, config.limit)
         return estimate_run(session, spec, questions, price_of(asked))
@@ -203,12 +204,16 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
         check_request(endpoint, request)
         solvers.append(opened)
     if config.premises is not None:
-        access: PremiseCheck | LlmProposer = config.premises
-        proposer = config.proposer
-        if isinstance(proposer, LlmProposer) and (proposer.model, access.base_url) == (access.model, ()):
-            access = proposer
-        await models.open(remote_settings(access, config.premises.model))
+        await models.open(_premise_settings(config, config.premises))
     return replace(spec, solvers=tuple(solvers), **changes)
+
+
+def _premise_settings(config: RephraseConfig, premises: PremiseCheck) -> RemoteSettings:
+    """Return how the model for premises is asked: the proposer at its server if no other is named."""
+    proposer = config.proposer
+    if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
+        return remote_settings(proposer, premises.model)
+    return remote_settings(premises, premises.model)
 
 
 def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:

@@ -73,7 +73,7 @@ class SolverSpec:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
         described: dict[str, Any] = {
             "model": self.model,
-            "sampling": self.sampling.model_dump(mode="json"),
+            "sampling": self.sampling.without_neutral(),
             "samples_per_request": self.samples_per_request,
             "instruction": self.instruction,
             "seed": self.seed,
@@ -121,7 +121,7 @@ class PremiseSpec:
         """Return the form that is hashed and stored."""
         return {
             "model": self.model,
-            "sampling": self.sampling.model_dump(mode="json"),
+            "sampling": self.sampling.without_neutral(),
             "seed": self.seed,
             "request_version": PREMISES_VERSION,
         }
@@ -215,7 +215,7 @@ class RunSpec:
             "rounds": self.rounds,
             "content_attempts": self.content_attempts,
             "seed": self.seed,
-            "sampling": self.sampling.model_dump(mode="json") if self.sampling else None,
+            "sampling": self.sampling.without_neutral() if self.sampling else None,
             "output": self.output,
             "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],

@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
-from service.asks.chat import chat_messages, optional_fields
 from service.asks.money import Price
+from service.asks.prompts import chat_messages, optional_fields
 from service.asks.redaction import name_secret
 from service.asks.request import Request
 from service.errors import PrerequisiteError
@@ -114,7 +114,7 @@ class Provider:
             )
 
     def takes_field(self, name: str) -> bool:
-        """Return whether an optional field (see `chat`) reaches the server, as far as litellm knows."""
+        """Return whether an optional field (see `prompts`) reaches the server, as far as litellm knows."""
         return self._structured if name == "response_format" else name in self._supported
 
     @property

@@ -13,7 +13,7 @@ from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs
 from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
-from service.asks.remote import RemoteEndpoint, checked_addresses
+from service.asks.remote import RemoteEndpoint
 from service.asks.request import Request
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint, TransformersSettings
@@ -44,17 +44,15 @@ ModelSettings = RemoteSettings | VllmSettings | TransformersSettings
 
 
 def model_settings(config: Model) -> ModelSettings:
-    """Return how a model is asked.
-
-    Raises:
-        InputError: an address that cannot be used.
-    """
-    if config.runs_on == "remote":
+    """Return how a model is asked."""
+    if config.sampler == "remote":
         return remote_settings(config, config.model)
-    names = ENGINE_SETTINGS[config.runs_on]
+    names = ENGINE_SETTINGS[config.sampler]
     given: dict[str, Any] = {name: value for name in names if (value := getattr(config, name)) is not None}
-    if config.runs_on == "local":
+    if config.sampler == "local":
         return TransformersSettings(checkpoint=config.model, **given)
+    if config.max_concurrency is not None:
+        given["max_concurrency"] = config.max_concurrency
     gpus, shared = given.pop("gpus", None), given.pop("tensor_parallel", 1)
     if (address := given.pop("ray_address", None)) is not None:
         os.environ["RAY_ADDRESS"] = address
@@ -68,13 +66,9 @@ def model_settings(config: Model) -> ModelSettings:
 
 
 def remote_settings(access: Access, model: str) -> RemoteSettings:
-    """Return how a model is asked over the network.
-
-    Raises:
-        InputError: an address that cannot be used.
-    """
+    """Return how a model is asked over the network."""
     shared = {name: getattr(access, name) for name in RemoteSettings.model_fields if name != "model"}
-    return RemoteSettings(**{**shared, "model": model, "base_url": checked_addresses(model, access.base_url)})
+    return RemoteSettings(model=model, **{name: value for name, value in shared.items() if value is not None})
 
 
 def model_name(settings: ModelSettings) -> str:

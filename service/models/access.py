@@ -3,14 +3,16 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
 from service.config import OPERATIONAL, Config
+from service.errors import InputError
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 
@@ -38,8 +40,12 @@ class Access(Config):
         description="USD per million tokens of prompt and response, for models that litellm cannot price.",
         json_schema_extra=OPERATIONAL,
     )
-    max_concurrency: int = Field(
-        64, ge=1, le=4096, description="Maximum requests in flight per server.", json_schema_extra=OPERATIONAL
+    max_concurrency: int | None = Field(
+        None,
+        ge=1,
+        le=4096,
+        description="Maximum requests in flight per server; by default 64, with sampler=vllm 256 per copy.",
+        json_schema_extra=OPERATIONAL,
     )
     timeout_s: float | None = Field(
         None,
@@ -63,26 +69,52 @@ class Access(Config):
         60.0, ge=0.01, description="Seconds between two polls of a batch job.", json_schema_extra=OPERATIONAL
     )
 
-    @model_validator(mode="after")
-    def _check_access(self) -> "Access":
-        if self.price is not None and not all(0 <= each < math.inf for each in self.price):
-            raise ValueError("price takes two finite numbers from 0, as in [10,30].")
-        if self.api_key_env is not None:
-            _check_key_variable(self.api_key_env)
-        return self
+    @field_validator("base_url")
+    @classmethod
+    def _check_addresses(cls, addresses: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            return checked_addresses(addresses)
+        except InputError as error:
+            raise ValueError(str(error)) from None
+
+    @field_validator("price")
+    @classmethod
+    def _check_price(cls, price: tuple[float, float] | None) -> tuple[float, float] | None:
+        if price is not None and not all(0 <= each < math.inf for each in price):
+            raise ValueError("give two finite numbers from 0, as in [10,30].")
+        return price
+
+    @field_validator("api_key_env")
+    @classmethod
+    def _check_key_variable(cls, name: str | None) -> str | None:
+        """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
+        if name is None or os.environ.get(name):
+            return name
+        if _VARIABLE.fullmatch(name) is None or name != redact(name):
+            raise ValueError(
+                "give the name of an environment variable; this looks like a key itself. Never write keys "
+                "into files or commands: `export LAB_KEY=...` and give LAB_KEY."
+            )
+        raise ValueError(f"the variable {name} is not set. Run `export {name}=...` first.")
 
 
-def _check_key_variable(name: str) -> None:
-    """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
-    if os.environ.get(name):
-        return
-    if _VARIABLE.fullmatch(name) is None or name != redact(name):
-        raise ValueError(
-            "api_key_env takes the name of an environment variable, but this looks like a key itself. "
-            "Never write "
-            "keys into files or commands: `export LAB_KEY=...` and give LAB_KEY."
-        )
-    raise ValueError(f"api_key_env {name}: the variable is not set. Run `export {name}=...` first.")
+def checked_addresses(addresses: Sequence[str]) -> tuple[str, ...]:
+    """Return the addresses of a model's servers without a slash at the end.
+
+    Raises:
+        InputError: an address has a password, or is given twice.
+    """
+    plain = tuple(address.strip().rstrip("/") for address in addresses)
+    for address in plain:
+        parts = urlsplit(address)
+        if parts.username is not None:
+            raise InputError(
+                f"the address of {parts.hostname} has a name or password, which cannot be sent next to a "
+                "key. Leave it out; a proxy of your own can add it."
+            )
+        if plain.count(address) > 1:
+            raise InputError(f"{address} is given twice. Name each server once.")
+    return plain
 
 
 class Model(Access):
@@ -96,6 +128,7 @@ class Model(Access):
     )
     sampler: Literal["auto", "remote", "vllm", "local"] = Field(
         "auto",
+        validate_default=True,
         description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
         "GPUs; auto: "
         "local if the model is a folder, otherwise remote.",
@@ -131,19 +164,20 @@ class Model(Access):
         None, ge=1, description="local: maximum responses generated at once.", json_schema_extra=OPERATIONAL
     )
 
-    @property
-    def runs_on(self) -> Literal["remote", "vllm", "local"]:
-        """Where the model runs: a folder is a checkpoint, anything else is asked over the network."""
-        if self.sampler != "auto":
-            return self.sampler
-        return "local" if Path(self.model).is_dir() else "remote"
+    @field_validator("sampler")
+    @classmethod
+    def _choose_sampler(cls, sampler: str, info: ValidationInfo) -> str:
+        """Choose once, so that a run goes on in the same way where its folder is gone."""
+        if sampler != "auto":
+            return sampler
+        return "local" if Path(str(info.data.get("model"))).is_dir() else "remote"
 
     @model_validator(mode="after")
     def _check_engine(self) -> "Model":
         for name in dict.fromkeys(_LOCAL + _VLLM):
-            if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.runs_on]:
-                raise ValueError(f"{name} does not belong to sampler={self.runs_on}.")
-        if self.base_url and self.runs_on != "remote":
+            if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.sampler]:
+                raise ValueError(f"{name} does not belong to sampler={self.sampler}.")
+        if self.base_url and self.sampler != "remote":
             raise ValueError(f"base_url is for remote models; {self.model} is a model on this machine.")
         if self.gpus is not None and self.gpus % (self.tensor_parallel or 1):
             raise ValueError(f"gpus={self.gpus} is not a multiple of tensor_parallel={self.tensor_parallel}.")

@@ -58,6 +58,11 @@ class Sampling(Config):
             raise ValueError("an empty text in stop would end every response; leave it out.")
         return self
 
+    def without_neutral(self) -> dict[str, Any]:
+        """Return the form that is stored and hashed: values that change nothing are left out."""
+        neutral = {name for name, value in NEUTRAL.items() if getattr(self, name) == value}
+        return self.model_dump(mode="json", exclude=neutral)
+
     @property
     def decoding(self) -> dict[str, Any]:
         """All of these settings by name, as a request has them."""

@@ -99,7 +99,7 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
     with db.write() as session:
         for run in runs:
             account = read_account(session, run.id)
-            if max_usd is None and account.max_usd is not None:
+            if account.max_usd is not None and max_usd in (None, account.max_usd):
                 note(f"{run.name} keeps its cap of ${account.max_usd:g}; ${account.spent_usd:.2f} is spent")
             elif account.max_usd not in (None, max_usd):
                 note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")

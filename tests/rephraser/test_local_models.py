@@ -26,13 +26,13 @@ RIGHT = {GOOD[0]: "accepted", GOOD[1]: "accepted", CHANGED: "rejected"}
 REPLIES = "SELECT reply FROM ask_bodies JOIN asks ON id = ask_id WHERE state = 'answered'"
 KILLED = """
 import os, signal
-from service.asks import store
-end, stores = store.end, iter(range(99))
+from service.asks import attempts
+end, stores = attempts.end, iter(range(99))
 def end_or_die(session, ended):
     if next(stores) == 2:
         os.kill(os.getpid(), signal.SIGKILL)
     return end(session, ended)
-store.end = end_or_die
+attempts.end = end_or_die
 from ui.cli.app import main
 main()
 """
@@ -185,7 +185,7 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
     assert "run 'run' exists with other settings: solvers.1.engine." in words(again.err)
     resumed = run_here("resume", "run", "--db", db)
     assert resumed.code == 2
-    assert f"{folder}: the checkpoint or its engine is not the one that the run was made with" in resumed.err
+    assert "run 'run' exists with other settings: solvers.1.engine." in words(resumed.err)
     shutil.rmtree(folder)
     gone = run_here("resume", "run", "--db", db)
     assert gone.code == 2
@@ -196,11 +196,15 @@ def test_another_checkpoint_in_the_folder_is_refused(solver: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("solver_name", "more", "message"),
     [
-        ("hosted_vllm/m", ["solver.batch_size=2"], "--solver-batch-size"),
-        ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "those of this run are on this machine"),
-        ("FOLDER", ["solver.preset=none"], "default, paper, paper-eval, plain"),
+        ("hosted_vllm/m", ["solver.batch_size=2"], "solver.0: batch_size does not belong to sampler=remote"),
+        ("FOLDER", ["solver.base_url=http://localhost:1/v1"], "base_url is for remote models"),
+        ("FOLDER", ["solver.preset=no"], "default, paper, paper-eval, plain"),
         ("FOLDER", ["solver.dtype=int3"], "int3"),
-        ("FOLDER", ["solver.sampler=vllm", "solver.batch_size=8"], "--solver-batch-size"),
+        (
+            "FOLDER",
+            ["solver.sampler=vllm", "solver.batch_size=8"],
+            "batch_size does not belong to sampler=vllm",
+        ),
     ],
 )
 def test_options_that_do_not_fit_are_refused_before_the_run_is_made(
@@ -247,16 +251,20 @@ def test_a_checkpoint_proposes_the_same_again(tmp_path: Path) -> None:
         asked = "SELECT kind, count(DISTINCT about), sum(cost_pico) FROM asks GROUP BY kind"
         assert rows(db, asked) == [("propose", 2, 0)]
         states.append(state(db))
-        refused = run_here("resume", "run", "--db", db, "--base-url", "http://127.0.0.1:1/v1")
+        refused = run_here("resume", "run", "--db", db, "proposer.base_url=http://127.0.0.1:1/v1")
         assert (refused.code, refused.out) == (2, "")
-        assert "--api-base is for remote models" in words(refused.err)
+        assert "base_url is for remote models" in words(refused.err)
     assert states[0] == states[1]
     assert len(set(states[0]["replies"])) >= 2
 
 
 def test_a_solver_is_sent_the_prompt_of_its_preset(tmp_path: Path) -> None:
-    raw = PromptSpec("Q: {question}\nA:", "raw")
-    solvers = (SolverSpec("a"), SolverSpec("b", prompt=PromptSpec("{question}")), SolverSpec("c", prompt=raw))
+    raw = PromptSpec(template="Q: {question}\nA:", form="raw")
+    solvers = (
+        SolverSpec("a"),
+        SolverSpec("b", prompt=PromptSpec(template="{question}")),
+        SolverSpec("c", prompt=raw),
+    )
     spec = make_spec(solvers=solvers, rounds=1, content_attempts=1)
     world = World(tmp_path, spec, proposed=[proposals(GOOD[0], BAD_NUMBER)])
     world.endpoints["c"].say = lambda _: "So it is $\\boxed{12}$."
@@ -279,7 +287,7 @@ def asked(world: World, solver: str) -> set[tuple[str, str]]:
 
 
 def test_settings_of_solvers_survive_the_database_and_differ() -> None:
-    prompt = PromptSpec("{question}")
+    prompt = PromptSpec(template="{question}")
     solvers = (SolverSpec("m"), SolverSpec("m", prompt=prompt), SolverSpec("m", engine={"weights": "w"}))
     assert len({solver.id for solver in solvers}) == 3
     for solver in solvers:

@@ -35,8 +35,9 @@ def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
 
 def test_everything_is_kept_in_the_folder() -> None:
     for step in demo_steps(PLAN):
-        words = [word for word in step.arguments if "/" in word and not word.startswith("--")]
-        paths = [word.partition("=")[2] or word for word in words]
+        paths = [
+            word.rpartition("=")[2] for word in step.arguments if "/" in word and not word.startswith("--")
+        ]
         assert paths
         assert [path for path in paths if not path.startswith("some/folder/")] == []
         if "--db" in step.arguments:

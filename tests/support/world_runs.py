@@ -17,7 +17,7 @@ from service.database import Database
 
 WORLD = Path(world.__file__)
 CONCURRENCY = 8
-PREMISES = "premises=openai/test-model"  # asked at the proposer's server
+PREMISES = ("premises=openai/test-model",)  # asked at the proposer's server
 Calm = tuple[dict[str, Sequence[Any]], int]
 """The final state of an undisturbed run and the number of its requests."""
 

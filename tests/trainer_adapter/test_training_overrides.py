@@ -13,7 +13,6 @@ from trainer_adapter.runs.checking import check_configuration, compose_with_hydr
 from trainer_adapter.runs.composing import Machine, compose_run
 
 ACTOR = "actor_rollout_ref.actor"
-SAVES = f"{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 
@@ -67,13 +66,12 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         ("data.train_files=x", "--data"),
         ("actor_rollout_ref.model.path=x", "--model"),
         ("trainer.resume_mode=auto", "tagrpo resume"),
-        ("trainer.n_gpus_per_node=2", "use --gpus"),
         ("+data.apply_chat_template_kwargs.enable_thinking=true", "--chat-template-kwargs"),
         # blocks that hold such keys
         ("actor_rollout_ref.model={path:other}", r"this block contains actor_rollout_ref\.model\.path"),
         (
             "~algorithm.rollout_correction",
-            r"this block contains algorithm\.rollout_correction",
+            r"set run\.engine_correction and run\.engine_threshold",
         ),
         (f"{ACTOR}={{clip_ratio_high:0.5}}", f"this block contains {ACTOR}"),
         (
@@ -84,27 +82,15 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
         (f"{ACTOR}.clip_ratio_c=5", r"set loss\.dual_clip"),
         (f"{ACTOR}.loss_scale_factor=1024", r"divided by data\.max_response_length"),
         ("algorithm.norm_adv_by_std_in_grpo=false", "set advantage=dr_grpo"),
-        ("algorithm.rollout_correction.rollout_is_batch_normalize=true", "never normalised"),
         ("algorithm.filter_groups.max_num_gen_batches=5", r"set run\.max_gen_batches"),
         ("+trainer.v1.sampler.custom_sampler.path=/x.py", "the recipe's filter selects"),
         ("+trainer.v1.sync.parameter_sync_step=2", "policy, in one batch"),
         ("distillation.enabled=true", "recipe supports a teacher"),
         ("actor_rollout_ref.rollout.multi_turn.enable=true", "single-turn"),
-        (f"{ACTOR}.checkpoint.async_save=true", "without a last checkpoint"),
-        # what verl has, and takes with its own value alone
-        (f"{ACTOR}.shuffle=true", "an update needs whole questions"),
-        (f"{ACTOR}.grad_clip=0.5", r"reads actor_rollout_ref\.actor\.optim\.clip_grad"),
-        (f"{ACTOR}.freeze_vision_tower=true", "trains the whole model"),
+        (f"{ACTOR}.shuffle=true", "recipe ta_grpo decides this"),
         ("algorithm.gamma=0.99", "without a discount"),
-        ("trainer.balance_batch=false", "always balanced"),
-        ("trainer.critic_warmup=5", "would train nothing"),
-        ("model_engine=megatron", "FSDP among"),
-        (f"{ACTOR}.strategy=megatron", "Use fsdp2 or fsdp"),
-        ("actor_rollout_ref.model.lora.rank=32", r"set actor_rollout_ref\.model\.lora_rank"),
+        ("trainer.critic_warmup=5", "recipe ta_grpo decides this"),
         ("actor_rollout_ref.model.lora_adapter_path=/mine", "no adapter if lora_rank is 0"),
-        ("actor_rollout_ref.model.lora_rank=many", "give a whole number; 0 trains the whole model"),
-        ("custom_reward_function.path=/mine.py", r"set reward\.custom_reward_function\.path"),
-        ("reward_model.enable=true", "verl's old name"),
         ("reward.reward_model.enable=true", "Name your own function with"),
     ],
 )
@@ -115,43 +101,24 @@ def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "text",
     [
-        ("trainer.total_training_steps=0", "a whole number above 0"),
-        ("trainer.total_training_steps=-3", "a whole number above 0"),
-        ("trainer.total_training_steps=nan", "a whole number above 0"),
-        ("trainer.total_epochs=1.5", "a whole number above 0"),
-        ("data.train_batch_size=true", "a whole number above 0"),
-        (f"{ACTOR}.optim.lr=nan", "a number above 0"),
-        (f"{ACTOR}.optim.lr=inf", "a number above 0"),
-        (f"{ACTOR}.optim.lr=fast", "a number above 0"),
-        (f"{ACTOR}.optim.lr=1e-5x", "a number above 0"),
-        ("actor_rollout_ref.rollout.temperature=0", "a number above 0"),
-        ("trainer.save_freq=often", "a whole number of steps; -1 is never"),
-        ("trainer.total_epochs=null", "a whole number above 0"),
-        ("data.max_prompt_length=null", "a whole number above 0"),
-        ("data.train_batch_size=${x.y}", "a whole number above 0"),
-        (f"{ACTOR}.ppo_max_token_len_per_gpu=0", "a whole number above 0"),
-        ("actor_rollout_ref.rollout.tensor_model_parallel_size=x", "a whole number above 0"),
-        ("actor_rollout_ref.rollout.gpu_memory_utilization=abc", "a number above 0"),
-        ("actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=abc", "a whole number above 0"),
+        "trainer.total_training_steps=0",
+        "trainer.total_training_steps=nan",
+        "trainer.total_epochs=null",
+        "data.train_batch_size=true",
+        "data.train_batch_size=${x.y}",
+        f"{ACTOR}.optim.lr=inf",
+        f"{ACTOR}.optim.lr=1e-5x",
+        "actor_rollout_ref.rollout.temperature=0",
+        f"{ACTOR}.ppo_max_token_len_per_gpu=0",
+        "actor_rollout_ref.rollout.gpu_memory_utilization=abc",
     ],
 )
-def test_numbers_without_sense_are_refused_by_their_names(text: str, said: str) -> None:
+def test_numbers_without_sense_are_refused_by_their_names(text: str) -> None:
     overrides = assign(RECIPES["ta_grpo"], [text]).overrides
-    with pytest.raises(InputError, match=re.escape(f"{text}: give {said}")):
+    with pytest.raises(InputError, match=re.escape(f"{text}: give a number above 0")):
         compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
-
-
-def test_verls_own_values_may_be_said_where_no_others_are_taken() -> None:
-    texts = [
-        f"{ACTOR}.shuffle=false",
-        f"{ACTOR}.grad_clip=1.0",
-        "algorithm.gamma=1",
-        "trainer.critic_warmup=0",
-    ]
-    overrides = assign(RECIPES["ta_grpo"], texts).overrides
-    compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
 
 
 def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
@@ -160,21 +127,6 @@ def test_numbers_with_sense_and_those_that_hydra_knows_are_kept() -> None:
     composition = compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
     assert composition.value(f"{ACTOR}.optim.lr") == 3e-4
     assert composition.value("trainer.total_training_steps") is None
-
-
-def test_numbers_that_only_verl_reads_may_be_looked_up_by_it() -> None:
-    text = f"actor_rollout_ref.ref.log_prob_max_token_len_per_gpu=${{{ACTOR}.ppo_max_token_len_per_gpu}}"
-    texts = [text, "trainer.save_freq=${trainer.test_freq}"]
-    overrides = assign(RECIPES["ta_grpo"], texts).overrides
-    assert compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides).user == overrides
-
-
-def test_a_whole_model_of_an_adapter_is_not_saved_as_nothing_could_read_it() -> None:
-    """verl 0.9.1 writes it under peft's names; `from_pretrained` would take random weights instead."""
-    overrides = ["actor_rollout_ref.model.lora_rank=8", SAVES]
-    with pytest.raises(InputError, match="writes an hf_model that nothing reads"):
-        compose_run(RECIPES["grpo"], Machine(4), overrides=assign(RECIPES["grpo"], overrides).overrides)
-    compose_run(RECIPES["grpo"], Machine(4), overrides=assign(RECIPES["grpo"], [SAVES]).overrides)
 
 
 def test_lora_is_merged_on_the_cpu() -> None:
@@ -190,14 +142,8 @@ def test_lora_is_merged_on_the_cpu() -> None:
 
 def test_a_reward_model_is_asked_by_a_function_of_the_users_own() -> None:
     asked = ["reward.reward_model.enable=true", "reward.custom_reward_function.path=/mine.py"]
-    for recipe, more in (
-        ("ta_grpo", []),
-        ("ta_rescue", ["reward.reward_model.enable_resource_pool=true"]),
-    ):
-        overrides = assign(RECIPES[recipe], [*asked, *more]).overrides
-        assert compose_run(RECIPES[recipe], Machine(4), overrides=overrides).user == overrides
-    with pytest.raises(InputError, match=r"Set reward\.reward_model\.enable_resource_pool=true"):
-        compose_run(RECIPES["ta_rescue"], Machine(4), overrides=assign(RECIPES["ta_rescue"], asked).overrides)
+    overrides = assign(RECIPES["ta_grpo"], asked).overrides
+    assert compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides).user == overrides
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-0.1"])

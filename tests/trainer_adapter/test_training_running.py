@@ -6,6 +6,7 @@ import shutil
 import signal
 import stat
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -323,24 +324,14 @@ def test_going_on_with_another_validation_share_is_refused(place: Path, model: P
     assert trained(wanted(model, validation_share=0.25)).finished
 
 
-def test_packages_of_other_versions_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = checking.metadata.version
-
-    def other(name: str) -> str:
-        if name == "ray":
-            raise checking.metadata.PackageNotFoundError(name)
-        return "0.9.9" if name == "tensordict" else found(name)
-
-    monkeypatch.setattr(checking.metadata, "version", other)
-    with pytest.raises(PrerequisiteError) as refused:
+def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(PrerequisiteError, match=r"training needs ray\. pip install 'tagrpo\[train\]'"):
         checking.check_packages()
-    assert "ray is not installed" in str(refused.value)
-    assert "tensordict 0.9.9 is installed, but ==0.10.0 is required" in str(refused.value)
-    assert "pip install 'tagrpo[train]'" in str(refused.value)
 
 
 @pytest.mark.slow
 def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
-    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|flash-attn|no GPU is here"):
+    with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|there is no GPU"):
         trained(wanted(model, cpu=None, gpus=16))
     assert not (place / "runs" / "x" / "config.json").exists()

@@ -107,7 +107,7 @@ def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
         other = cli("doctor", "--model", "openai/other", "--base-url", url, "--json")
     assert done.code == 0
     assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
-    assert "--price" in checks(done.out)["model openai/test-model"]["detail"]
+    assert "set the model's price" in checks(done.out)["model openai/test-model"]["detail"]
     assert other.code == 3
     assert "does not list the model 'other'" in checks(other.out)["model openai/other"]["detail"]
     gone = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")

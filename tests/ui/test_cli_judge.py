@@ -52,12 +52,11 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--accept", "9.5"], "'--accept': Input should be a valid integer"),
-        (["--accept", "40"], "accept_overlap 40 can never be reached"),
-        (["--looks", "12;16"], "--looks 12;16: give numbers separated by commas, as in 12,16"),
-        (["--looks", "16,12"], "increasing"),
-        (["--premises", "openai/test-model"], "name a solver"),
-        (["--premises-api-base", "http://127.0.0.1:9/v1"], "this run asks none"),
+        (["verdict.accept=9.5"], "verdict.accept is '9.5'; give a whole number"),
+        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
+        (["verdict.looks=12;16"], "verdict.looks is ['12;16']; give a list"),
+        (["verdict.looks=[16,12]"], "increasing"),
+        (["premises=openai/test-model"], "name a solver"),
     ],
 )
 def test_thresholds_that_make_no_sense_are_refused(cli: CommandLine, more: list[str], message: str) -> None:
@@ -74,20 +73,19 @@ def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine)
 
 @pytest.mark.slow
 def test_sizes_and_thresholds_are_part_of_the_run(cli: CommandLine, server: str, db: Path) -> None:
-    chosen = ["--question-samples", "16", "--looks", "4,8", "--accept", "4", "--limit", "2"]
+    chosen = ["verdict.question_samples=16", "verdict.looks=[4,8]", "verdict.accept=4", "--limit", "2"]
     assert cli(*solved(server, *chosen)).code == 0
     (spec,) = (json.loads(found) for (found,) in rows(db, "SELECT CAST(spec AS text) FROM runs"))
     rule = spec["rule"]
     assert (rule["original_samples"], rule["looks"], rule["accept_overlap"]) == (16, [4, 8], 4)
-    assert rule["flagged_looks"] == [10, 12]
     assert rule["reject_new"] == 6  # in proportion
-    refused_again = cli(*solved(server, "--question-samples", "16", "--looks", "4,8", "--limit", "2"))
+    refused_again = cli(*solved(server, "verdict.question_samples=16", "verdict.looks=[4,8]", "--limit", "2"))
     assert refused_again.code == 2  # the same name, another rule
 
 
 @pytest.mark.slow
 def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
-    asked = solved(server, "--premises", "openai/test-model", "--premises-api-base", server)
+    asked = solved(server, "premises=openai/test-model", f"premises.base_url={server}")
     done = cli(*asked)
     assert done.code == 0
     asks = rows(db, "SELECT state, place FROM asks WHERE kind = 'premises'")
@@ -95,7 +93,7 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     assert {attempt for _, attempt in asks} >= {0, 1}
     assert "premises" in cli("runs", "show", "r").out
     seen = stats(server)["requests"]
-    assert cli("resume", "r", "--base-url", server, f"solver.base_url={server}",
+    assert cli("resume", "r", f"proposer.base_url={server}", f"solver.base_url={server}",
                f"premises.base_url={server}").code == 0  # fmt: skip
     assert stats(server)["requests"] == seen
     accepted = rows(

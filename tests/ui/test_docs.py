@@ -38,7 +38,7 @@ from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 
-COMMANDS_PAGE = "docs/reference/commands.md"
+COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/settings.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 PAGES_ABOUT_TRAINING = ("docs/train.md", "docs/tutorials/train.md")
@@ -168,9 +168,10 @@ def test_every_picture_is_on_a_page() -> None:
     assert [path for path in pictures if path.resolve() not in shown] == []
 
 
-def test_the_page_of_commands_is_current() -> None:
-    written = runpy.run_path(str(ROOT / "docs" / "commands.py"))["commands_page"]()
-    assert (ROOT / COMMANDS_PAGE).read_text(encoding="utf-8") == written, "run `python docs/commands.py`"
+def test_the_pages_of_commands_and_settings_are_current() -> None:
+    pages = runpy.run_path(str(ROOT / "docs" / "commands.py"))
+    for path, write in ((COMMANDS_PAGE, "commands_page"), (SETTINGS_PAGE, "settings_page")):
+        assert (ROOT / path).read_text(encoding="utf-8") == pages[write](), "run `python docs/commands.py`"
 
 
 @pytest.mark.parametrize("page", NAMES[1:])

@@ -101,7 +101,7 @@ def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_one_that_is_kill
         for name, url in (("1", first), ("2", second)):
             (job / "servers" / name).write_text(f"{url}\n")
         command = ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/test-model", "--n", N)
-        arguments = (*command, "--samples-per-request", 1, "--max-concurrency", 2)
+        arguments = (*command, "samples_per_request=1", "max_concurrency=2")
 
         def paid() -> int:
             return int(stats(first)["paid"] + stats(second)["paid"])

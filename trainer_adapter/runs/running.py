@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from trainer_adapter.runs.model_sizes import known_model
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
-from trainer_adapter.verl.fitting import has_flash_attention
 from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
 
 
@@ -136,7 +136,6 @@ def train(
     """
     name, folder = _named(config)
     checking.check_packages()
-    checking.check_plugin(config.machine)
     resume = folder.exists()
     with folder.locked():
         notes = []
@@ -147,7 +146,7 @@ def train(
             prepared = _prepare(config, name, folder, data, resume=resume)
             if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
-            notes += checking.check_machine(prepared.composition, data)
+            notes += checking.check_machine(prepared.composition)
             prepared = replace(prepared, notes=(*prepared.notes, *notes))
             _keep(config, prepared, open_database)
         except TagrpoError:
@@ -219,10 +218,9 @@ def _prepare(
         folder=folder.path,
         name=name,
         resume=resume,
-        flash_attention=has_flash_attention(),
+        flash_attention=find_spec("flash_attn") is not None,
     )
     checking.check_formulas(composition.recipe)
-    checking.check_files(composition.user, composition.value("data.prompt_key", "prompt"))
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)

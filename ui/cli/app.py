@@ -119,9 +119,13 @@ def _root(
 
 @cache
 def commands() -> TyperGroup:
-    """Return all commands as click reads them; building them takes a tenth of a second."""
-    group: TyperGroup = get_command(app)  # type: ignore[assignment]
-    return group
+    """Return the root with every command loaded, for what reads the whole tree."""
+    root: TyperGroup = get_command(app)  # type: ignore[assignment]
+    root.commands = {name: root.get_command(None, name) for name in root.list_commands(None)}  # type: ignore
+    for group in root.commands.values():
+        if isinstance(group, LazyGroup):
+            group.commands = {name: group.get_command(None, name) for name in group.list_commands(None)}
+    return root
 
 
 def main() -> None:
@@ -136,7 +140,7 @@ def main() -> None:
         _check_arguments(sys.argv[1:])
         try:
             with exit_on_sigterm():
-                commands()(prog_name="tagrpo")
+                get_command(app)(prog_name="tagrpo")
         finally:
             sys.stdout.flush()
     except SystemExit as leaving:

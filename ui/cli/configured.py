@@ -65,11 +65,15 @@ class Verb:
             reading.add_file(profiles, profiles_only=True)
         for path in values.pop("files") or ():
             reading.add_file(path)
+        words = values.pop("words") or []
+        changes = [word for word in words if "=" in word]
+        choices = [word for word in changes if word.partition("=")[0] in self.kind.model_fields]
+        choices = [word for word in choices if find_setting(self.kind, word.partition("=")[0]) is None]
+        reading.add_words(choices)  # as in proposer=rules, so that a flag of another choice is refused
         for flag, path in self.flags.items():
             given = values.pop(_name(flag))
             if given is not None and given is not False:
                 reading.set(path, given, f"{flag}: ")
-        words = values.pop("words") or []
         names = [word for word in words if "=" not in word]
         setting = find_setting(self.kind, self.argument)
         if names and setting is not None:
@@ -78,7 +82,7 @@ class Verb:
                 name = self.argument.partition(".")[0]
                 raise InputError(f"{', '.join(names)}: give one {name}, and settings as KEY=VALUE.")
             reading.set(self.argument, names if several else names[0], "")
-        reading.add_words([word for word in words if "=" in word])
+        reading.add_words([word for word in changes if word not in choices])
         return reading.build()
 
 
@@ -103,12 +107,13 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     default = setting.default
     if isinstance(default, bool):
         return Annotated[bool, Option(flag, help=setting.info.description)], False
-    notes = [setting.limits] if setting.limits else []
+    values = metavar(setting)
+    notes = [setting.limits] if setting.limits and "|" not in values else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
     text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
     if isinstance(default, tuple):
         return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
-    return Annotated[str | None, Option(flag, metavar=metavar(setting), help=text)], None
+    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
 
 
 def _name(flag: str) -> str:

@@ -132,6 +132,7 @@ def import_(
     from evaluator.grading.versions import GradeCache
     from evaluator.grading.workers.own import own_version
     from evaluator.reports.standing import read_numbers
+    from service.runs.store import check_name
 
     check_grader(own_grader, answers)
     named = columns.named()
@@ -160,7 +161,7 @@ def import_(
         answers=answers,
         grader=own_version(own_grader) if own_grader else "",
     )
-    run_name = f"{name or model_slug(drawn_by)}.{label}"
+    run_name = check_name(f"{name or model_slug(drawn_by)}.{label}")
     with (
         db.open(create=True) as database,
         Grader(workers=workers, cache=GradeCache(database)) as rules,

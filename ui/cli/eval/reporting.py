@@ -209,7 +209,8 @@ def _majority(database: "Database", *, quiet: bool) -> "Majority":
 
 def _draw(built: "Report", chart: Path) -> None:
     from evaluator.reports.records import curve_rows
-    from ui.charts.eval_curves import curve_chart, save_chart
+    from ui.charts.eval_curves import curve_chart
+    from ui.charts.saving import save_chart
 
     save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
     output.note(f"curves drawn in {chart}")

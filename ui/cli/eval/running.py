@@ -39,6 +39,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
 
     Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
     `tagrpo resume NAME`. A larger --n draws only the missing samples. Other settings start another run.
+    neighbors=NAME takes a published neighbor set instead of benchmarks, endpoint=NAME a profile.
 
     Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: the model cannot
     be asked. The message says why.
@@ -46,7 +47,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate
+    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from service.asks.ask import INTERRUPTED
     from service.models.stopping import deliver_signal
 
@@ -59,7 +60,8 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         terminal.emit(record, print_estimates, estimates, "problem", spread, config.max_usd)
         return
     summing = _Summing(config.n, terminal)
-    with db.open(create=True) as database:
+    loaded = load_benchmarks(config)  # a wrong name leaves no new database
+    with db.open(create=config.neighbors is None) as database:
         worked = asyncio.run(
             evaluate(
                 config,
@@ -67,6 +69,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
                 progress=terminal.stages,
                 note=output.note,
                 each=partial(summing.add, database),
+                loaded=loaded,
                 neighbors=_neighbors(config, database),
             )
         )

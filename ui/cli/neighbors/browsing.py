@@ -192,9 +192,7 @@ def _print_verdict(number: int, verdict: "StoredVerdict") -> None:
             f"{len(premises['changed'])} changed, {len(premises['dropped'])} dropped"
         )
     if "rule" in evidence:
-        groups = ", ".join(evidence.get("asks_for_more", ()))
-        more = f", with stricter thresholds because of {groups}" if groups else ""
-        output.say(f"  rule: {evidence['rule']['rule']}{more}")
+        output.say(f"  rule: {evidence['rule']['rule']}")
     if "counts" in evidence:
         _print_answers(evidence["counts"])
         parts = [

@@ -88,7 +88,10 @@ def import_(
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
+    from service.questions.store import check_set_name
 
+    if name is not None:
+        check_set_name(name)  # before a new database is made
     asked = question_column or []
     with terminal.progress("import") as bar:
         rows = read_source(

@@ -64,10 +64,20 @@ def resume(
 
 
 def _name(run: "Run") -> str:
-    """Return the name that a config gives to a run; an evaluation's goes on with its benchmark."""
+    """Return the name that a config gives to a run; an evaluation's goes on with its benchmark.
+
+    Raises:
+        InputError: an evaluation was renamed, so its command would start another run.
+    """
     if run.kind != "eval":
         return run.name
-    return run.name.removesuffix("." + str(run.spec["problems"]).replace("@", "-"))
+    suffix = "." + str(run.spec["problems"]).replace("@", "-")
+    if not run.name.endswith(suffix):
+        raise InputError(
+            f"run {run.name} was renamed: an evaluation resumes only under a name that ends with {suffix}. "
+            f"Rename it first, as in `tagrpo runs rename {run.name} {run.name}{suffix}`."
+        )
+    return run.name.removesuffix(suffix)
 
 
 def _command(kind: str) -> "tuple[Callable[..., None], Verb]":

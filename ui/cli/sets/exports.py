@@ -174,9 +174,12 @@ def import_(
     Example: tagrpo sets import out/math --name math
     """
     from rephraser import sets
+    from service.runs.store import check_name
 
+    read = sets.read_set(path, accept_changes=accept_changes)  # a wrong file or name leaves no new database
+    check_name(name)
     with db.open(create=True) as database:
-        published = sets.import_set(database, path, name, accept_changes=accept_changes)
+        published = sets.import_set(database, read, name)
     terminal.emit(set_reports.published_json(published), set_reports.print_published, published, "imported")
 
 

@@ -35,11 +35,10 @@ def print_recipes(recipes: Sequence["Recipe"]) -> None:
 
 
 def print_composition(composition: "Composition") -> None:
-    from trainer_adapter.methods.registry import takes_alpha
     from trainer_adapter.runs.settings import SOURCES
 
     recipe = composition.recipe
-    alpha = f" (alpha {recipe.alpha:g})" if takes_alpha(recipe.advantage) else ""
+    settings = "".join(f", {name} {value:g}" for name, value in recipe.settings.items())
     output.heading(f"{recipe.name}: {recipe.summary}")
     output.say(_preset(composition))
     output.table(
@@ -51,7 +50,7 @@ def print_composition(composition: "Composition") -> None:
             ],
             ["sampling", recipe.sampling],
             ["group", recipe.group],
-            ["advantage", recipe.advantage + alpha],
+            ["advantage", recipe.advantage + settings],
             ["token weights", recipe.weights],
             ["anchor", recipe.anchor],
             ["loss", loss_in_words(recipe.loss)],
