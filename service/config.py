@@ -11,7 +11,9 @@
 Later values win. A text where a table is expected gives the table's leading field: `solver=MODEL` is
 `solver.model=MODEL`, and `proposer=rules` is `proposer.kind=rules`. In a list of tables, `[solver]` and
 `solver.max_tokens` speak of every table and `solver.0.max_tokens` of the first. `none` unsets what may be
-unset.
+unset. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
+`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads a key that it lacks as one of that
+table: `anchor=own` is `recipe.anchor=own`.
 """
 
 import json
@@ -35,6 +37,9 @@ from service.errors import InputError
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
 
+FREE: dict[str, Any] = {"free": True}
+"""`json_schema_extra` of a list of texts, `KEY=VALUE` of another program; files may give them as a table."""
+
 ONCE: dict[str, Any] = {**OPERATIONAL, "once": True}
 """The same for a field of one invocation only: no run keeps it."""
 
@@ -54,10 +59,14 @@ Place = tuple[str | int, ...]
 
 
 class Config(BaseModel):
-    """Base of all settings. `leading` is the field that a mere text gives."""
+    """Base of all settings.
+
+    `leading` is the field that a mere text gives, `rest` the table that takes keys that are no field.
+    """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
     leading: ClassVar[str] = ""
+    rest: ClassVar[str] = ""
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run; `read_stored` reads it."""
@@ -79,8 +88,12 @@ class Setting:
     @property
     def operational(self) -> bool:
         """Whether it shapes no result."""
-        extra = self.info.json_schema_extra
-        return isinstance(extra, dict) and bool(extra.get("operational"))
+        return _is_marked(self.info, "operational")
+
+    @property
+    def free(self) -> bool:
+        """Whether it collects settings of another program."""
+        return _is_marked(self.info, "free")
 
     @property
     def default(self) -> Any:
@@ -134,7 +147,12 @@ def _fields(kind: type[Config]) -> list[tuple[str, FieldInfo]]:
 def find_setting(kind: type[Config], path: str) -> Setting | None:
     """Return the setting of a path, None where there is none; places in lists are left out of it."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())
-    return next((each for each in settings_of(kind) if each.path == plain), None)
+    for each in settings_of(kind):
+        if each.path == plain or (each.free and plain.startswith(f"{each.path}.")):
+            return each
+    if kind.rest and plain.partition(".")[0] not in kind.model_fields:
+        return find_setting(kind, f"{kind.rest}.{plain}")
+    return None
 
 
 class Reading(Generic[C]):
@@ -192,8 +210,12 @@ class Reading(Generic[C]):
     def set(self, key: str, value: Any, place: str) -> None:
         """Set one field by its dotted name. A text is read as the field's type; `place` is named in "
         "errors."""
-        parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
         setting = find_setting(self._kind, key)
+        if setting is not None and setting.free and key != setting.path:
+            inner = key.removeprefix(f"{setting.path}.")
+            removes = inner.startswith("~") and not value
+            key, value = setting.path, [inner if removes else f"{inner}={value}"]
+        parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
         if setting is not None and isinstance(value, str):
             value = read_text(setting.info.annotation, value)
         elif isinstance(value, str) and value.startswith("["):
@@ -242,10 +264,15 @@ class Reading(Generic[C]):
         for name, value in new.items():
             here: Place = (*at, name)
             info = kind.model_fields.get(str(name)) if kind is not None else None
+            if kind is not None and kind.rest and info is None:
+                self._merge(kind, values, {kind.rest: {name: value}}, at, lambda place: place_of(place[1:]))
+                continue
             tables = _tables(info) if info is not None else []
             self._places[here] = place_of(here)
             if not tables:
-                if isinstance(value, dict) and isinstance(values.get(name), dict):
+                if info is not None and _is_marked(info, "free"):
+                    values[name] = [*values.get(name, ()), *(value if isinstance(value, list) else [value])]
+                elif isinstance(value, dict) and isinstance(values.get(name), dict):
                     self._merge(None, values[name], value, here, place_of)
                 else:
                     values[name] = value
@@ -281,7 +308,7 @@ class Reading(Generic[C]):
             info = kind.model_fields.get(str(name))
             tables = _tables(info) if info is not None else []
             here = (*at, name)
-            if info is not None and value == "none" and _optional(info):
+            if info is not None and value == "none" and _takes_none(info.annotation):
                 resolved[name] = None
             elif isinstance(value, _Several):
                 items = value.all(tables[0])
@@ -441,7 +468,7 @@ def read_stored(
 def read_text(annotation: Any, text: str) -> Any:
     """Return the value that a text stands for in a field of this type; what does not fit stays a text."""
     leaves = _leaves(annotation)
-    if text == "none" and NoneType in leaves:
+    if text == "none" and _takes_none(annotation):
         return None
     for leaf in leaves:
         origin = get_origin(leaf)
@@ -565,9 +592,16 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
         if setting is not None and setting.choice is not None:
             path, choice = setting.choice
             return f"{name} belongs to {path}={choice}."
-        near = get_close_matches(
-            name.replace("-", "_"), [each.path for each in settings_of(kind)], n=1, cutoff=0.7
-        )
+        name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
+        free = next((each.path for each in settings_of(kind) if each.free), None)
+        inner = error.get("input")
+        if free is not None and isinstance(inner, dict):
+            while isinstance(inner, dict) and inner:
+                key, inner = next(iter(inner.items()))
+                name = f"{name}.{key}"
+            return f"{name}: unknown setting. Keys of {free} begin with `{free}.`: {free}.{name}={inner}"
+        known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
+        near = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.7)
         return f"{name}: unknown setting. " + (f"Did you mean {near[0]}?" if near else "See `tagrpo config`.")
     if error["type"] == "union_tag_invalid":
         return f"{name} is {error['ctx']['tag']!r}; give one of: {error['ctx']['expected_tags']}."
@@ -686,6 +720,16 @@ def _is_list(info: FieldInfo) -> bool:
     return get_origin(leaf) is tuple and any(
         isinstance(inner, type) and issubclass(inner, Config) for inner in get_args(leaf)
     )
+
+
+def _takes_none(annotation: Any) -> bool:
+    """Return whether `none` unsets a field; where it is one of the choices it is that choice."""
+    leaves = _leaves(annotation)
+    return NoneType in leaves and not any("none" in _literals(leaf) for leaf in leaves)
+
+
+def _is_marked(info: FieldInfo, mark: str) -> bool:
+    return isinstance(extra := info.json_schema_extra, dict) and bool(extra.get(mark))
 
 
 def _optional(info: FieldInfo) -> bool:

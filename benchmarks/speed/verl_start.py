@@ -58,9 +58,9 @@ def train(folder: Path, name: str, side: dict[str, str]) -> tuple[float, float, 
         "--cpu",
         "--hide-log",
     ]
-    command += ["--name", name, "--folder", name, "--db", "tagrpo.db", "data.train_batch_size=2"]
-    command += ["actor_rollout_ref.actor.ppo_mini_batch_size=2", "data.max_response_length=40"]
-    command += ["trainer.total_training_steps=1", "tagrpo_run.poll_interval_s=0.1"]
+    command += ["--name", name, f"folder={name}", "--db", "tagrpo.db", "verl.data.train_batch_size=2"]
+    command += ["verl.actor_rollout_ref.actor.ppo_mini_batch_size=2", "verl.data.max_response_length=40"]
+    command += ["verl.trainer.total_training_steps=1", "run.poll_interval_s=0.1"]
     environment = {**os.environ, **side, "OMP_NUM_THREADS": "1"}
     started, most = time.monotonic(), 0
     used: dict[int, float] = {}

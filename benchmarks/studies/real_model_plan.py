@@ -44,7 +44,7 @@ RECIPES = {
     BASELINE: Compared("grpo"),
     "ta_rescue": Compared("ta_rescue"),
     "ta_grpo_2": Compared("ta_grpo", ("responses=2",)),
-    "grpo_random": Compared("grpo", (f"reward.custom_reward_function.path={REWARD}",)),
+    "grpo_random": Compared("grpo", (f"verl.reward.custom_reward_function.path={REWARD}",)),
     "grpo_ds": Compared("grpo_ds", saves=5),
 }
 
@@ -91,12 +91,12 @@ REAL = Size(
     samples=8,
     training=(
         *("--gpus", "1"),
-        f"data.max_response_length={_LONGEST}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=4096",  # logits of 151,936 words: 2.5 GB
-        "actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=4096",
-        "actor_rollout_ref.rollout.gpu_memory_utilization=0.12",
-        "actor_rollout_ref.rollout.agent.num_workers=1",
-        "reward.num_workers=1",
+        f"verl.data.max_response_length={_LONGEST}",
+        f"verl.{ACTOR}.ppo_max_token_len_per_gpu=4096",  # logits of 151,936 words: 2.5 GB
+        "verl.actor_rollout_ref.rollout.log_prob_max_token_len_per_gpu=4096",
+        "verl.actor_rollout_ref.rollout.gpu_memory_utilization=0.12",
+        "verl.actor_rollout_ref.rollout.agent.num_workers=1",
+        "verl.reward.num_workers=1",
     ),
     sampling=(
         *("sampler=vllm", "gpu_memory_utilization=0.15", "max_model_len=2048"),
@@ -121,9 +121,9 @@ TINY = Size(
     samples=8,
     training=(
         "--cpu",
-        f"data.max_response_length={_TINY_TOKENS}",
-        f"{ACTOR}.ppo_max_token_len_per_gpu=8192",
-        "tagrpo_run.poll_interval_s=0.1",
+        f"verl.data.max_response_length={_TINY_TOKENS}",
+        f"verl.{ACTOR}.ppo_max_token_len_per_gpu=8192",
+        "run.poll_interval_s=0.1",
     ),
     sampling=(
         *("dtype=float32", "--preset", "plain", "temperature=1", "top_p=1"),

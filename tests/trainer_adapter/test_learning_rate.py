@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 import torch
+from training_configs import assign
 
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.presets import PRESETS
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from training_configs import assign
 
 from service.errors import InputError
 from service.own_code import is_own
@@ -15,7 +16,6 @@ from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
 from trainer_adapter.methods.registry import FORMULAS, call, find_formula, user_sources
 from trainer_adapter.methods.step_advantages import step_advantages
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.verl.plugin.overrides import recipe_overrides

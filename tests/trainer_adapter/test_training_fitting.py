@@ -1,10 +1,10 @@
 from typing import Any
 
 import pytest
+from training_configs import assign
 
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.plans.memory import PADDED, plan_memory
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 from tiny_model import save_tiny_tokenizer
+from training_configs import assign
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import check_fit, check_lengths
 from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data

@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from training_configs import assign
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.plans.compute import Speed, plan_compute
-from trainer_adapter.runs.assignments import assign
 from trainer_adapter.runs.checking import compose_with_hydra
 from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import known_model
-from trainer_adapter.runs.presets import PRESETS, find_preset
+from trainer_adapter.runs.presets import PRESETS
 from trainer_adapter.runs.settings import SOURCES
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, read_words
 
@@ -22,7 +22,7 @@ FOCUSED = ("hard_focused", "easy_focused")
 
 
 def composed(preset: str, recipe: str, *texts: str, **changes: Any) -> Composition:
-    chosen = find_preset(preset)
+    chosen = PRESETS[preset]
     changed = assign(RECIPES[recipe], texts, preset=chosen)
     return compose_run(changed.recipe, Machine(8), overrides=changed.overrides, preset=chosen, **changes)
 
@@ -161,13 +161,6 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -
         read_words(file)
     with pytest.raises(InputError, match="Give a text file"):
         read_words(tmp_path / "none")
-
-
-def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"no preset 'dapo'\. Available: ta, a_grae, a_grae-geo3k, a_grae-medical, cw"
-    ):
-        find_preset("dapo")
 
 
 @pytest.mark.parametrize("advantage", ["w_reinforce", "max_rl", "a_grae"])

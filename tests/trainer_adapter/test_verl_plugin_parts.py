@@ -338,7 +338,7 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
 def test_recipes_travel_as_json() -> None:
     for recipe in RECIPES.values():
         assert json.loads(json.dumps(recipe.to_json())) == recipe.to_json()
-    assert json.loads(json.dumps(RunSettings().to_json())) == RunSettings().to_json()
+    assert json.loads(json.dumps(RunSettings().model_dump())) == RunSettings().model_dump()
 
 
 def test_data_that_a_recipe_cannot_be_trained_on_is_refused() -> None:

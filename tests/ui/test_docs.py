@@ -272,7 +272,7 @@ def at_the_servers(words: tuple[str, ...], urls: dict[str, str]) -> list[str]:
     if "--batch" in words:
         adapted += ["--batch-poll", "0.05"]
     if words[:2] == ("train", "run"):
-        adapted += ["data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2"]
+        adapted += ["verl.data.train_batch_size=2", "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2"]
     return adapted
 
 

@@ -220,12 +220,12 @@ def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
         address = f"10.0.0.1:{20000 + 17}"
         assert (job / "asked").read_text().splitlines() == [
             "runs show second",
-            f"{asked} --ray-address {address}",
+            f"{asked} ray_address={address}",
         ]
         started = [line for line in (job / "ray").read_text().splitlines() if line.startswith("start")]
         assert [line.split()[1] for line in started] == ["--head", "--address"]
         assert submit("ray.sbatch", *asked.split()).wait(30) == 0
-        assert (job / "asked").read_text().splitlines()[-1] == f"resume second --ray-address {address}"
+        assert (job / "asked").read_text().splitlines()[-1] == f"resume second ray_address={address}"
         assert (job / "scontrol").read_text() == "requeue 17\n"
     finally:
         for one in psutil.process_iter(["environ"]):  # Slurm ends the steps of Ray with their job

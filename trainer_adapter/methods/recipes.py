@@ -19,6 +19,7 @@ FilterAxis: TypeAlias = Literal["none", "dynamic", "predicted", "replay"]
 RewardAxis: TypeAlias = Literal[
     "binary", "grpo_lead", "overlong", "accuracy_format", "accuracy_10_format_90", "accuracy_90_format_10"
 ]
+KlEstimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "low_var_kl"]
 Aggregation: TypeAlias = Literal["token-mean", "seq-mean-token-mean", "seq-mean-token-sum-norm"]
 
 FORMAT_REWARDS: dict[str, tuple[float, float]] = {
@@ -51,7 +52,7 @@ class Loss:
     dual_clip: float | None = None
     aggregation: Aggregation = "seq-mean-token-mean"
     kl_coef: float = 0.001
-    kl: Literal["k1", "abs", "k2", "k3", "low_var_kl"] = "low_var_kl"
+    kl: KlEstimator = "low_var_kl"
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,17 @@
-"""What a user writes as `key=value`: an axis of the recipe, a setting of the plug-in, or one of verl's."""
+"""The recipe of a config, and its overrides of verl's config: what they may be."""
 
 import math
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe
-from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
+from trainer_adapter.config import RecipeConfig
+from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe, find_recipe
+from trainer_adapter.runs.presets import Preset
 from trainer_adapter.runs.settings import bare
-from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY, RunSettings
+from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY
 
 _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -23,10 +24,10 @@ _REFUSED = {
     f"{_MODEL}.path": "give the model with --model",
     "trainer.resume_mode": "resume a run with `tagrpo resume`, or start another one with another --name",
     "trainer.resume_from_path": "a run resumes from its own last checkpoint, with `tagrpo resume`",
-    "trainer.default_local_dir": "checkpoints are in the run's folder; choose it with --folder",
+    "trainer.default_local_dir": "checkpoints are in the run's folder; choose it with folder=FOLDER",
     TEMPLATE_KEY: "prompts were measured with the export's arguments; export with --chat-template-kwargs",
-    "algorithm.rollout_correction": f"set {SETTINGS_KEY}.engine_correction and .engine_threshold",
-    "algorithm.filter_groups.max_num_gen_batches": f"set {SETTINGS_KEY}.max_gen_batches",
+    "algorithm.rollout_correction": "set run.engine_correction and run.engine_threshold",
+    "algorithm.filter_groups.max_num_gen_batches": "set run.max_gen_batches",
     "algorithm.norm_adv_by_std_in_grpo": "set advantage=dr_grpo to skip the division by the deviation",
     "algorithm.gamma": "an advantage applies to a whole response, without a discount",
     "algorithm.lam": "an advantage applies to a whole response, without a discount",
@@ -70,62 +71,27 @@ class Override:
         return bare(self.key)
 
 
-@dataclass(frozen=True)
-class Assigned:
-    """A recipe with the user's changes, the plug-in's settings, and overrides for verl."""
-
-    recipe: Recipe
-    settings: RunSettings
-    overrides: tuple[Override, ...]
-
-
-def assign(
-    recipe: Recipe,
-    texts: Iterable[str],
-    *,
-    preset: Preset = PRESETS[DEFAULT],
-) -> Assigned:
-    """Return what `texts` make of a recipe.
-
-    `anchor=own` and `loss.kl_coef=0` change an axis, `tagrpo_run.seed=7` a setting of the plug-in; anything
-    else is an override of verl's configuration, as `trainer.save_freq=5`, in Hydra's grammar. The changed
-    recipe's name says what was changed; axes that a preset sets are no part of it, and give way to these.
+def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
+    """Return overrides of verl's config from Hydra's grammar; of those with one key the last counts.
 
     Raises:
-        InputError: none of these forms, an unknown axis, setting or choice, a combination that makes no
-            sense, or a key given twice.
+        InputError: it is none, or sets what belongs to tagrpo.
     """
-    axes: dict[str, Any] = {}
-    loss: dict[str, Any] = {}
-    run: dict[str, Any] = {}
     overrides: dict[str, Override] = {}
     for text in texts:
         override = _parse(text)
-        name, plain = override.name, override.key == override.name
-        taken: dict[str, Any]
-        if plain and "." not in name:
-            taken, key = axes, name  # or a setting of the advantage
-        elif plain and name.startswith("loss."):
-            taken, key = loss, name.removeprefix("loss.")
-        elif name.startswith(f"{SETTINGS_KEY}."):
-            taken, key = run, name.removeprefix(f"{SETTINGS_KEY}.")
-        elif name.startswith((RECIPE_KEY, SETTINGS_KEY)):
-            raise InputError(
-                f"{text}: set an axis (anchor=own) or {SETTINGS_KEY}.seed=7, not the whole block."
-            )
-        else:
-            taken, key = overrides, name
-        if key in taken:
-            raise InputError(f"{text}: {name} is given twice. Remove one.")
-        taken[key] = override if taken is overrides else override.value
-    return Assigned(_changed(recipe, axes, loss, preset), _run_settings(run), tuple(overrides.values()))
+        if override.name.startswith((RECIPE_KEY, SETTINGS_KEY)):
+            raise InputError(f"verl.{text}: set an axis, as anchor=own, or a setting as run.seed=7.")
+        overrides.pop(override.name, None)
+        overrides[override.name] = override
+    return tuple(overrides.values())
 
 
 def _parse(text: str) -> Override:
     match = _FORM.fullmatch(text)
     if match is None or (match[3] is None and match[1] != "~"):
         raise InputError(
-            f"{text!r} is not an override. Write key=value, as in anchor=own or trainer.save_freq=5."
+            f"verl.{text} is not an override. Write verl.KEY=VALUE, as in verl.trainer.save_freq=5."
         )
     return Override(text, (match[1] or "") + match[2], plain_value(match[3] or ""))
 
@@ -145,31 +111,31 @@ def plain_value(text: str) -> Any:
     return text.strip().strip("'\"")
 
 
-def _changed(recipe: Recipe, axes: dict[str, Any], loss: dict[str, Any], preset: Preset) -> Recipe:
-    if not axes and not loss and not preset.changes(recipe):
+def changed_recipe(config: RecipeConfig, preset: Preset) -> Recipe:
+    """Return the recipe of a config; its name says what was changed.
+
+    Axes that a preset sets are no part of the name, and give way to those of the config.
+
+    Raises:
+        InputError: no such recipe, an unknown choice, or a combination that makes no sense.
+    """
+    recipe = find_recipe(config.name)
+    axes, loss = config.changes()
+    if not axes and not loss and config.title is None and not preset.changes(recipe):
         return recipe
-    changes = [f"{key}={_spelled(value)}" for key, value in axes.items() if key not in ("name", "summary")]
-    changes += [f"loss.{key}={_spelled(value)}" for key, value in loss.items()]
+    changes = ", ".join(changed_axes(config))
     named = {
-        "name": f"{recipe.name}[{','.join(changes)}]" if changes else recipe.name,
-        "summary": f"{recipe.name} with {', '.join(changes)}" if changes else recipe.summary,
+        "name": config.title or (f"{recipe.name}[{changes.replace(', ', ',')}]" if changes else recipe.name),
+        "summary": f"{recipe.name} with {changes}" if changes else recipe.summary,
     }
     return preset.applied(recipe, {**named, **axes, "loss": loss})
 
 
-def _spelled(value: Any) -> str:
-    return "none" if value is None else str(value)
-
-
-def _run_settings(values: dict[str, Any]) -> RunSettings:
-    names = {each.name for each in fields(RunSettings)} - {"record"}
-    unknown = sorted(set(values) - names)
-    if unknown:
-        raise InputError(
-            f"no setting {SETTINGS_KEY}.{unknown[0]}. Available: {', '.join(sorted(names))} (the record is "
-            "always in the run's folder)."
-        )
-    return RunSettings(**values)
+def changed_axes(config: RecipeConfig) -> list[str]:
+    """Return the axes that are set, as the command line takes them."""
+    axes, loss = config.changes()
+    named = {**axes, **{f"loss.{key}": value for key, value in loss.items()}}
+    return [f"{key}={str(value).removesuffix('.0')}" for key, value in named.items()]
 
 
 def check_overrides(
@@ -186,7 +152,7 @@ def check_overrides(
     """
     refused = dict(_REFUSED)
     if not rewards_by_another(overrides):
-        refused[BOXED_ONLY] = f"set {SETTINGS_KEY}.answers=all or =boxed"
+        refused[BOXED_ONLY] = "set run.answers=all or =boxed"
     elif recipe.reward in FORMAT_REWARDS:
         raise InputError(
             f"{_REWARD_PATH}: tagrpo's reward function computes the recipe's reward, {recipe.reward}. Set "
@@ -196,22 +162,23 @@ def check_overrides(
         name, value = override.name, override.value
         for key, way_out in refused.items():
             if name == key or name.startswith(f"{key}."):
-                raise InputError(f"{override.text}: {way_out}.")
+                raise InputError(f"verl.{override.text}: {way_out}.")
         if name in of_recipe:
             raise InputError(
-                f"{override.text}: recipe {recipe.name} decides this. Change an axis instead (anchor=own, "
-                "loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name states it."
+                f"verl.{override.text}: recipe {recipe.name} decides this. Change an axis instead "
+                "(anchor=own, loss.clip_high=0.28; see `tagrpo recipes list`), so that the run's name "
+                "states it."
             )
         inside = next((key for key in (*of_recipe, *refused) if key.startswith(f"{name}.")), None)
         if inside is not None:
             raise InputError(
-                f"{override.text}: this block contains {inside}, which is decided elsewhere. Set single "
+                f"verl.{override.text}: this block contains {inside}, which is decided elsewhere. Set single "
                 f"keys, as {name}.KEY=VALUE."
             )
         ends_with_epochs = value is None and name == "trainer.total_training_steps"
         is_positive = type(value) in (int, float) and 0 < value < math.inf
         if name in _ABOVE_0 and not is_positive and not ends_with_epochs:
-            raise InputError(f"{override.text}: give a number above 0.")
+            raise InputError(f"verl.{override.text}: give a number above 0.")
     values = {override.name: override.value for override in overrides}
     rank = values.get(f"{_MODEL}.lora_rank")
     if values.get(f"{_MODEL}.lora_adapter_path") is not None and not rank:

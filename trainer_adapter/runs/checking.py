@@ -128,7 +128,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
                     f"trainer.{key}={value}: there is no validation file, so verl would validate on the "
-                    "training data. Hold some back with --validation-share, or give a file with "
+                    "training data. Hold some back with validation_share=0.02, or give a file with "
                     "data.val_files."
                 )
     untested = [untested_version()] if has_verl() else []
@@ -147,7 +147,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
         asked.system,
     ):
         notes.append(
-            "the prompt is that of the export or of --prompt-file, not tagrpo's prompt for --preset "
+            "the prompt is that of the export or of prompt_file, not tagrpo's prompt for --preset "
             f"{composition.preset.name}"
         )
     if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:

@@ -229,14 +229,3 @@ PRESETS: dict[str, Preset] = {
 """Every preset by name."""
 
 DEFAULT = "ta"
-
-
-def find_preset(name: str) -> Preset:
-    """Return the preset of that name.
-
-    Raises:
-        InputError: there is none.
-    """
-    if name not in PRESETS:
-        raise InputError(f"no preset {name!r}. Available: {', '.join(PRESETS)}.")
-    return PRESETS[name]

@@ -43,9 +43,8 @@ class Verb:
         argument = find_setting(self.kind, self.argument)
         assert argument is not None
         dots = "..." if isinstance(argument.default, tuple) else ""
-        words = Argument(
-            metavar=f"{self.argument.upper()}{dots} [KEY=VALUE]...", help=argument.info.description
-        )
+        name = self.argument.partition(".")[0]
+        words = Argument(metavar=f"{name.upper()}{dots} [KEY=VALUE]...", help=argument.info.description)
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
@@ -80,7 +79,8 @@ class Verb:
         if names and setting is not None:
             several = isinstance(setting.default, tuple)
             if len(names) > 1 and not several:
-                raise InputError(f"{', '.join(names)}: give one {self.argument}, and settings as KEY=VALUE.")
+                name = self.argument.partition(".")[0]
+                raise InputError(f"{', '.join(names)}: give one {name}, and settings as KEY=VALUE.")
             reading.set(self.argument, names if several else names[0], "")
         reading.add_words([word for word in changes if word not in choices])
         return reading.build()

@@ -57,7 +57,7 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
         f"{actor}.kl_loss_type": loss.kl,
         f"{actor}.use_prefix_grouper": False,
         f"+{RECIPE_KEY}": recipe.to_json(),
-        f"+{SETTINGS_KEY}": settings.to_json(),
+        f"+{SETTINGS_KEY}": settings.model_dump(),
     }
     if recipe.reward in FORMAT_REWARDS:
         overrides[f"+{FORMAT_REWARD}"] = True

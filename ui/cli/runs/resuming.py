@@ -54,7 +54,7 @@ def resume(
     command, taken = _command(chosen.kind)
     changes = [word for word in words if "=" in word]
     config = read_stored(taken.kind, kept.config, changes, profiles=profiles if profiles.is_file() else None)
-    if chosen.kind in ("propose", "eval"):
+    if chosen.kind != "judge":
         config = config.model_copy(update={"name": _name(chosen)})
     command(
         config,
@@ -69,7 +69,7 @@ def _name(run: "Run") -> str:
     Raises:
         InputError: an evaluation was renamed, so its command would start another run.
     """
-    if run.kind == "propose":
+    if run.kind != "eval":
         return run.name
     suffix = "." + str(run.spec["problems"]).replace("@", "-")
     if not run.name.endswith(suffix):

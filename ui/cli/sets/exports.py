@@ -12,12 +12,34 @@ from ui.cli import exits, output
 from ui.cli.files import HubExport, Overwrite
 from ui.cli.output import Terminal
 from ui.cli.sets import reports as set_reports
+from ui.cli.settings import Db
 
 if TYPE_CHECKING:
     from rephraser.sets import ExportReport
+    from trainer_adapter.verl.export_rows import AnswerForm
     from trainer_adapter.verl.prompts import PromptTemplate
-from ui.cli.settings import Db
-from ui.cli.train.settings import AnswerSettings
+
+
+@dataclass(frozen=True)
+class AnswerSettings:
+    """How the answers of a set are graded in training."""
+
+    panel: ClassVar[str] = "Answers"
+
+    answer_kind: Annotated[
+        Literal["latex", "integer", "choice", "tolerance"],
+        Option(help="Kind of answer that the questions ask for."),
+    ] = "latex"
+    tolerance: Annotated[
+        str | None, Option(help="For kind tolerance: 1e-2, or 1% of the answer. Default: 1%.")
+    ] = None
+
+    def form(self) -> "AnswerForm":
+        """Return the same as exports take it."""
+        from evaluator.grading import AnswerKind
+        from trainer_adapter.verl.export_rows import AnswerForm
+
+        return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
 
 
 @dataclass(frozen=True)
