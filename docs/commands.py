@@ -25,8 +25,9 @@ Every command that reports has `--json`. The [exit codes](../concepts.md#exit-co
 SETTINGS_INTRODUCTION = """\
 # Settings
 
-Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a file with
-`-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a file to start from.
+Every setting of the verbs that have a config. Give them as `KEY=VALUE` after the other arguments, or in a
+file with `-c` ([how](../resume-and-cost.md#prices-and-settings)). `tagrpo config VERB` prints the same as a
+file to start from.
 
 A setting with * shapes no result: `tagrpo resume NAME KEY=VALUE` may change it.
 `python docs/commands.py` generates this page from the configs.
@@ -41,19 +42,13 @@ def settings_page() -> str:
     parts = [SETTINGS_INTRODUCTION]
     for name in VERBS:
         kind = find_verb(name).kind
-        parts.append(
-            f"## {name}\n\n{summary(kind)}\n\n| setting | default | takes | what it is |\n|---|---|---|---|"
-        )
+        parts.append(f"## {name}\n\n{summary(kind)}\n")
+        parts.append("| setting | default | takes | what it is |\n|---|---|---|---|")
         for setting in settings_of(kind):
             star = "\\*" if setting.operational else ""
-            default = (
-                "required"
-                if setting.info.is_required()
-                else ""
-                if setting.default is None
-                else setting.default
-            )
-            default = f"`{default}`" if default not in ("", "required") else default
+            default = "required" if setting.info.is_required() else ""
+            if setting.default is not None:
+                default = f"`{setting.default}`"
             what = setting.info.description or ""
             what += f" Belongs to {setting.choice[0]}={setting.choice[1]}." if setting.choice else ""
             row = [f"`{setting.path}`{star}", default, setting.limits, what]

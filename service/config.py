@@ -302,7 +302,7 @@ class Reading(Generic[C]):
         if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
             values = {**self._profile(profile, at), **values, PROFILES: None}
         resolved: dict[str, Any] = {}
-        missing = {
+        missing: dict[str, Any] = {
             name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
         }
         for name, value in {**missing, **values}.items():

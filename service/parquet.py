@@ -132,4 +132,4 @@ def _digest(column: Any) -> int:
     _, offsets, data = filled.buffers()
     ends = np.frombuffer(offsets, np.int32)[filled.offset : filled.offset + len(filled) + 1]
     texts = b"" if data is None else memoryview(data)[ends[0] : ends[-1]]
-    return zlib.crc32(texts, zlib.crc32(np.diff(ends), checksum))
+    return zlib.crc32(texts, zlib.crc32(np.diff(ends).tobytes(), checksum))

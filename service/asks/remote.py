@@ -56,7 +56,7 @@ class RemoteEndpoint(ServedEndpoint):
         Args:
             spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
             bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
-            price: None: not known. See `money.PriceTable`.
+            price: None: not known. See `money.find_price`.
             identity: `Request.model`; default: the spelling.
             max_concurrency: The most requests in flight at a server; the limit adapts below it.
             timeout_s: See `ServedEndpoint`.

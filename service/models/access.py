@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
-from service.config import OPERATIONAL, Config
+from service.config import ONCE, OPERATIONAL, Config
 from service.errors import InputError
 from service.models.settings import TOKENS_PER_S
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
@@ -210,7 +210,7 @@ class Budget(Config):
         json_schema_extra=OPERATIONAL,
     )
     max_requests: int | None = Field(
-        None, ge=1, description="Maximum HTTP requests of this invocation.", json_schema_extra=OPERATIONAL
+        None, ge=1, description="Maximum HTTP requests of this invocation.", json_schema_extra=ONCE
     )
     halt_after: int = Field(
         HALT_AFTER,
@@ -233,5 +233,5 @@ class Budget(Config):
     retry_final: bool = Field(
         False,
         description="Retry requests that failed for good: too long, refused by a policy, or timed out twice.",
-        json_schema_extra=OPERATIONAL,
+        json_schema_extra=ONCE,
     )

@@ -328,6 +328,12 @@ def test_a_stored_config_takes_settings_that_shape_no_result(
     assert read_stored(kind, config.stored(), words, profiles=profiles) == config.model_copy(update=changed)
 
 
+def test_settings_of_one_invocation_are_not_stored(tmp_path: Path) -> None:
+    config = read(tmp_path, EvalConfig, [*EVAL, "max_requests=2", "retry_final=true", "max_usd=1"])
+    stored = read_stored(EvalConfig, config.stored())
+    assert (stored.max_requests, stored.retry_final, stored.max_usd) == (None, False, 1.0)
+
+
 def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path) -> None:
     stored = read(tmp_path, RephraseConfig, [*REPHRASE, "solver=[a,b]", "premises=p"]).stored()
 

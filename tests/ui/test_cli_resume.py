@@ -22,7 +22,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     assert first.code == 3
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
-    resumed = ("resume", "r.sums", "max_requests=none", "--db", tmp_path / "tagrpo.db")
+    resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
     for word, says in {
         "temperature=1": "this shapes the results",
         "max_request=1": "Did you mean max_requests?",

@@ -297,13 +297,13 @@ _ALL = (
     Recipe("rloo", "leave-one-out baseline (arXiv 2402.14740)", advantage="rloo"),
     Recipe(
         "pass_k",
-        "a response's part in sets of k that hold a correct one (arXiv 2508.10751)",
+        "rewards sets of k responses instead of single ones (arXiv 2508.10751)",
         advantage="pass_k",
         settings={"k": 4},
     ),
     Recipe(
         "dgpo",
-        "updates of equal size for all questions, times a weight for hard ones (arXiv 2601.20614)",
+        "equal weight for easy and hard questions, then more for hard ones (arXiv 2601.20614)",
         advantage="dgpo",
         settings={"temperature": 2.0},
         loss=Loss(aggregation="token-mean", kl_coef=0.0),

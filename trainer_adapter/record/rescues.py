@@ -215,8 +215,7 @@ def _rescuers(counts: Counts, question: int) -> tuple[Rescuer, ...]:
     rescuers = []
     for variant in np.unique(prompts["variant"][of_question]).tolist():
         rows = np.flatnonzero(of_question & (prompts["variant"] == variant))
-        texts = (counts.text(name, int(rows[-1])) for name in ("neighbor_id", "strategy"))
-        rescuers.append(
-            Rescuer(variant, *texts, *(int(prompts[name][rows].sum()) for name in ("correct", "responses")))
-        )
+        right, drawn = (int(prompts[name][rows].sum()) for name in ("correct", "responses"))
+        neighbor_id, strategy = (counts.text(name, int(rows[-1])) for name in ("neighbor_id", "strategy"))
+        rescuers.append(Rescuer(variant, neighbor_id, strategy, right, drawn))
     return tuple(rescuers)

@@ -172,7 +172,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[_Row]:
         group_id, by_prompt = _group(values, place, (*GROUP_COLUMNS, "id") if is_visit else GROUP_COLUMNS)
         variant, neighbor = _variant(variants, group_id, values, place)
         strategy = values.get("strategy")
-        about = {
+        about: dict[str, Any] = {
             "variant": variant,
             "strategy": strategy if isinstance(strategy, str) else None,
             "source_id": group_id if variant == ORIGINAL else neighbor,
