@@ -109,9 +109,9 @@ def _questions(world: World) -> dict[str, Ask]:
             "subject": "Algebra",
             "run_id": run,
         },
-        "page, finding": {"finding": "unit_lost"},
-        "page, finding and strategy": {"finding": "unit_lost", "strategy": "format"},
-        "page, finding and accepted": {"finding": "unit_lost", "status": "accepted"},
+        "page, finding": {"finding": "number_missing"},
+        "page, finding and strategy": {"finding": "number_missing", "strategy": "format"},
+        "page, finding and accepted": {"finding": "number_missing", "status": "accepted"},
         "page, question set": {"question_set": "extra"},
         "page, neighbor set": {"neighbor_set": "math-ta@1"},
     }

@@ -75,7 +75,7 @@ def test_a_run_of_which_a_share_is_recorded_says_so(own):
     with (own.parent / "plain" / "metrics.jsonl").open("a") as file:
         file.write('{"step": 2, "metrics": {"tagrpo/record/share": 0.1}}\n')
     assert "at some steps 10%" in said(opened(own, run="plain"))
-    assert "--record-share" not in said(opened(own, run="joint"))
+    assert "run.record_share" not in said(opened(own, run="joint"))
 
 
 def test_damaged_files_are_named_and_the_rest_is_shown(own):

@@ -57,8 +57,8 @@ def training_progress(run: Run, record: Record, now: datetime, quiet: timedelta)
         return None
     pace = (written[last] - written[steps[0]]) / (last - steps[0])
     settings = run.spec.get("settings")
-    stated = str(settings.get(_TOTAL)) if isinstance(settings, dict) else ""
-    total = int(stated) if stated.isdecimal() else None
+    stated = settings.get(_TOTAL) if isinstance(settings, dict) else None
+    total = int(str(stated)) if str(stated).isdecimal() else None
     at = datetime.fromtimestamp(written[last], UTC)
     if now - at > quiet or pace < QUICKEST_STEP_S or (total is not None and last >= total):
         return None

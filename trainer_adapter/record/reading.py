@@ -268,7 +268,8 @@ def read_rollouts(folder: Path, *, steps: Collection[int] | None = None) -> Iter
             headers = record.headers(step)
             texts = {name: record.texts(headers, range(len(headers)), name) for name in TEXTS}
             for row, values in enumerate(headers.to_pylist()):
-                yield RolloutRecord(**(values | {name: texts[name].get(row) for name in TEXTS}))
+                values |= {name: texts[name].get(row) for name in TEXTS}
+                yield RolloutRecord(**values)
 
 
 _records: OrderedDict[Path, Record] = OrderedDict()

@@ -42,7 +42,7 @@ def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings
 
     spec = {
         "recipe": recipe.to_json(),
-        "settings": settings.to_json(),
+        "settings": settings.model_dump(),
         "model": config["actor_rollout_ref"]["model"]["path"],
         "train_files": config["data"]["train_files"],
     }

@@ -41,7 +41,7 @@ def curves(
     With --seeds, each value is the mean over seeds at the steps that all of them logged; low and high are the
     lowest and highest value, n is the number of seeds.
 
-    Example: [bold]tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv[/bold]
+    Example: tagrpo rollouts curves ta-s0 ta-s1 --metric actor/lr --seeds --out lr.csv
     """
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import metric_names, seed_groups

@@ -29,7 +29,7 @@ def rescued(
 
     A question is all-wrong at a step if no response to it is right. Those most often all-wrong come first.
 
-    Example: [bold]tagrpo rollouts rescued ta_rescue --outcome "never rescued"[/bold]
+    Example: tagrpo rollouts rescued ta_rescue --outcome "never rescued"
     """
     from service.questions.store import question_texts
     from trainer_adapter.record.rescues import page_rescues, rescue_totals

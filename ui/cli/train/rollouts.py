@@ -42,7 +42,7 @@ def add(
 
     Nothing is copied: the UI and commands read the folder, also during the training.
 
-    Example: [bold]tagrpo rollouts add runs/ta/rollouts[/bold]
+    Example: tagrpo rollouts add runs/ta/rollouts
     """
     from trainer_adapter.record.reading import Record
     from trainer_adapter.record.runs import read_train_run, register
@@ -69,7 +69,7 @@ def prune(
 ) -> None:
     """Remove the files of most steps of a training run; counts and metrics of all steps stay.
 
-    Example: [bold]tagrpo rollouts prune ta --keep-every 50 --dry-run[/bold]
+    Example: tagrpo rollouts prune ta --keep-every 50 --dry-run
     """
     from trainer_adapter.record.pruning import steps_to_prune
 
@@ -150,7 +150,7 @@ def steps(
 ) -> None:
     """Show the metrics of a run step by step; --json has all of them.
 
-    Example: [bold]tagrpo rollouts steps ta --metric "tagrpo/zero/*"[/bold]
+    Example: tagrpo rollouts steps ta --metric "tagrpo/zero/*"
     """
     with db.reading() as session:
         name, record = chosen_record(session, run)
@@ -213,7 +213,7 @@ def list_(
 ) -> None:
     """List rollouts of a run by step, question and session; `tagrpo rollouts show` prints their texts.
 
-    Example: [bold]tagrpo rollouts list ta --step 1 --variant 0 --grade wrong[/bold]
+    Example: tagrpo rollouts list ta --step 1 --variant 0 --grade wrong
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
 
@@ -242,7 +242,7 @@ def show(
 ) -> None:
     """Show a rollout: its prompt, its text, and its reward, advantage and log-probabilities.
 
-    Example: [bold]tagrpo rollouts show ta:1:0[/bold]
+    Example: tagrpo rollouts show ta:1:0
     """
     run, _, place = rollout.rpartition(":")
     run, _, step = run.rpartition(":")

@@ -121,7 +121,6 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
         picked = st.session_state[key]["selection"].get(STEP) or []
         links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
 
-    layout.hand_over()
     title = f"Groups of {name} by step"
     spec = charts.cached_chart(group_kinds_chart, rows, title=title, window=window, chosen=chosen_step)
     charts.show_chart(spec, f"tagrpo-groups-{name}", key, rows=rows, on_select=clicked)
@@ -133,8 +132,8 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
     _numbers(chosen)
     if (share := least_recorded(run_id)) is not None:
         words = (
-            f"Of the questions a share was recorded, at some steps {100 * share:g}% (--record-share): these "
-            "numbers and groups are of that share, metrics of the training signal of all."
+            f"Of the questions a share was recorded, at some steps {100 * share:g}% (run.record_share): "
+            "these numbers and groups are of that share, metrics of the training signal of all."
         )
         st.caption(escaped(words))
     _groups(run_id, name, filters, sum(step.questions for step in chosen))

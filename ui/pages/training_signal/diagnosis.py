@@ -96,7 +96,7 @@ def difficulty(runs: Sequence[Run]) -> None:
 
 
 def _difficulty_spec(rows: Sequence[Record], title: str) -> Record:
-    spec = charts.cached_chart(difficulty_chart, rows, title=title, page=True)
+    spec = charts.cached_chart(difficulty_chart, rows, title=title)
     # Streamlit would fit the title into the width of the square, and leave little of it.
     return {**spec, "autosize": {"type": "pad"}}
 

@@ -11,7 +11,7 @@ from trainer_adapter.record.series import metric_names, over_seeds
 from ui.charts.training_steps import POINT, Scale, most_steps, step_chart, window_for, window_means
 from ui.pages.state import links
 from ui.pages.state.records import recorded
-from ui.pages.widgets import charts, layout
+from ui.pages.widgets import charts
 
 Record = dict[str, Any]
 Logged = tuple[list[int], dict[str, list[float | None]]]
@@ -72,7 +72,6 @@ def show(
         palette, methods: by label.
         level: put the panels of one unit on one axis, so that they can be compared.
     """
-    layout.hand_over()
     every = [line for panel in panels for line in panel.lines]
     names = tuple(dict.fromkeys(line.metric for line in every))
     runs_there = dict.fromkeys(run for line in every for run in line.runs)
