@@ -14,7 +14,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Draw n responses to every problem of benchmarks, grade them, and report pass@k."""
 
     benchmarks: tuple[str, ...] = Field(
-        (), description="Names from `tagrpo eval benchmarks`, or your own files (.jsonl, .toml)."
+        (), description="Names from `tagrpo benchmarks list`, or your own files (.jsonl, .toml)."
     )
     name: str | None = Field(
         None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's."
@@ -103,7 +103,7 @@ class EvalConfig(PromptConfig, PublishedSampling, Sampling, Model, Budget):
 
 
 class JudgeConfig(Access, Budget):
-    """Ask a judge model about responses of which no rule could tell."""
+    """Ask a judge model about responses that no rule could grade."""
 
     run: str = Field(description="Name or id of an eval run.")
     model: str = Field(description="Judge model, named as in litellm (gpt-4o, hosted_vllm/NAME).")

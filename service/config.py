@@ -70,8 +70,10 @@ class Config(BaseModel):
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run; `read_stored` reads it."""
-        once = {name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE}
-        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=once)}
+        of_one_call = {
+            name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE
+        }
+        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=of_one_call)}
 
 
 C = TypeVar("C", bound=Config)

@@ -283,7 +283,7 @@ def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
 def _samples(
     problem: RunProblem, first: int, seed: int | None, count: int, answer: Answer
 ) -> "list[NewSample]":
-    """Return the samples of an answer, at most `count`; tokens are known of one that came alone."""
+    """Return the samples of an answer, at most `count`; tokens are known of one that came alone, or from a model in this process."""
     alone = len(answer.choices) == 1
     return [
         NewSample(
@@ -294,7 +294,7 @@ def _samples(
             choice.full_text,
             choice.finish_reason,
             answer.prompt_tokens or None,
-            (answer.completion_tokens or None) if alone else None,
+            choice.tokens or ((answer.completion_tokens or None) if alone else None),
         )
         for place, choice in enumerate(answer.choices[:count])
     ]

@@ -305,8 +305,8 @@ class _RunJobs:
         """Store what a job brought for each of its requests; a second time gives the same."""
         left = {str(line.ask_id): line for line in lines}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            found = await self._provider.download(file_id)
-            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in found]
+            results = await self._provider.download(file_id)
+            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in results]
             known = [(line, entry) for line, entry in entries if line is not None]
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]

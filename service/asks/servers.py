@@ -7,6 +7,7 @@ rests a server that refuses connections, and it would be a second owner of retri
 import asyncio
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -103,7 +104,7 @@ class Server:
         self._paused_until = max(self._paused_until, now + seconds)
 
 
-class ServedEndpoint:
+class ServedEndpoint(ABC):
     """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
     A failing server rests if there are others, and returns when it serves the same model again. A single
@@ -132,9 +133,9 @@ class ServedEndpoint:
     def notices(self) -> Sequence[str]:
         return ()
 
+    @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
         """Return what a server serves, or the fault that a request would meet."""
-        raise NotImplementedError
 
     def attempt_s(self, request: Request) -> float:
         """Return the seconds that one attempt may take."""

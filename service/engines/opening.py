@@ -154,11 +154,12 @@ class OpenModels:
 
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
-        places = sum(
-            settings.max_concurrency * max(1, len(settings.base_url))
-            for settings in self._open
-            if isinstance(settings, RemoteSettings)
-        )
+        places = 0
+        for settings in self._open:
+            if isinstance(settings, RemoteSettings):
+                places += settings.max_concurrency * max(1, len(settings.base_url))
+            elif isinstance(settings, VllmSettings):
+                places += settings.max_concurrency * settings.data_parallel_size
         return Models(
             {endpoint.model: endpoint for endpoint in self._open.values()},
             dict(self._backends),

@@ -91,11 +91,11 @@ class SamplingSettings(Sampling):
 
 
 class PublishedSampling(Config):
-    """Settings that a model's authors publish, in place of the defaults."""
+    """Settings that a model's authors publish, instead of the defaults."""
 
     sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = Field(
         None,
-        description="Sampling settings that the model's authors publish, in place of the defaults below.",
+        description="Sampling settings that the model's authors publish, instead of the defaults.",
     )
 
     @model_validator(mode="before")

@@ -263,7 +263,7 @@ def test_a_dry_run_writes_nothing(place: Path, model: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"set": "none"}, NotFoundError, "none"),
+        ({"set": "absent"}, NotFoundError, "absent"),
         ({"set": None}, InputError, "--set"),
         ({"set": None, "data": "nowhere"}, InputError, "an export for verl"),
         ({"name": "a b"}, InputError, "cannot be a name"),

@@ -176,7 +176,7 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
     assert (refused.returncode, "names no PostgreSQL database" in out) == (2, True)
     monkeypatch.setenv("TAGRPO_DB", "postgresql+psycopg://ann@db.lab/tagrpo")
     assert submit("array.sbatch", "commands").wait(30) == 0
-    assert (job / "asked").read_text() == "sets list --json --grace 150\n"
+    assert (job / "asked").read_text() == "sets list --json grace_s=150\n"
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
     absent = submit("array.sbatch", "commands")
     out, _ = absent.communicate(timeout=30)

@@ -168,8 +168,10 @@ class Record:
         headers = self.headers(step)
         questions = headers["question_id"].to_pylist()
         by_variant: dict[int, list[FoundRollout]] = {}
-        for found in found_rollouts(headers, [row for row, id in enumerate(questions) if id == question_id]):
-            by_variant.setdefault(found.variant, []).append(found)
+        for rollout in found_rollouts(
+            headers, [row for row, id in enumerate(questions) if id == question_id]
+        ):
+            by_variant.setdefault(rollout.variant, []).append(rollout)
         first = {variant: place_of(drawn[0].id)[1] for variant, drawn in sorted(by_variant.items())}
         prompts, ratios, problem = dict[int, str](), dict[int, str](), None
         try:

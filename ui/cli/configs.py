@@ -38,7 +38,7 @@ def config(
 ) -> None:
     """Print every setting of a verb with its default, as a TOML file to change and to give with -c.
 
-    Example: tagrpo config rephrase > my.toml
+    Example: tagrpo config rephrase
     """
     taken = find_verb(verb)
     about = (

@@ -131,7 +131,9 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         show_ungraded(evaluated)
     trainings = training_methods()
     models = {method.label: str(method.runs[0].run.spec["model"]) for method in ready.values()}
-    colours = colours_of([one.label for one in methods], evaluated_methods(models, trainings), trainings)
+    colours = colours_of(
+        [method.label for method in methods], evaluated_methods(models, trainings), trainings
+    )
     return Choice(methods, tuple(on), metric, interval, tuple(colours.items()))
 
 

@@ -75,7 +75,7 @@ def show_running() -> None:
     runs = _open_runs()
     active = [run for run in runs if not is_quiet(run, now)]
     newest_first = reversed(stored_trainings().values())
-    trainings = [found for run, _ in newest_first if (found := _training(run, now))]
+    trainings = [training for run, _ in newest_first if (training := _training(run, now))]
     for training in trainings:
         _training_card(training, now)
     if not active and not trainings:

@@ -38,7 +38,7 @@ def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
 
     The last rows count responses without an answer and comparisons that timed out, if there are any.
     """
-    answers = [(one.answer, one.gold, one.original, one.candidate) for one in _by_frequency(evidence)]
+    answers = [(row.answer, row.gold, row.original, row.candidate) for row in _by_frequency(evidence)]
     rest = [(f"({what})", False, original, neighbor) for what, original, neighbor in _without_class(evidence)]
     names = ("answer", "gold", "original", "neighbor")
     return [dict(zip(names, row, strict=True)) for row in answers + rest]

@@ -110,10 +110,10 @@ class _Scan:
     def pieces(self) -> Iterator[Piece]:
         plain = at = 0
         while start := _START.search(self.text, at):
-            found = self._formula(start.group(), start.start(), start.end())
+            formula = self._formula(start.group(), start.start(), start.end())
             at = start.end() if start.group() in ("$$", r"\\", r"\$") else start.start() + 1
-            if found is not None:
-                kind, content, at = found
+            if formula is not None:
+                kind, content, at = formula
                 if plain < start.start():
                     yield Piece("text", *[self.text[plain : start.start()]] * 2)
                 yield _checked(Piece(kind, content, self.text[start.start() : at]))

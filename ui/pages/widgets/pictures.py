@@ -35,9 +35,9 @@ def show_pictures(ids: Sequence[str]) -> None:
     """Show images in the order in which the text refers to them, with number, format and size."""
     if not ids:
         return
-    shown = tuple(ids[:MOST_PICTURES])
-    by_id = fetch(load_headers, shown)
-    headers = [by_id[id] for id in shown]
+    first = tuple(ids[:MOST_PICTURES])
+    by_id = fetch(load_headers, first)
+    headers = [by_id[id] for id in first]
     with st.container(horizontal=True, gap="medium", vertical_alignment="bottom"):
         for number, header in enumerate(headers, start=1):
             words = f"image {number}: {header}"
