@@ -128,7 +128,7 @@ class Rephrasing:
             asker.stop(
                 ENOUGH,
                 f"{self._accepted:,} of {self._judged:,} candidates were accepted ({rate:.1%}), which is "
-                f"below --stop-below {self.stop_below:g}",
+                f"below stop_below={self.stop_below:g}",
             )
 
 

@@ -360,7 +360,7 @@ def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
         world.proposed[each.id] = [proposals("Name the sum of two numbers. How big is it?")]
     outcome = world.work(stop_below=0.5)
     assert outcome.stopped == ENOUGH
-    assert "which is below --stop-below 0.5" in str(outcome.message)
+    assert "which is below stop_below=0.5" in str(outcome.message)
     assert FEWEST_JUDGED <= outcome.done < count
     assert outcome.open == count - outcome.done
     assert world.work(stop_below=0.0).open == 0

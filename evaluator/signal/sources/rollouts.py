@@ -6,8 +6,9 @@ adds). If there are both, the parquet files are read. Records of tagrpo's own tr
 (`trainer_adapter.record`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -20,8 +21,8 @@ from evaluator.signal.groups import (
     QuestionGroup,
     Source,
 )
-from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError, first_line
+from service.hashing import content_id
 from service.json_lines import read_objects
 
 WINDOWS = 5
@@ -30,22 +31,13 @@ WINDOWS = 5
 ALL = "all"
 Step = int | str | None
 
-
-@dataclass
-class _Tally:
-    correct: int = 0
-    wrong: int = 0
-    unknown: int = 0
-    tokens: int = 0
-    token_samples: int = 0
-    strategy: str | None = None
-
-
-@dataclass
-class _Visit:
-    """Responses to one question at one step, by variant."""
-
-    prompts: dict[int, _Tally] = field(default_factory=dict)
+GROUP_COLUMNS = ("group_id", "question_id", "group", "question")
+REWARD_COLUMNS = ("correct", "reward", "score", "grade")
+RESPONSE_COLUMNS = ("response", "output", "text")
+TOKEN_COLUMNS = ("tokens", "response_tokens", "response_length", "completion_tokens")
+PROMPT_COLUMNS = ("input", "prompt")
+_LONGEST_ID = 80
+_GRADES = {"correct": 1, "wrong": 0, "unknown": None}
 
 
 @dataclass(frozen=True)
@@ -56,6 +48,22 @@ class Rollouts:
     steps: tuple[tuple[Step, ...], ...]
     responses: int
     by_prompt: bool
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a row says of a prompt at a step: a response with its text, or the counts of a visit.
+
+    `by_prompt`: the row names no question, and the hash of its prompt's text stands for it.
+    """
+
+    place: str
+    step: Step
+    group_id: str
+    sample: PromptSample
+    by_prompt: bool
+    is_visit: bool
+    text: str | None
 
 
 def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Source:
@@ -78,42 +86,43 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     """Return the rollouts as checkpoints: stretches of steps with about equally many steps each.
 
     Responses to one question at one step are one group; the neighbors of a question are numbered by variant
-    where rows have one, else in the order in which their ids appear.
+    where rows have one, else in the order in which their ids appear. A reward is 0 or 1, -1 or 1, true or
+    false, a grade (correct, wrong, unknown), or null for unknown. Any other number needs a `threshold`: above
+    it the response is correct.
 
     Raises:
         InputError: no such file, no rows, or a row that cannot be used; the message names file and line.
     """
     if windows < 1:
         raise InputError(f"--windows is {windows}; give 1 or more.")
-    visits: dict[Step, dict[str, _Visit]] = {}
-    variants: dict[str, dict[str, int]] = {}
+    visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     responses, by_prompt = 0, False
-    for place, row, file_step in _rows(path):
-        if "successes" in row:
-            responses += _add_counts(visits, variants, row, place)
-            continue
-        rollout = read_rollout(row, place, threshold=threshold)
-        step = rollout.step if rollout.step is not None else file_step
-        visit = visits.setdefault(step, {}).setdefault(rollout.group_id, _Visit())
-        _add(visit, _variant(variants, rollout, place), rollout)
-        responses += 1
-        by_prompt = by_prompt or rollout.by_prompt
+    for row in _read(path, threshold):
+        prompts, sample = visits.setdefault(row.step, {}).setdefault(row.group_id, {}), row.sample
+        before = prompts.get(sample.variant)
+        if before is not None and row.is_visit:
+            raise InputError(
+                f"{row.place}: variant {sample.variant} of question {row.group_id} was there before. Give "
+                "one row per prompt."
+            )
+        prompts[sample.variant] = sample if before is None else _add(before, sample)
+        responses += sample.known + sample.unknown
+        by_prompt = by_prompt or row.by_prompt
     if not responses:
         raise InputError(f"{path}: there are no rollouts in it.")
     stretches = _stretches(list(visits), windows)
-    ids = {group: {number: id for id, number in numbers.items()} for group, numbers in variants.items()}
-    checkpoints = [
+    checkpoints = tuple(
         CheckpointGroups(
             _label(steps),
             tuple(
-                _group(group_id, visit, ids.get(group_id, {}))
+                QuestionGroup(group_id, tuple(prompts.values()))
                 for step in steps
-                for group_id, visit in visits[step].items()
+                for group_id, prompts in visits[step].items()
             ),
         )
         for steps in stretches
-    ]
-    return Rollouts(tuple(checkpoints), tuple(map(tuple, stretches)), responses, by_prompt)
+    )
+    return Rollouts(checkpoints, tuple(map(tuple, stretches)), responses, by_prompt)
 
 
 def rollout_texts(
@@ -124,23 +133,15 @@ def rollout_texts(
     Raises:
         InputError: as `read_rollouts`, or a row has no text of its response.
     """
-    wanted: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
-    variants: dict[str, dict[str, int]] = {}
-    for place, row, file_step in _rows(path):
-        if "successes" in row:
-            raise InputError(
-                f"{place}: counts of successes have no responses whose diversity could be shown."
-            )
-        rollout = read_rollout(row, place, threshold=threshold)
-        variant = _variant(variants, rollout, place)
-        step = rollout.step if rollout.step is not None else file_step
-        if rollout.group_id not in wanted or step not in steps:
+    texts: dict[str, dict[int, list[str]]] = {group_id: {} for group_id in group_ids}
+    for row in _read(path, threshold):
+        if row.group_id not in texts or row.step not in steps:
             continue
-        if rollout.response is None:
-            raise InputError(f'{place}: has no "response"; diversity needs the texts of responses.')
-        wanted[rollout.group_id].setdefault(variant, []).append(rollout.response)
-    for group_id, prompts in wanted.items():
-        yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
+        if row.text is None:
+            raise InputError(f'{row.place}: has no "response"; diversity needs the texts of responses.')
+        texts[row.group_id].setdefault(row.sample.variant, []).append(row.text)
+    for group_id, prompts in texts.items():
+        yield GroupTexts(group_id, {variant: tuple(said) for variant, said in prompts.items()})
 
 
 def read_visits(path: Path) -> list[list[tuple[int, int]]]:
@@ -158,6 +159,67 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     if not visits:
         raise InputError(f"{path}: there are no rows in it.")
     return visits
+
+
+def _read(path: Path, threshold: float | None) -> Iterator[_Row]:
+    """Yield what all rows say. Columns of verl's `extra_info` count as the row's own."""
+    variants: dict[str, dict[str, int]] = {}
+    for place, row, file_step in _rows(path):
+        inner = row.get("extra_info")
+        values = {**inner, **row} if isinstance(inner, Mapping) else row
+        is_visit = "successes" in row
+        size, successes = _visits(row, place) if is_visit else (0, [])
+        group_id, by_prompt = _group(values, place, (*GROUP_COLUMNS, "id") if is_visit else GROUP_COLUMNS)
+        variant, neighbor = _variant(variants, group_id, values, place)
+        strategy = values.get("strategy")
+        about: dict[str, Any] = {
+            "variant": variant,
+            "strategy": strategy if isinstance(strategy, str) else None,
+            "source_id": group_id if variant == ORIGINAL else neighbor,
+        }
+        if is_visit:
+            mean = row.get("mean_tokens")
+            if mean is not None and (isinstance(mean, bool) or not isinstance(mean, int | float) or mean < 0):
+                raise InputError(f'{place}: "mean_tokens" is {mean!r}; give the mean tokens of a response.')
+            if mean is not None:
+                about |= {"tokens": round(mean * size), "token_samples": size}
+            for visit, count in enumerate(successes, start=1):
+                sample = PromptSample(**about, correct=count, wrong=size - count)
+                yield _Row(place, visit, group_id, sample, by_prompt, is_visit, None)
+            continue
+        correct, tokens = _correct(values, place, threshold), _whole(values, TOKEN_COLUMNS, place)
+        sample = PromptSample(
+            **about,
+            correct=int(correct is True),
+            wrong=int(correct is False),
+            unknown=int(correct is None),
+            tokens=tokens or 0,
+            token_samples=int(tokens is not None),
+        )
+        step, text = _step(values, place), _first(values, RESPONSE_COLUMNS)
+        yield _Row(
+            place,
+            file_step if step is None else step,
+            group_id,
+            sample,
+            by_prompt,
+            is_visit,
+            text if isinstance(text, str) else None,
+        )
+
+
+def _add(sample: PromptSample, other: PromptSample) -> PromptSample:
+    """Return the responses of both to one prompt."""
+    return PromptSample(
+        sample.variant,
+        sample.correct + other.correct,
+        sample.wrong + other.wrong,
+        sample.unknown + other.unknown,
+        sample.strategy or other.strategy,
+        sample.source_id or other.source_id,
+        sample.tokens + other.tokens,
+        sample.token_samples + other.token_samples,
+    )
 
 
 def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
@@ -211,78 +273,84 @@ def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
     return size, successes
 
 
-def _add_counts(
-    visits: dict[Step, dict[str, _Visit]],
-    variants: dict[str, dict[str, int]],
-    row: dict[str, Any],
-    place: str,
-) -> int:
-    """Add a prompt's visits, numbered in time as steps; return the number of responses."""
-    size, successes = _visits(row, place)
-    prompt = read_prompt(row, place, COUNT_COLUMNS)
-    variant = _variant(variants, prompt, place)
-    tokens = row.get("mean_tokens")
-    if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int | float) or tokens < 0):
-        raise InputError(f'{place}: "mean_tokens" is {tokens!r}; give the mean tokens of a response.')
-    for number, count in enumerate(successes, start=1):
-        tallies = visits.setdefault(number, {}).setdefault(prompt.group_id, _Visit()).prompts
-        if variant in tallies:
-            raise InputError(
-                f"{place}: variant {variant} of question {prompt.group_id} was there before; give one row a "
-                "prompt."
-            )
-        tally = _Tally(correct=count, wrong=size - count, strategy=prompt.strategy)
-        if tokens is not None:
-            tally.tokens, tally.token_samples = round(tokens * size), size
-        tallies[variant] = tally
-    return size * len(successes)
+def _group(values: Mapping[str, Any], place: str, columns: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the question that a row names, or the hash of its prompt, and whether it is the latter."""
+    group, prompt = _first(values, columns), _first(values, PROMPT_COLUMNS)
+    if isinstance(group, str | int) and not isinstance(group, bool) and str(group).strip():
+        return str(group) if len(str(group)) <= _LONGEST_ID else content_id("question", str(group)), False
+    if group is not None:
+        raise InputError(f"{place}: the question's id is {group!r}; give text or a number.")
+    if isinstance(prompt, str) and prompt.strip():
+        return content_id("prompt", prompt), True
+    names = ", ".join(f'"{name}"' for name in (*columns, *PROMPT_COLUMNS))
+    raise InputError(f"{place}: nothing tells which question it answers; give one of {names}.")
 
 
-def _variant(variants: dict[str, dict[str, int]], rollout: Prompt, place: str) -> int:
-    if rollout.neighbor is None:
-        return rollout.variant or ORIGINAL
-    numbers = variants.setdefault(rollout.group_id, {})
-    if rollout.variant is None:
-        return numbers.setdefault(rollout.neighbor, len(numbers) + 1)
-    before = numbers.setdefault(rollout.neighbor, rollout.variant)
-    if before != rollout.variant:
+def _variant(
+    variants: dict[str, dict[str, int]], group_id: str, values: Mapping[str, Any], place: str
+) -> tuple[int, str | None]:
+    """Return the variant of a row's prompt, and the id of its neighbor; `variants` has those before."""
+    variant = _whole(values, ("variant",), place)
+    neighbor = _first(values, ("neighbor_id", "neighbor"))
+    if neighbor is not None and not isinstance(neighbor, str | int):
         raise InputError(
-            f"{place}: neighbor {rollout.neighbor} is variant {rollout.variant} here and {before} before."
+            f'{place}: "neighbor_id" is {neighbor!r}, not the id of a neighbor (null: original).'
         )
-    return before
+    if neighbor is None or variant == ORIGINAL:
+        return variant or ORIGINAL, None
+    numbers = variants.setdefault(group_id, {})
+    before = numbers.setdefault(str(neighbor), variant or len(numbers) + 1)
+    if variant not in (None, before):
+        raise InputError(f"{place}: neighbor {neighbor} is variant {variant} here and {before} before.")
+    return before, str(neighbor)
 
 
-def _add(visit: _Visit, variant: int, rollout: Rollout) -> None:
-    tally = visit.prompts.setdefault(variant, _Tally())
-    if rollout.correct is None:
-        tally.unknown += 1
-    elif rollout.correct:
-        tally.correct += 1
-    else:
-        tally.wrong += 1
-    if rollout.tokens is not None:
-        tally.tokens += rollout.tokens
-        tally.token_samples += 1
-    tally.strategy = tally.strategy or rollout.strategy
-
-
-def _group(group_id: str, visit: _Visit, ids: dict[int, str]) -> QuestionGroup:
-    return QuestionGroup(
-        group_id,
-        tuple(
-            PromptSample(
-                variant,
-                tally.correct,
-                tally.wrong,
-                tally.unknown,
-                tally.strategy,
-                group_id if variant == ORIGINAL else ids.get(variant),
-                tally.tokens,
-                tally.token_samples,
-            )
-            for variant, tally in visit.prompts.items()
-        ),
+def _correct(values: Mapping[str, Any], place: str, threshold: float | None) -> bool | None:
+    name = next((name for name in REWARD_COLUMNS if name in values), None)
+    if name is None:
+        names = ", ".join(f'"{name}"' for name in REWARD_COLUMNS)
+        raise InputError(f"{place}: has no reward; give one of {names}.")
+    value = values[name]
+    if value is None:
+        return None
+    if isinstance(value, str) and value in _GRADES:
+        grade = _GRADES[value]
+        return None if grade is None else bool(grade)
+    if isinstance(value, bool):
+        return value
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f'{place}: "{name}" is {value!r}; give 0 or 1, or correct, wrong or unknown.')
+    if threshold is not None:
+        return value > threshold
+    if value in (0, 1, -1):
+        return value == 1
+    raise InputError(
+        f'{place}: "{name}" is {value!r}, neither 0, 1 nor -1; say with --correct-above which rewards are of '
+        "correct responses."
     )
+
+
+def _step(values: Mapping[str, Any], place: str) -> int | str | None:
+    step = _first(values, ("step", "global_step", "checkpoint"))
+    if step is None or (isinstance(step, int | str) and not isinstance(step, bool)):
+        return step
+    raise InputError(f'{place}: "step" is {step!r}; give a whole number or a name.')
+
+
+def _whole(values: Mapping[str, Any], names: tuple[str, ...], place: str) -> int | None:
+    name = next((name for name in names if values.get(name) is not None), None)
+    if name is None:
+        return None
+    value = values[name]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f'{place}: "{name}" is {value!r}; give a whole number, 0 or more.')
+    return value
+
+
+def _first(values: Mapping[str, Any], names: tuple[str, ...]) -> Any:
+    return next((values[name] for name in names if values.get(name) is not None), None)
 
 
 def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:

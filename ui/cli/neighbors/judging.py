@@ -1,4 +1,4 @@
-"""`tagrpo neighbors judge`: judge stored answers again with other thresholds."""
+"""`tagrpo rephrase judge`: judge stored answers again with other thresholds."""
 
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
@@ -78,7 +78,7 @@ def judge(
     New verdicts are added with their thresholds. Earlier verdicts and published sets stay unchanged, and
     reviews still override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
-    Example: [bold]tagrpo neighbors judge math-gpt4 --accept 11 --dry-run[/bold]
+    Example: tagrpo rephrase judge math-gpt4 --accept 11 --dry-run
     """
     from evaluator.grading import Grader
     from rephraser.run.rejudge import judge_again
