@@ -46,8 +46,9 @@ def check_solution(original: str, candidate: str) -> list[Finding]:
     if _TELLS.search(candidate) and not _TELLS.search(original):
         findings.append(Finding("answer_leaked", "the candidate says what the answer is"))
     for what, pattern in _SOLVES.items():
-        matches = () if pattern.search(original) else pattern.finditer(candidate)
-        if any(_is_new(match.groupdict().get("formula"), original) for match in matches):
+        if pattern.search(original):
+            continue
+        if any(_is_new(match.groupdict().get("formula"), original) for match in pattern.finditer(candidate)):
             findings.append(Finding("solution_included", f"the candidate contains {what}"))
             break
     return findings
