@@ -132,14 +132,20 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
 
 
 def read_responses(
-    place: str, values: Mapping[str, Any], columns: Mapping[str, str]
+    place: str, values: Mapping[str, Any], columns: Mapping[str, str] | None = None
 ) -> Iterator[OutsideResponse]:
-    """Yield the responses of a row; where its response is a list, so may be all that is told of each.
+    """Yield the responses of a row; if its response is a list, the other parts may be lists too.
+
+    Args:
+        columns: by part; without it the values have the names of parts.
 
     Raises:
         RowProblem: a value that cannot be what its column says.
     """
-    row = {part: value_at(values, column) for part, column in columns.items()}
+    if columns is None:
+        columns, row = {part: part for part in values}, dict(values)
+    else:
+        row = {part: value_at(values, column) for part, column in columns.items()}
     row["question"] = asked_in(row.get("question")) or row.get("question")
     row["answer"] = _gold(row.get("answer"))
     texts, images = row.pop("response"), row.pop("images", None)

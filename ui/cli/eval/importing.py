@@ -41,7 +41,7 @@ class Columns:
     panel: ClassVar[str] = "Input file"
 
     form: Annotated[
-        Literal["rows", "inspect", "lighteval", "lm-eval", "evalscope", "nemo-skills"] | None,
+        Literal["rows", "inspect", "lighteval", "lm-eval"] | None,
         Option("--format", help="Tool that wrote the files. Default: detected automatically."),
     ] = None
     column: Annotated[
@@ -113,10 +113,9 @@ def import_(
 ) -> None:
     """Import responses that another tool drew as an evaluation, and grade them.
 
-    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval, samples of
-    lm-evaluation-harness, reviews of evalscope and output of NeMo-Skills. A file is imported completely or
-    not at all. Importing a file twice adds nothing; after a kill, run the same command again. The other
-    tool's grades are stored next to ours.
+    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval and samples of
+    lm-evaluation-harness. A file is imported completely or not at all. Importing a file twice adds nothing;
+    after a kill, run the same command again. The other tool's grades are stored next to ours.
 
     Exit code 3: some responses match no problem of the benchmark (they are listed), or some requests of the
     other tool got no response.
