@@ -7,7 +7,7 @@ from typing import Any
 from evaluator.signal.cost import ChoiceRow
 from evaluator.signal.diagnosis import Diagnosis, Part
 from evaluator.signal.difficulty import NeighborRow
-from evaluator.signal.diversity import ORIGINAL_PAIRS, densities
+from evaluator.signal.diversity import EMBEDDING, ORIGINAL_PAIRS, REMARK, densities
 from evaluator.signal.forecast import Check
 
 Record = dict[str, Any]
@@ -28,7 +28,7 @@ def diagnosis_record(diagnosis: Diagnosis) -> Record:
     if "difficulty" in diagnosis.parts:
         made["flagged"] = [neighbor_record(row) for row in diagnosis.flagged]
     if diagnosis.diversities:
-        made |= {"embedding": diagnosis.diversities[0].embedding, "remark": diagnosis.embedding}
+        made |= {"embedding": EMBEDDING, "remark": REMARK}
     if diagnosis.costs:
         made["assumptions"] = list(diagnosis.costs[0].assumptions)
     return made
@@ -160,14 +160,14 @@ def _difficulty_tables(diagnosis: Diagnosis) -> Tables:
 def _diversity_tables(diagnosis: Diagnosis) -> Tables:
     results = diagnosis.diversities
     return {
-        "diversity": [asdict(row) for result in results for row in result.rows],
+        "diversity": [row for result in results for row in result.rows],
         "diversity_means": [
             {"checkpoint": result.checkpoint, "series": name, "minus": minus, **asdict(estimate)}
             for result in results
             for minus, estimates in ((None, result.means), (ORIGINAL_PAIRS, result.differences))
             for name, estimate in estimates.items()
         ],
-        "diversity_densities": [asdict(row) for result in results for row in densities(result)],
+        "diversity_densities": [row for result in results for row in densities(result)],
     }
 
 

@@ -21,7 +21,7 @@ def density_chart(data: Rows) -> "ConcatChart":
     """Return densities of distances between responses, one panel per checkpoint, one colour per series.
 
     Args:
-        data: points of the densities, as `evaluator.signal.diversity.DensityRow`: checkpoint; series
+        data: points of the densities, as `evaluator.signal.diversity.densities`: checkpoint; series
             (original against neighbors, ...); distance; density (0 or more).
     """
     rows = _read(data)

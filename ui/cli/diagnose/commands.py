@@ -8,7 +8,7 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import exits, output
-from ui.cli.diagnose.options import Embedding, Group, Limit, Price, Responses, Windows
+from ui.cli.diagnose.options import Group, Limit, Price, Responses, Texts, Windows
 from ui.cli.files import RowsFolder
 from ui.cli.neighbors.reviews import say_sheet
 from ui.cli.output import Terminal
@@ -171,19 +171,19 @@ def diversity(
     *,
     responses: Responses,
     group: Group,
-    embedding: Embedding,
+    texts: Texts,
     rows: RowsFolder,
     db: Db,
     terminal: Terminal,
 ) -> None:
     """Compare the diversity of responses: to the original, to neighbors, and between the two.
 
-    The measure is the mean cosine distance of embeddings per question. --out and --json include the densities
-    over questions.
+    The measure is the mean cosine distance of TF-IDF vectors per question. --out and --json include the
+    densities over questions.
 
-    Example: [bold]tagrpo diagnose diversity base step-100 --embedding BAAI/bge-small-en-v1.5[/bold]
+    Example: [bold]tagrpo diagnose diversity base step-100[/bold]
     """
-    wanted = {**vars(group), **vars(embedding), "seed": seed}
+    wanted = {**vars(group), **vars(texts), "seed": seed}
     _deliver(_diagnose(responses, db, ["diversity"], wanted, windows), rows, terminal)
 
 
@@ -214,7 +214,7 @@ def report(
     *,
     responses: Responses,
     group: Group,
-    embedding: Embedding,
+    texts: Texts,
     price: Price,
     rows: RowsFolder,
     db: Db,
@@ -227,7 +227,7 @@ def report(
 
     Example: [bold]tagrpo diagnose report base step-100 --out figures[/bold]
     """
-    wanted = {**vars(group), **vars(embedding), **vars(price), "seed": seed}
+    wanted = {**vars(group), **vars(texts), **vars(price), "seed": seed}
     _deliver(_diagnose(responses, db, [], wanted, windows), rows, terminal, limit=limit)
 
 

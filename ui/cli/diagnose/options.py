@@ -106,17 +106,11 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Embedding:
-    """How the texts of responses are compared."""
+class Texts:
+    """Which texts of responses are compared."""
 
-    embedding: Annotated[
-        str | None,
-        Option(
-            help="sentence-transformers model, by name or folder. Default: TF-IDF over words and formulas."
-        ),
-    ] = None
     questions: Annotated[
-        int, Option(min=2, help="Number of questions whose texts are embedded, drawn at random by the seed.")
+        int, Option(min=2, help="Number of questions whose texts are compared, drawn at random by the seed.")
     ] = 500
 
 
