@@ -20,7 +20,7 @@ from evaluator.signal.cost import DYNAMIC, BreakEven, ChoiceRow, CostReport, Cos
 from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
-from evaluator.signal.diversity import Diversity
+from evaluator.signal.diversity import EMBEDDING, Diversity
 from evaluator.signal.forecast import Check, GroupShape
 from evaluator.signal.zero_gradient import ShareRow, ZeroGradient
 
@@ -246,9 +246,7 @@ def _diversity(results: Sequence[Diversity]) -> Iterator[Block]:
     if not results:
         return
     first = results[0]
-    yield Heading(
-        f"How diverse are responses? Mean cosine distance; {first.embedding}, G={first.g}, N={first.n}"
-    )
+    yield Heading(f"How diverse are responses? Mean cosine distance; {EMBEDDING}, G={first.g}, N={first.n}")
     yield table_of(
         [
             (result.checkpoint, name, mean, result.differences.get(name))

@@ -10,7 +10,6 @@ from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.published import Column
 from evaluator.reports.report import Line, Report
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
@@ -18,6 +17,12 @@ from service.questions.contamination import overlaps_with
 
 AMC23, AMC12 = "amc23", "amc12"
 
+_SETTINGS = {
+    "temperature": "temperature {}",
+    "top_p": "top-p {}",
+    "max_tokens": "at most {:,} tokens",
+    "form": "a {} prompt",
+}
 _INTERVALS = {
     True: "Intervals are for new problems: the expected score on other problems like these.",
     False: "Intervals are for the same problems: the expected score on exactly these problems.",
@@ -216,20 +221,11 @@ def _paper(report: Report) -> Iterator[str]:
         return
     paper = published.paper_of(report.paper)
     settings = paper.settings
-    drawn = [
-        words
-        for known, words in (
-            (settings.n, f"{settings.n} sample{'s' * (settings.n != 1)} per problem"),
-            (settings.temperature, f"temperature {settings.temperature}"),
-            (settings.top_p, f"top-p {settings.top_p}"),
-            (settings.max_tokens, f"at most {settings.max_tokens or 0:,} tokens"),
-            (settings.form, f"a {settings.form} prompt"),
-        )
-        if known is not None
-    ]
+    drawn = [f"{n} sample{'s' * (n != 1)} per problem"] if (n := settings.get("n")) else []
+    drawn += [words.format(settings[name]) for name, words in _SETTINGS.items() if name in settings]
     yield (
         f"Rows marked (paper) are those of {paper.name}, {paper.source}, published without intervals. "
-        f"Settings according to {settings.whose}: {joined(drawn)}. {settings.unsaid}"
+        f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
     different: dict[str, list[Line]] = {}
     for line in report.lines:
@@ -261,21 +257,24 @@ def _unlike_the_paper(line: Line, report: Report) -> list[str]:
     spec, settings = line.entry.spec, published.paper_of(report.paper).settings
     sampling, differences = spec.sampling, []
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    if settings.n is not None and (least, most) != (settings.n, settings.n):
+    if settings.get("n", least) != least or settings.get("n", most) != most:
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples per problem")
     if is_imported(spec):
         differences.append("a prompt and settings of another tool")
     else:
-        for theirs, ours, words in (
-            (settings.temperature, sampling.temperature, f"temperature {sampling.temperature}"),
-            (settings.top_p, sampling.top_p, f"top-p {sampling.top_p}"),
-            (settings.max_tokens, sampling.max_tokens, f"at most {sampling.max_tokens:,} tokens"),
-            (settings.form, spec.prompt.form, f"a {spec.prompt.form} prompt"),
-        ):
-            if theirs is not None and theirs != ours:
-                differences.append(words)
-    sizes = {column.key: column.problems for column in report.layout if isinstance(column, Column)}
+        ours = {
+            "temperature": sampling.temperature,
+            "top_p": sampling.top_p,
+            "max_tokens": sampling.max_tokens,
+            "form": spec.prompt.form,
+        }
+        differences += [
+            _SETTINGS[name].format(value)
+            for name, value in ours.items()
+            if settings.get(name, value) != value
+        ]
+    sizes = {column.key: column.problems for column in report.layout}
     size = sizes.get(line.entry.benchmark)
     if size is not None and line.counts.problems != size:
         differences.append(f"{line.counts.problems} problems, not {size}")

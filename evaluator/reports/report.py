@@ -9,7 +9,7 @@ from evaluator.evals.runs import is_imported
 from evaluator.passk import NEW_PROBLEMS, Counts
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
-from evaluator.reports.published import Average, Column
+from evaluator.reports.published import Column
 from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score
 from service.errors import InputError
 
@@ -75,7 +75,7 @@ class Report:
     no_average: tuple[str, ...] = ()
 
     @property
-    def layout(self) -> tuple[Column | Average, ...]:
+    def layout(self) -> tuple[Column, ...]:
         """The columns of the paper beside it, or of the first paper."""
         return published.layout_of(self.paper)
 
@@ -224,7 +224,7 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
 
 
 def _averages(
-    lines: Sequence[Line], ks: Sequence[int], layout: Sequence[Column | Average]
+    lines: Sequence[Line], ks: Sequence[int], layout: Sequence[Column]
 ) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
     by_method: dict[str, dict[str, Line]] = {}
     for line in lines:
@@ -232,7 +232,7 @@ def _averages(
     averages, missing = [], []
     titles = {column.key: column.title for column in layout}
     for column in layout:
-        if not isinstance(column, Average):
+        if not column.of:
             continue
         names = column.of
         complete = {label: mine for label, mine in by_method.items() if all(name in mine for name in names)}

@@ -16,12 +16,11 @@ if TYPE_CHECKING:
 
 Form = TypeVar("Form", bound=str)
 RowsFormat = Literal["jsonl", "csv"]
-ReportFormat = Literal["table", "markdown", "latex", "html", "csv", "json"]
+ReportFormat = Literal["table", "markdown", "latex", "csv", "json"]
 ROWS_BY_SUFFIX: dict[str, RowsFormat] = {".jsonl": "jsonl", ".csv": "csv"}
 REPORT_BY_SUFFIX: dict[str, ReportFormat] = {
     ".md": "markdown",
     ".tex": "latex",
-    ".html": "html",
     ".csv": "csv",
     ".json": "json",
     ".txt": "table",
