@@ -1,4 +1,4 @@
-"""Rollouts of training from files: one row a response, or one row a prompt with the counts of its visits.
+"""Rollouts of training from files: one row per response, or one row per prompt with the counts of its visits.
 
 A file is JSON Lines or parquet. A folder holds parquet files, or JSON Lines as verl 0.9 writes them to
 `trainer.rollout_data_dir` (`STEP.jsonl` with input, output, gts, score, step and what the reward function
@@ -6,8 +6,9 @@ adds). If there are both, the parquet files are read. Records of tagrpo's own tr
 (`trainer_adapter.record`).
 """
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ from evaluator.signal.groups import (
     PromptSample,
     QuestionGroup,
     Source,
+    add_samples,
 )
-from evaluator.signal.sources.rollout_rows import COUNT_COLUMNS, Prompt, Rollout, read_prompt, read_rollout
 from service.errors import InputError, first_line
+from service.hashing import content_id
 from service.json_lines import read_objects
 
 WINDOWS = 5
@@ -29,23 +31,17 @@ WINDOWS = 5
 
 ALL = "all"
 Step = int | str | None
+Values = Mapping[str, Any]
 
-
-@dataclass
-class _Tally:
-    correct: int = 0
-    wrong: int = 0
-    unknown: int = 0
-    tokens: int = 0
-    token_samples: int = 0
-    strategy: str | None = None
-
-
-@dataclass
-class _Visit:
-    """Responses to one question at one step, by variant."""
-
-    prompts: dict[int, _Tally] = field(default_factory=dict)
+_GROUP = ("group_id", "question_id", "group", "question")
+_NEIGHBOR = ("neighbor_id", "neighbor")
+_REWARD = ("correct", "reward", "score", "grade")
+_RESPONSE = ("response", "output", "text")
+_TOKENS = ("tokens", "response_tokens", "response_length", "completion_tokens")
+_STEP = ("step", "global_step", "checkpoint")
+_PROMPT = ("input", "prompt")
+_LONGEST_ID = 80
+_GRADES = {"correct": True, "wrong": False, "unknown": None}
 
 
 @dataclass(frozen=True)
@@ -69,7 +65,7 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     return Source(
         str(path),
         rollouts.checkpoints,
-        lambda label, ids: rollout_texts(path, steps[label], ids, threshold=threshold),
+        lambda label, ids: rollout_texts(path, steps[label], ids),
         (by_prompt,) if rollouts.by_prompt else (),
     )
 
@@ -78,37 +74,65 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     """Return the rollouts as checkpoints: stretches of steps with about equally many steps each.
 
     Responses to one question at one step are one group; the neighbors of a question are numbered by variant
-    where rows have one, else in the order in which their ids appear.
+    if rows have one, else in the order in which their ids appear. Visits in a row of counts are numbered in
+    time as steps.
+
+    Args:
+        threshold: rewards above it are of correct responses; not needed for 0/1, -1/1, true/false, grades
+            (correct, wrong, unknown), and null for unknown.
 
     Raises:
         InputError: no such file, no rows, or a row that cannot be used; the message names file and line.
     """
     if windows < 1:
         raise InputError(f"--windows is {windows}; give 1 or more.")
-    visits: dict[Step, dict[str, _Visit]] = {}
+    visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     variants: dict[str, dict[str, int]] = {}
     responses, by_prompt = 0, False
     for place, row, file_step in _rows(path):
-        if "successes" in row:
-            responses += _add_counts(visits, variants, row, place)
+        counted = "successes" in row
+        group_id, unnamed = _group(row, place, (*_GROUP, "id") if counted else _GROUP)
+        variant = _variant(variants, group_id, row, place)
+        strategy = row["strategy"] if isinstance(row.get("strategy"), str) else None
+        neighbor = _first(row, _NEIGHBOR)
+        source_id = group_id if variant == ORIGINAL else None if neighbor is None else str(neighbor)
+        about = variant, strategy, source_id
+        if counted:
+            for number, sample in enumerate(_counted(row, place, *about), start=1):
+                group = visits.setdefault(number, {}).setdefault(group_id, {})
+                if variant in group:
+                    raise InputError(
+                        f"{place}: variant {variant} of question {group_id} was there before; give one row "
+                        "per prompt."
+                    )
+                group[variant] = sample
+                responses += sample.known
             continue
-        rollout = read_rollout(row, place, threshold=threshold)
-        step = rollout.step if rollout.step is not None else file_step
-        visit = visits.setdefault(step, {}).setdefault(rollout.group_id, _Visit())
-        _add(visit, _variant(variants, rollout, place), rollout)
+        correct, tokens = _correct(row, place, threshold), _whole(row, _TOKENS, place)
+        sample = PromptSample(
+            variant,
+            int(correct is True),
+            int(correct is False),
+            int(correct is None),
+            strategy,
+            source_id,
+            tokens or 0,
+            int(tokens is not None),
+        )
+        group = visits.setdefault(_step(row, place, file_step), {}).setdefault(group_id, {})
+        group[variant] = add_samples(group[variant], sample) if variant in group else sample
         responses += 1
-        by_prompt = by_prompt or rollout.by_prompt
+        by_prompt = by_prompt or unnamed
     if not responses:
         raise InputError(f"{path}: there are no rollouts in it.")
     stretches = _stretches(list(visits), windows)
-    ids = {group: {number: id for id, number in numbers.items()} for group, numbers in variants.items()}
     checkpoints = [
         CheckpointGroups(
             _label(steps),
             tuple(
-                _group(group_id, visit, ids.get(group_id, {}))
+                QuestionGroup(group_id, tuple(group.values()))
                 for step in steps
-                for group_id, visit in visits[step].items()
+                for group_id, group in visits[step].items()
             ),
         )
         for steps in stretches
@@ -116,9 +140,7 @@ def read_rollouts(path: Path, *, windows: int = WINDOWS, threshold: float | None
     return Rollouts(tuple(checkpoints), tuple(map(tuple, stretches)), responses, by_prompt)
 
 
-def rollout_texts(
-    path: Path, steps: Collection[Step], group_ids: Sequence[str], *, threshold: float | None = None
-) -> Iterator[GroupTexts]:
+def rollout_texts(path: Path, steps: Collection[Step], group_ids: Sequence[str]) -> Iterator[GroupTexts]:
     """Yield the responses of these questions at these steps; they are held in memory, so choose some.
 
     Raises:
@@ -131,14 +153,14 @@ def rollout_texts(
             raise InputError(
                 f"{place}: counts of successes have no responses whose diversity could be shown."
             )
-        rollout = read_rollout(row, place, threshold=threshold)
-        variant = _variant(variants, rollout, place)
-        step = rollout.step if rollout.step is not None else file_step
-        if rollout.group_id not in wanted or step not in steps:
+        group_id, _ = _group(row, place, _GROUP)
+        variant = _variant(variants, group_id, row, place)
+        if group_id not in wanted or _step(row, place, file_step) not in steps:
             continue
-        if rollout.response is None:
+        response = _first(row, _RESPONSE)
+        if not isinstance(response, str):
             raise InputError(f'{place}: has no "response"; diversity needs the texts of responses.')
-        wanted[rollout.group_id].setdefault(variant, []).append(rollout.response)
+        wanted[group_id].setdefault(variant, []).append(response)
     for group_id, prompts in wanted.items():
         yield GroupTexts(group_id, {variant: tuple(texts) for variant, texts in prompts.items()})
 
@@ -147,38 +169,41 @@ def read_visits(path: Path) -> list[list[tuple[int, int]]]:
     """Return for each prompt of a file of visits its (successes, group size) in time order.
 
     Raises:
-        InputError: as `read_rollouts`, or a row that is no row of visits.
+        InputError: as `read_rollouts`, or a row that is not a row of visits.
     """
     visits = []
     for place, row, _ in _rows(path):
         if "successes" not in row:
             raise InputError(f'{place}: has no "successes"; this needs rows of visits in time order.')
-        size, successes = _visits(row, place)
-        visits.append([(count, size) for count in successes])
+        visits.append([(sample.correct, sample.known) for sample in _counted(row, place, 0, None, None)])
     if not visits:
         raise InputError(f"{path}: there are no rows in it.")
     return visits
 
 
-def _rows(path: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
-    """Yield (place, row, step by the file's name) of all files."""
+def _rows(path: Path) -> Iterator[tuple[str, Values, Step]]:
+    """Yield (place, row, step by the file's name) of all files; `extra_info` (verl) becomes part of a row."""
     if not path.exists():
         raise InputError(f"{path}: there is no such file or folder.")
     files = [path]
     if path.is_dir():
-        files = sorted(path.glob("*.parquet")) or sorted(path.glob("*.jsonl"), key=_by_number)
+        numbered = sorted(path.glob("*.jsonl"), key=lambda each: (len(each.stem), each.stem))
+        files = sorted(path.glob("*.parquet")) or numbered
     if not files:
         raise InputError(f"{path}: this folder holds no .jsonl files and no .parquet files.")
     for file in files:
-        if file.suffix == ".parquet":
-            yield from _parquet_rows(file)
-            continue
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        for number, row in read_objects(file, "with a question's id and a reward"):
-            yield f"{file}:{number}", row, step
+        if file.suffix == ".parquet":
+            rows, step = _parquet_rows(file), None
+        else:
+            lines = read_objects(file, "with a question's id and a reward")
+            rows = ((f"{file}:{number}", row) for number, row in lines)
+        for place, row in rows:
+            inner = row.get("extra_info")
+            yield place, {**inner, **row} if isinstance(inner, Mapping) else row, step
 
 
-def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
+def _parquet_rows(file: Path) -> Iterator[tuple[str, Values]]:
     import pyarrow.parquet as pq
     from pyarrow import ArrowException
 
@@ -188,17 +213,47 @@ def _parquet_rows(file: Path) -> Iterator[tuple[str, dict[str, Any], Step]]:
             for part in opened.iter_batches(batch_size=1024):
                 for row in part.to_pylist():
                     number += 1
-                    yield f"{file}: row {number}", row, None
+                    yield f"{file}: row {number}", row
     except (OSError, ArrowException, UnicodeDecodeError) as error:
         raise InputError(f"{file}: no whole parquet file ({first_line(error)}).") from error
 
 
-def _by_number(path: Path) -> tuple[int, int, str]:
-    return (0, int(path.stem), "") if path.stem.isdecimal() else (1, 0, path.stem)
+def _group(row: Values, place: str, columns: tuple[str, ...]) -> tuple[str, bool]:
+    """Return the id of the question, and whether the text of the prompt replaces it."""
+    group = _first(row, columns)
+    if isinstance(group, str | int) and not isinstance(group, bool) and str(group).strip():
+        text = str(group)  # a question's text is named by its hash
+        return text if len(text) <= _LONGEST_ID else content_id("question", text), False
+    if group is not None:
+        raise InputError(f"{place}: the question's id is {group!r}; give text or a number.")
+    prompt = _first(row, _PROMPT)
+    if isinstance(prompt, str) and prompt.strip():
+        return content_id("prompt", prompt), True
+    names = ", ".join(f'"{name}"' for name in (*columns, *_PROMPT))
+    raise InputError(f"{place}: nothing tells which question it answers; give one of {names}.")
 
 
-def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
-    size, successes = row.get("group_size"), row["successes"]
+def _variant(variants: dict[str, dict[str, int]], group_id: str, row: Values, place: str) -> int:
+    """Return the number of the prompt; `variants` are the numbers of neighbors by id and question."""
+    given, neighbor = _whole(row, ("variant",), place), _first(row, _NEIGHBOR)
+    if neighbor is not None and not isinstance(neighbor, str | int):
+        raise InputError(
+            f'{place}: "neighbor_id" is {neighbor!r}, not the id of a neighbor (null: original).'
+        )
+    numbers = variants.setdefault(group_id, {})
+    if neighbor is None or given == ORIGINAL:
+        return given or ORIGINAL
+    number = numbers.setdefault(str(neighbor), len(numbers) + 1 if given is None else given)
+    if given not in (None, number):
+        raise InputError(f"{place}: neighbor {neighbor} is variant {given} here and {number} before.")
+    return number
+
+
+def _counted(
+    row: Values, place: str, variant: int, strategy: str | None, source_id: str | None
+) -> Iterator[PromptSample]:
+    """Yield the visits of a row of counts in time order."""
+    size, successes, tokens = row.get("group_size"), row["successes"], row.get("mean_tokens")
     if not isinstance(size, int) or isinstance(size, bool) or size < 1:
         raise InputError(f'{place}: "group_size" is {size!r}; give the number of responses of a visit.')
     if not isinstance(successes, list) or not successes:
@@ -208,88 +263,65 @@ def _visits(row: dict[str, Any], place: str) -> tuple[int, list[int]]:
     for count in successes:
         if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= size:
             raise InputError(f"{place}: {count!r} successes of {size}; give whole numbers from 0 to {size}.")
-    return size, successes
-
-
-def _add_counts(
-    visits: dict[Step, dict[str, _Visit]],
-    variants: dict[str, dict[str, int]],
-    row: dict[str, Any],
-    place: str,
-) -> int:
-    """Add a prompt's visits, numbered in time as steps; return the number of responses."""
-    size, successes = _visits(row, place)
-    prompt = read_prompt(row, place, COUNT_COLUMNS)
-    variant = _variant(variants, prompt, place)
-    tokens = row.get("mean_tokens")
     if tokens is not None and (isinstance(tokens, bool) or not isinstance(tokens, int | float) or tokens < 0):
         raise InputError(f'{place}: "mean_tokens" is {tokens!r}; give the mean tokens of a response.')
-    for number, count in enumerate(successes, start=1):
-        tallies = visits.setdefault(number, {}).setdefault(prompt.group_id, _Visit()).prompts
-        if variant in tallies:
-            raise InputError(
-                f"{place}: variant {variant} of question {prompt.group_id} was there before; give one row a "
-                "prompt."
-            )
-        tally = _Tally(correct=count, wrong=size - count, strategy=prompt.strategy)
-        if tokens is not None:
-            tally.tokens, tally.token_samples = round(tokens * size), size
-        tallies[variant] = tally
-    return size * len(successes)
+    spent = (0, 0) if tokens is None else (round(tokens * size), size)
+    for count in successes:
+        yield PromptSample(variant, count, size - count, 0, strategy, source_id, *spent)
 
 
-def _variant(variants: dict[str, dict[str, int]], rollout: Prompt, place: str) -> int:
-    if rollout.neighbor is None:
-        return rollout.variant or ORIGINAL
-    numbers = variants.setdefault(rollout.group_id, {})
-    if rollout.variant is None:
-        return numbers.setdefault(rollout.neighbor, len(numbers) + 1)
-    before = numbers.setdefault(rollout.neighbor, rollout.variant)
-    if before != rollout.variant:
-        raise InputError(
-            f"{place}: neighbor {rollout.neighbor} is variant {rollout.variant} here and {before} before."
-        )
-    return before
-
-
-def _add(visit: _Visit, variant: int, rollout: Rollout) -> None:
-    tally = visit.prompts.setdefault(variant, _Tally())
-    if rollout.correct is None:
-        tally.unknown += 1
-    elif rollout.correct:
-        tally.correct += 1
-    else:
-        tally.wrong += 1
-    if rollout.tokens is not None:
-        tally.tokens += rollout.tokens
-        tally.token_samples += 1
-    tally.strategy = tally.strategy or rollout.strategy
-
-
-def _group(group_id: str, visit: _Visit, ids: dict[int, str]) -> QuestionGroup:
-    return QuestionGroup(
-        group_id,
-        tuple(
-            PromptSample(
-                variant,
-                tally.correct,
-                tally.wrong,
-                tally.unknown,
-                tally.strategy,
-                group_id if variant == ORIGINAL else ids.get(variant),
-                tally.tokens,
-                tally.token_samples,
-            )
-            for variant, tally in visit.prompts.items()
-        ),
+def _correct(row: Values, place: str, threshold: float | None) -> bool | None:
+    """Return whether a response is correct; None for an unknown grade."""
+    name = next((name for name in _REWARD if name in row), None)
+    if name is None:
+        raise InputError(f"{place}: has no reward; give one of {', '.join(f'{each!r}' for each in _REWARD)}.")
+    value = row[name]
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value in _GRADES:
+        return _GRADES[value]
+    if not isinstance(value, int | float) or not math.isfinite(value):
+        raise InputError(f'{place}: "{name}" is {value!r}; give 0 or 1, or correct, wrong or unknown.')
+    if threshold is not None:
+        return value > threshold
+    if value in (0, 1, -1):
+        return value == 1
+    raise InputError(
+        f'{place}: "{name}" is {value!r}, neither 0, 1 nor -1; say with --correct-above which rewards are of '
+        "correct responses."
     )
 
 
+def _step(row: Values, place: str, file_step: Step) -> Step:
+    step = _first(row, _STEP)
+    if step is None:
+        return file_step
+    if isinstance(step, int | str) and not isinstance(step, bool):
+        return step
+    raise InputError(f'{place}: "step" is {step!r}; give a whole number or a name.')
+
+
+def _whole(row: Values, names: tuple[str, ...], place: str) -> int | None:
+    name = next((name for name in names if row.get(name) is not None), None)
+    if name is None:
+        return None
+    value = row[name]
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise InputError(f'{place}: "{name}" is {value!r}; give a whole number, 0 or more.')
+    return value
+
+
+def _first(row: Values, names: tuple[str, ...]) -> Any:
+    return next((row[name] for name in names if row.get(name) is not None), None)
+
+
 def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:
-    """Return the steps in order, cut into `windows` stretches; names keep the order they were read in."""
+    """Return the steps in order, cut into `windows` stretches; named checkpoints are one stretch each."""
     numbered = [step for step in steps if isinstance(step, int)]
     ordered: list[Step] = [*sorted(numbered), *(step for step in steps if not isinstance(step, int))]
-    if len(numbered) < len(steps):  # checkpoints with names stand each for themselves
+    if len(numbered) < len(steps):
         return [[step] for step in ordered]
     count = min(windows, len(ordered))
     bounds = [round(number * len(ordered) / count) for number in range(count + 1)]
@@ -297,8 +329,6 @@ def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:
 
 
 def _label(steps: Sequence[Step]) -> str:
-    if steps == [None]:
-        return ALL
     if not isinstance(steps[0], int):
-        return str(steps[0])
+        return ALL if steps[0] is None else steps[0]
     return f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]}-{steps[-1]}"
