@@ -1,6 +1,6 @@
 """What has to be said below a report: choices made, what differs from the paper, what cannot be compared."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from sqlalchemy.orm import Session
 
@@ -31,20 +31,19 @@ _INTERVALS = {
 
 def report_notes(report: Report) -> list[str]:
     """Return the notes of a report in order of weight."""
-    makers: tuple[Callable[[Report], Iterator[str]], ...] = (
-        _choices,
-        _parts,
-        _missing,
-        _runs,
-        _human,
-        _judged,
-        source_notes,
-        _populations,
-        _settings,
-        _amc,
-        _paper,
-    )
-    return [note for make in makers for note in make(report)]
+    lines = [(line.label, line.entry) for line in report.lines]
+    return [
+        *_choices(report),
+        *_parts(report),
+        *_missing(report),
+        *run_notes([entry for _, entry in lines]),
+        *human_notes(lines),
+        *judge_notes(lines),
+        *source_notes(report),
+        *_populations(report),
+        *_settings(report),
+        *_paper(report),
+    ]
 
 
 def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
@@ -130,10 +129,6 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
     return notes
 
 
-def _runs(report: Report) -> Iterator[str]:
-    yield from run_notes([line.entry for line in report.lines])
-
-
 def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     """Return a note on people's grades: how many there are by label and benchmark, and whether they count."""
     counts = [
@@ -152,10 +147,6 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     if lines[0][1].grades == "grader":
         what, way = "not counted", "human counts them"
     return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
-
-
-def _human(report: Report) -> Iterator[str]:
-    yield from human_notes([(line.label, line.entry) for line in report.lines])
 
 
 def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
@@ -179,10 +170,6 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     return [note]
 
 
-def _judged(report: Report) -> Iterator[str]:
-    yield from judge_notes([(line.label, line.entry) for line in report.lines])
-
-
 def _populations(report: Report) -> Iterator[str]:
     for benchmark in report.benchmarks:
         lines = [line for line in report.lines if line.entry.benchmark == benchmark]
@@ -201,8 +188,6 @@ def _settings(report: Report) -> Iterator[str]:
         if differing:
             yield f"{benchmark}: the rows were sampled with different settings: {'; '.join(differing)}."
 
-
-def _amc(report: Report) -> Iterator[str]:
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
             "amc23 differs from the paper's AMC column, which has 83 problems (amc12) and includes all 40 "
