@@ -1,13 +1,7 @@
-"""Documents as text: for a terminal, in Markdown and in LaTeX."""
+"""Documents in Markdown and in LaTeX."""
 
-import io
 import re
-from collections.abc import Callable, Iterator
-
-from rich.box import Box
-from rich.console import Console
-from rich.table import Table as RichTable
-from rich.text import Text as RichText
+from collections.abc import Callable
 
 from evaluator.reports.documents.document import (
     Block,
@@ -20,8 +14,6 @@ from evaluator.reports.documents.document import (
     Text,
 )
 
-_RULES = Box("    \n    \n -  \n    \n -  \n    \n    \n    \n", ascii=True)
-_UNFOLDED = 10_000
 _LATEX = {sign: rf"\{sign}" for sign in "{}#$%&_"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -32,61 +24,7 @@ _LATEX = {sign: rf"\{sign}" for sign in "{}#$%&_"} | {
     '"': r"\textquotedbl{}",
 }
 _MARKDOWN = re.compile(r"([\\`*_<>|])")
-_STRONG = re.compile(r"\*\*([^*]+)\*\*")
-_MARKED = re.compile(rf"`([^`]+)`|{_STRONG.pattern}")
-
-
-def render_text(document: Document, *, width: int | None = None) -> str:
-    """Return the document for a terminal, with aligned columns.
-
-    Args:
-        width: fold the cells of wider tables to it.
-    """
-    return "".join(f"{part}\n" for part, _ in text_parts(document, width=width))
-
-
-def text_parts(document: Document, *, width: int | None = None) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of `render_text`, each without its last line break, and whether it is a title."""
-    if document.title:
-        yield document.title, True
-    for place, block in enumerate(document.blocks):
-        heading = isinstance(block, Heading)
-        if (place or document.title) and (heading or (isinstance(block, Table) and block.title)):
-            yield "", False
-        yield _text_block(block, width), heading
-    if document.notes:
-        if document.blocks:
-            yield "", False
-        yield "\n".join(f"- {note}" for note in document.notes), False
-
-
-def _text_block(block: Block, width: int | None) -> str:
-    match block:
-        case Heading(text):
-            return text
-        case Text(text):
-            return _STRONG.sub(r"\1", text)
-        case Points(texts):
-            return "\n".join("- " + _STRONG.sub(r"\1", text) for text in texts)
-        case Commands(lines):
-            return "\n".join(f"  {line}" for line in lines)
-        case Picture(name, alt, _):
-            return f"[{name}: {alt}]"
-        case Table():
-            return _text_table(block, width)
-
-
-def _text_table(table: Table, width: int | None) -> str:
-    drawn = RichTable(box=_RULES, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for place, column in enumerate(table.columns):
-        drawn.add_column(
-            RichText(column), justify="left" if place < table.words else "right", overflow="fold"
-        )
-    for place, row in enumerate(table.rows, 1):
-        drawn.add_row(*map(RichText, row), end_section=place in table.breaks)
-    file = io.StringIO()
-    Console(file=file, width=width or _UNFOLDED, color_system=None).print(drawn)
-    return "\n".join(filter(None, (table.title, *(line.rstrip() for line in file.getvalue().splitlines()))))
+_MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 
 def render_markdown(document: Document, *, pictures: str = "pictures") -> str:
@@ -209,8 +147,7 @@ def _marked(text: str, escape: Callable[[str], str], code: Callable[[str], str],
 
 
 RENDERERS: dict[str, Callable[[Document], str]] = {
-    "table": render_text,
     "markdown": render_markdown,
     "latex": render_latex,
 }
-"""The formats of a document; `csv` and `json` are formats of its rows."""
+"""Formats of a document, next to text for a terminal (`ui.cli.documents`)."""
