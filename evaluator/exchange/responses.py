@@ -56,7 +56,7 @@ _LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
-class Score:
+class OutsideScore:
     """What another tool says of a response: the grade that it comes to, and how it was written.
 
     Whatever is neither right nor wrong (half a point, "no answer") is unknown.
@@ -87,7 +87,7 @@ class OutsideResponse:
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     seed: int | None = None
-    score: Score | None = None
+    score: OutsideScore | None = None
     copy: int = 0
     group: str | None = None
     variant: int = 0
@@ -233,7 +233,7 @@ def stop_word(reason: str | None) -> str:
     return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
 
 
-def read_score(value: Any, extracted: str | None = None) -> Score | None:
+def read_score(value: Any, extracted: str | None = None) -> OutsideScore | None:
     """Return another tool's score as a grade; None where it gave none.
 
     >>> read_score("C").value, read_score(0.0).value, read_score(0.5).value
@@ -248,7 +248,7 @@ def read_score(value: Any, extracted: str | None = None) -> Score | None:
         word = text.lower()
         number = 1.0 if word in _RIGHT else 0.0 if word in _NOT else math.nan
     grades = {1.0: GradeValue.CORRECT, 0.0: GradeValue.WRONG}
-    return Score(grades.get(number, GradeValue.UNKNOWN), text, extracted)
+    return OutsideScore(grades.get(number, GradeValue.UNKNOWN), text, extracted)
 
 
 def _kind(name: str | None, columns: Mapping[str, str]) -> AnswerKind | None:

@@ -16,7 +16,13 @@ from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version
-from evaluator.judging.asking import PROMPT_VERSION, Question, read_verdict, shown_response, system_prompt
+from evaluator.judging.asking import (
+    PROMPT_VERSION,
+    JudgeQuestion,
+    read_verdict,
+    shown_response,
+    system_prompt,
+)
 from service.asks.ask import Asker, Failed, Models
 from service.asks.prompts import prompt_request
 from service.asks.store import Store, add_tasks
@@ -79,7 +85,7 @@ class JudgeSpec:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgeOutcome:
     """What stands after an invocation, of the samples that had no grade of this judge's before.
 
     `by_outcome` counts those that it calls `correct` and `wrong`; those of which it was `unsure` or `silent`
@@ -176,17 +182,17 @@ def read_pending(
             after = found[-1][0]
 
 
-def question_about(problem: RunProblem, text: str) -> Question | None:
+def question_about(problem: RunProblem, text: str) -> JudgeQuestion | None:
     """Return what is asked about a response; None if there is nothing to compare."""
     answer = shown_response(text)
     if not answer or not problem.answer.strip():
         return None
-    return Question(problem.text, problem.answer, problem.kind, problem.tolerance, answer)
+    return JudgeQuestion(problem.text, problem.answer, problem.kind, problem.tolerance, answer)
 
 
 async def judge_run(
     db: Database, run: Run, judging: Run, spec: JudgeSpec, base: str, models: Models, report: TellStage
-) -> Judged:
+) -> JudgeOutcome:
     """Ask the judge about the samples of an eval run that it is to grade, and store its grades.
 
     Every sample needs a grade by `base` first. A question that any run asked before in the same way is not
@@ -267,7 +273,7 @@ async def judge_run(
     with db.write() as session:
         finish_run(session, judging.id, finished=not counts["waiting"])
     names = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
-    return Judged(
+    return JudgeOutcome(
         run=judging,
         version=version,
         by_outcome={name: counts[name] for name in names},
@@ -277,7 +283,7 @@ async def judge_run(
     )
 
 
-def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Question]:
+def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[JudgeQuestion]:
     texts = read_texts(session, list(sample_ids))
     places = dict(
         session.execute(
@@ -286,7 +292,7 @@ def _read_questions(session: Session, sample_ids: Sequence[int]) -> list[Questio
     )
     of_samples = read_problems(session, RunProblemRow.id.in_(set(places.values())))
     problems = {problem.id: problem for problem in of_samples}
-    return [cast(Question, question_about(problems[places[id]], texts[id])) for id in sample_ids]
+    return [cast(JudgeQuestion, question_about(problems[places[id]], texts[id])) for id in sample_ids]
 
 
 def _store(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:

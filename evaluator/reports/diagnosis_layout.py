@@ -21,7 +21,7 @@ from evaluator.signal.diagnosis import Diagnosis, Prediction
 from evaluator.signal.difficulty import DifficultyAudit
 from evaluator.signal.difficulty_tests import Homogeneity
 from evaluator.signal.diversity import EMBEDDING, Diversity
-from evaluator.signal.forecast import Check, GroupShape
+from evaluator.signal.forecast import ForecastCheck, GroupShape
 from evaluator.signal.zero_gradient import ShareRow, ZeroGradient
 
 LIMIT = 20
@@ -51,7 +51,7 @@ def diagnosis_document(diagnosis: Diagnosis, *, limit: int = LIMIT, published: b
     return Document(blocks, diagnosis.remarks)
 
 
-def checks_document(checks: Sequence[Check]) -> Document:
+def checks_document(checks: Sequence[ForecastCheck]) -> Document:
     """Return the forecast beside what was seen later."""
     heading = "Does the forecast hold? Fitted to one half of the visits, compared with the other half"
     table = table_of(

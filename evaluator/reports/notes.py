@@ -10,7 +10,7 @@ from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.report import Line, Report
+from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import MAJ_AT_K
 from evaluator.reports.sources import source_notes
 from service.questions.contamination import overlaps_with
@@ -212,7 +212,7 @@ def _paper(report: Report) -> Iterator[str]:
         f"Rows marked (paper) are those of {paper.name}, {paper.source}, published without intervals. "
         f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
-    different: dict[str, list[Line]] = {}
+    different: dict[str, list[ReportLine]] = {}
     for line in report.lines:
         for difference in _unlike_the_paper(line, report):
             different.setdefault(difference, []).append(line)
@@ -223,7 +223,7 @@ def _paper(report: Report) -> Iterator[str]:
         yield f"{paper.name}: {flag}"
 
 
-def _where(report: Report, lines: list[Line]) -> str:
+def _where(report: Report, lines: list[ReportLine]) -> str:
     """Name lines briefly: all of them, the benchmarks of a method, or all of a method's."""
     if len(lines) == len(report.lines):
         return "all rows" if len(report.labels) > 1 else "everywhere"
@@ -235,7 +235,7 @@ def _where(report: Report, lines: list[Line]) -> str:
     return "; ".join(parts)
 
 
-def _unlike_the_paper(line: Line, report: Report) -> list[str]:
+def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
     if report.paper is None:
         return []

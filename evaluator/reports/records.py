@@ -10,7 +10,7 @@ from typing import Any
 from evaluator.grading.versions import answers_of
 from evaluator.reports import published
 from evaluator.reports.methods import Entry
-from evaluator.reports.report import Line, Report
+from evaluator.reports.report import Report, ReportLine
 from evaluator.reports.scores import PASS_AT_K, Metric, Score
 from evaluator.reports.sources import line_sources
 
@@ -141,7 +141,7 @@ def finite(value: Any) -> Any:
     return value
 
 
-def _of_run(metric: Metric, line: Line, score: Score) -> dict[str, Any]:
+def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
     entry = line.entry
     return {
         "source": RUNS,

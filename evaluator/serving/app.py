@@ -48,7 +48,7 @@ def _gold(value: Any) -> Any:
 Gold = Annotated[str, BeforeValidator(_gold)]
 
 
-class Case(BaseModel):
+class CaseBody(BaseModel):
     """A response to grade."""
 
     model_config = ConfigDict(extra="forbid")
@@ -65,7 +65,7 @@ class Batch(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cases: list[Case] = Field(min_length=1)
+    cases: list[CaseBody] = Field(min_length=1)
 
 
 class OpenRlhfBody(BaseModel):

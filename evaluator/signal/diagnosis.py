@@ -11,8 +11,8 @@ from evaluator.signal.cost import usd_per_token as token_price
 from evaluator.signal.difficulty import FDR, DifficultyAudit, NeighborRow, audit_difficulty
 from evaluator.signal.diversity import REMARK, Diversity, diversity, fit_tf_idf
 from evaluator.signal.forecast import (
-    Check,
     Forecast,
+    ForecastCheck,
     ForecastRow,
     Visits,
     check_halves,
@@ -21,7 +21,7 @@ from evaluator.signal.forecast import (
 )
 from evaluator.signal.groups import (
     CheckpointGroups,
-    Source,
+    ResponseSource,
     count_groups,
     pool_visits,
     usual_neighbors,
@@ -43,7 +43,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Settings:
+class DiagnosisSettings:
     """What is asked of the responses.
 
     Attributes:
@@ -118,7 +118,9 @@ class Diagnosis:
         return tuple(dict.fromkeys(_remarks(self)))
 
 
-def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings = Settings()) -> Diagnosis:
+def diagnose(
+    source: ResponseSource, parts: Sequence[Part] = PARTS, settings: DiagnosisSettings = DiagnosisSettings()
+) -> Diagnosis:
     """Return what the responses of a source say.
 
     One part alone is computed for every checkpoint. Of several the forecast, what hangs on it (choices and
@@ -181,7 +183,7 @@ def diagnose(source: Source, parts: Sequence[Part] = PARTS, settings: Settings =
     )
 
 
-def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
+def check_forecast(visits: Visits, g: int, seed: int) -> list[ForecastCheck]:
     """Fit the forecast to halves of the visits, of all responses and of fewer, and compare with the others.
 
     Raises:
@@ -196,7 +198,7 @@ def check_forecast(visits: Visits, g: int, seed: int) -> list[Check]:
     ]
 
 
-def _fit(pilot: CheckpointGroups, settings: Settings) -> Forecast:
+def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
     counts = count_groups(pilot.groups)
     if settings.shift_sd is None:
         return forecast(counts, seed=settings.seed)
@@ -215,12 +217,16 @@ def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choic
     return Choices(pilot.label, len(groups), tuple(rows))
 
 
-def _cost(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: Settings) -> CostReport:
+def _cost(
+    pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: DiagnosisSettings
+) -> CostReport:
     price = token_price(settings.usd_per_gpu_hour, settings.tokens_per_second)
     return cost_report(fitted, g, n, TokenCosts(*mean_tokens(pilot), price), checkpoint=pilot.label)
 
 
-def _diversities(source: Source, g: int, n: int, settings: Settings, notes: list[str]) -> list[Diversity]:
+def _diversities(
+    source: ResponseSource, g: int, n: int, settings: DiagnosisSettings, notes: list[str]
+) -> list[Diversity]:
     rng = np.random.default_rng(settings.seed)
     drawn = {}
     for checkpoint in source.checkpoints:

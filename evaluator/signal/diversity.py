@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.signal.groups import ORIGINAL, Estimate, Floats, GroupTexts, mean_estimate
+from evaluator.signal.groups import ORIGINAL, Floats, GroupTexts, MeanEstimate, mean_estimate
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"
@@ -47,8 +47,8 @@ class Diversity:
     g: int
     n: int
     rows: tuple[dict[str, Any], ...]
-    means: dict[str, Estimate]
-    differences: dict[str, Estimate]
+    means: dict[str, MeanEstimate]
+    differences: dict[str, MeanEstimate]
     left_out: int
     without_vector: int
 

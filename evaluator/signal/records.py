@@ -8,7 +8,7 @@ from evaluator.signal.cost import ChoiceRow
 from evaluator.signal.diagnosis import Diagnosis, Part
 from evaluator.signal.difficulty import NeighborRow
 from evaluator.signal.diversity import EMBEDDING, ORIGINAL_PAIRS, REMARK, densities
-from evaluator.signal.forecast import Check
+from evaluator.signal.forecast import ForecastCheck
 
 Record = dict[str, Any]
 Tables = dict[str, list[Record]]
@@ -56,7 +56,7 @@ def neighbor_record(row: NeighborRow) -> Record:
     return {**asdict(row), "rate": row.rate, "original_rate": row.original_correct / row.original_known}
 
 
-def check_record(check: Check) -> Record:
+def check_record(check: ForecastCheck) -> Record:
     """Return a check of the forecast as a row."""
     return {
         "pilot": check.pilot,

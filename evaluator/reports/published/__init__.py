@@ -15,7 +15,7 @@ FILES = ("ta_grpo", "a_grae", "cw_grpo")
 
 
 @dataclass(frozen=True)
-class Column:
+class PaperColumn:
     """A benchmark by its key in `BENCHMARKS`, or the mean of the benchmarks `of`.
 
     `problems` is None if the paper does not state the number.
@@ -56,7 +56,7 @@ class Paper:
     source: str
     settings: Mapping[str, Any]
     models: Mapping[str, tuple[str, ...]]
-    layout: tuple[Column, ...]
+    layout: tuple[PaperColumn, ...]
     tables: tuple[Mapping[str, Any], ...]
     notes: tuple[Mapping[str, Any], ...]
     lists: tuple[Mapping[str, Any], ...]
@@ -86,7 +86,7 @@ def paper_of(model: str) -> Paper:
     return next(paper for paper in papers() if model in paper.models)
 
 
-def layout_of(model: str | None) -> tuple[Column, ...]:
+def layout_of(model: str | None) -> tuple[PaperColumn, ...]:
     """Return the columns in which a paper has figures of a model; for None all of the first paper."""
     if model is None:
         return papers()[0].layout
@@ -185,7 +185,7 @@ def _paper(values: Mapping[str, Any]) -> Paper:
             for model in dict.fromkeys(table["model"] for table in values["tables"])
         },
         layout=tuple(
-            Column(key, column["title"], column.get("problems"), tuple(column.get("of", ())))
+            PaperColumn(key, column["title"], column.get("problems"), tuple(column.get("of", ())))
             for key, column in values["columns"].items()
         ),
         tables=tuple(values["tables"]),

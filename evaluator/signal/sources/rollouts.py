@@ -19,7 +19,7 @@ from evaluator.signal.groups import (
     GroupTexts,
     PromptSample,
     QuestionGroup,
-    Source,
+    ResponseSource,
     add_samples,
 )
 from service.errors import InputError, first_line
@@ -54,7 +54,7 @@ class Rollouts:
     by_prompt: bool
 
 
-def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> Source:
+def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None = None) -> ResponseSource:
     """Return the responses of a file or folder of rollouts, as `read_rollouts` reads them."""
     rollouts = read_rollouts(path, windows=windows, threshold=threshold)
     steps = {each.label: part for each, part in zip(rollouts.checkpoints, rollouts.steps, strict=True)}
@@ -62,7 +62,7 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
         "some rows name no question, so each of their prompts counts as a question: neighbors cannot be told "
         "from originals (give question_id and neighbor_id on every rollout)"
     )
-    return Source(
+    return ResponseSource(
         str(path),
         rollouts.checkpoints,
         lambda label, ids: rollout_texts(path, steps[label], ids),

@@ -238,11 +238,11 @@ def _diagnose(
     settings: Mapping[str, Any],
     windows: int = 1,
 ) -> "Diagnosis":
-    """Return these parts of a diagnosis, without any all; settings as `Settings` takes them."""
-    from evaluator.signal.diagnosis import PARTS, Settings, diagnose
+    """Return these parts of a diagnosis, without any all; settings as `DiagnosisSettings` takes them."""
+    from evaluator.signal.diagnosis import PARTS, DiagnosisSettings, diagnose
 
     with responses.opened(db, windows) as source:
-        return diagnose(source, parts or PARTS, Settings(**settings))
+        return diagnose(source, parts or PARTS, DiagnosisSettings(**settings))
 
 
 def _deliver(

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks import LoadedBenchmark
     from evaluator.evals.problems import PlacedProblem
-    from evaluator.exchange.agreement import Agreement
+    from evaluator.exchange.agreement import GraderAgreement
     from evaluator.exchange.matching import Matcher, Survey
     from evaluator.grading import Grader
 
@@ -294,7 +294,7 @@ def _left_out(which: str, counts: "Counter[str]", benchmark: "LoadedBenchmark") 
     return f"left out: {left_out}" + (f": {listed}" if listed else "")
 
 
-def _print_import(record: dict[str, Any], numbers: Any, agreement: "Agreement | None") -> None:
+def _print_import(record: dict[str, Any], numbers: Any, agreement: "GraderAgreement | None") -> None:
     from ui.cli.eval import summary
     from ui.cli.eval.exchange import print_agreement
 

@@ -25,7 +25,7 @@ from ui.cli.settings import Db, SettingsFile
 
 if TYPE_CHECKING:
     from evaluator.evals.results import RunResult
-    from evaluator.judging.running import Judged
+    from evaluator.judging.running import JudgeOutcome
     from service.runs.spending import LedgerLine
     from service.runs.store import Run
 
@@ -75,7 +75,7 @@ def judge(
     from evaluator.grading import Grader
     from evaluator.grading.versions import GradeCache
     from evaluator.judging.estimating import estimate_judging
-    from evaluator.judging.running import Judged, JudgeSpec, judge_run, open_judge_run
+    from evaluator.judging.running import JudgeOutcome, JudgeSpec, judge_run, open_judge_run
     from service.asks.ask import INTERRUPTED
     from service.asks.prompts import prompt_request
     from service.engines.opening import OpenModels, check_request
@@ -109,7 +109,7 @@ def judge(
             chosen = find_eval_run(session, run)
         base = _base(chosen, own_grader, answers)
 
-        async def ask(grader: Grader, bar: output.Bar) -> Judged:
+        async def ask(grader: Grader, bar: output.Bar) -> JudgeOutcome:
             capped = requests.max_usd is not None
             async with OpenModels(log_folder(database), requests.price_table(), capped=capped) as models:
                 source = model_settings("remote", model, requests, {}, base_url=requests.api_base)
@@ -177,7 +177,7 @@ def _base(run: "Run", own_grader: str | None, answers: "AnswersName | None") -> 
 
 def _record(
     run: "Run",
-    judged: "Judged",
+    judged: "JudgeOutcome",
     before: "RunResult",
     after: "RunResult | None",
     ledger: "tuple[LedgerLine, ...]",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from evaluator.signal.diagnosis import Settings
+from evaluator.signal.diagnosis import DiagnosisSettings
 from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
 from trainer_adapter.record.reading import Record
@@ -168,7 +168,7 @@ def _predict(pilot: Responses, runs: Sequence[Run]) -> Predicted | None:
 
 
 def _predicted(pilot: Responses, g: int, n: int) -> Predicted:
-    wanted = Settings(g=g, n=n if pilot.neighbors else 0)
+    wanted = DiagnosisSettings(g=g, n=n if pilot.neighbors else 0)
     [prediction] = sources.diagnosed(pilot, ["forecast"], wanted).predictions
     rows = {
         FORECAST_GROUPS[row.shape.name]: row for row in prediction.rows if row.shape.name in FORECAST_GROUPS
