@@ -52,7 +52,7 @@ WHOLE = Document(
         (
             render_text,
             (
-                "A <title>\nIt is so & `x<y`.\n\nOne_1\nname  k|1\n----- ---\na       1\nb       2\n",
+                "A <title>\nIt is so & `x<y`.\n\nOne_1\nname  k|1\n----  ---\na       1\nb       2\n",
                 "- first\n- `a_b`\n[shares: What it shows]\n  tagrpo demo --folder 'a b'\n",
             ),
         ),
@@ -87,7 +87,7 @@ def test_every_block_stands_in_every_format(
 def test_wide_tables_are_folded_to_the_terminal() -> None:
     table = Table(("strategy of it", "share"), (("a rather long name", "10.0%"),))
     text = render_text(Document((table,)), width=18)
-    assert text == ("strategy of\nit           share\n------------ -----\na rather     10.0%\nlong name\n")
+    assert text == ("strategy of\nit           share\n-----------  -----\na rather     10.0%\nlong name\n")
     assert render_text(Document((table,)), width=25) == render_text(Document((table,)))
 
 
@@ -107,10 +107,10 @@ def test_a_terminal_gets_aligned_columns() -> None:
     assert render_text(DOCUMENT) == (
         "A_1, 95%\n"
         "method           x\n"
-        "------- ----------\n"
+        "------  ----------\n"
         "a|b           1.00\n"
         "        [0.1, 2.0]\n"
-        "------- ----------\n"
+        "------  ----------\n"
         "c & d            -\n"
         "\n"
         "- run `tagrpo eval grade a_b` on 50% of #1\n"

@@ -20,7 +20,9 @@ from evaluator.reports.documents.document import (
     Text,
 )
 
-_RULES = Box("    \n    \n -  \n    \n -  \n    \n    \n    \n", ascii=True)
+_RULE = "\ue000"
+"""A character that no text contains: rules are shorter than the columns that rich draws."""
+_RULES = Box("    \n    \n _  \n    \n _  \n    \n    \n    \n".replace("_", _RULE))
 _UNFOLDED = 10_000
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 
@@ -75,4 +77,5 @@ def _text_table(table: Table, width: int | None) -> str:
         drawn.add_row(*map(RichText, row), end_section=place in table.breaks)
     file = io.StringIO()
     Console(file=file, width=width or _UNFOLDED, color_system=None).print(drawn)
-    return "\n".join(filter(None, (table.title, *(line.rstrip() for line in file.getvalue().splitlines()))))
+    drawn_text = file.getvalue().replace(f"{_RULE} ", "  ").replace(_RULE, "-")
+    return "\n".join(filter(None, (table.title, *(line.rstrip() for line in drawn_text.splitlines()))))
