@@ -165,21 +165,21 @@ def read_pending(
                 .limit(SAMPLES_AT_ONCE)
             )
             with db.read() as session:
-                found = [
+                graded = [
                     (ordinal, {name: getattr(grade, name) for name in _GRADES.columns.keys()})  # noqa: SIM118
                     for grade, ordinal in session.execute(query)
                 ]
-                chosen = [row["sample_id"] for _, row in found if row["value"] in KINDS[asked]]
+                chosen = [row["sample_id"] for _, row in graded if row["value"] in KINDS[asked]]
                 texts = read_texts(session, chosen)
-            if not found:
+            if not graded:
                 break
-            for _, row in found:
+            for _, row in graded:
                 text = texts.get(row["sample_id"])
                 question = None if text is None else question_about(problem, text)
                 row["grader_id"] = judge_row
                 about = (None, 0) if question is None else (question.id, len(question.text))
                 yield Pending(row, *about), text is not None
-            after = found[-1][0]
+            after = graded[-1][0]
 
 
 def question_about(problem: RunProblem, text: str) -> JudgeQuestion | None:
