@@ -91,7 +91,7 @@ $(TORCHVISION)/.ready: $(VLLM_VENV)/.ready requirements-torchvision-cpu.txt
 # What wants other releases than constraints-cpu.txt has, in one environment with pins of its own.
 $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
-	@echo "make: installing tagrpo with inspect_ai and verifiers into $(TOOLS_VENV): 1.2 GB on disk"
+	@echo "make: installing tagrpo with inspect_ai and verifiers into $(TOOLS_VENV): less than 1.2 GB on disk"
 	@$(PYTHON) -m venv $(TOOLS_VENV)
 	@$(TOOLS_VENV)/bin/$(PIP_INSTALL) --constraint constraints-tools.txt --editable '.[inspect,verifiers]' \
 	  pytest pytest-timeout pytest-xdist hypothesis
